@@ -49,7 +49,7 @@ openapi: setup ## write openapi/openapi.json from the code
 	@$(BIN)/coatcheck openapi > openapi/openapi.json.new && mv openapi/openapi.json.new openapi/openapi.json
 
 lock: setup ## resolve the dependencies again
-	@$(UV) pip compile --quiet --system-certs --universal --generate-hashes --no-header --python-version 3.11 --upgrade --group dev --no-emit-package coatcheck-client pyproject.toml -o requirements.lock
+	@$(UV) pip compile --quiet --system-certs --universal --generate-hashes --no-header --python-version 3.11 --upgrade --all-extras --group dev --no-emit-package coatcheck-client pyproject.toml -o requirements.lock
 
 clean: ## remove what the tasks made
 	rm -rf $(VENV) .uv .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

@@ -2,8 +2,8 @@
 """The part of requirements.lock that some roots need, hashes included: `python runtime_lock.py LOCK [ROOT ...]`.
 
 The lock names the tools of development too; it says of every package what asked for it, and that is followed here.
-Without a root, or with the root `coatcheck`, it has what the service and the client depend on, which are built from the
-tree. It resolves nothing and asks nobody.
+Without a root, or with the root `coatcheck`, it has what the service, with every extra, and the client depend on: they
+are built from the tree. It resolves nothing and asks nobody.
 """
 
 import re

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from coatcheck_client.async_client import AsyncClient
+    from coatcheck_client.contract.cards import is_card
+    from coatcheck_client.contract.declare import declarations
     from coatcheck_client.errors import ServiceError
     from coatcheck_client.results import Compacted, Receipt
     from coatcheck_client.retry import Retries
     from coatcheck_client.sync import Client
 
-__all__ = ["AsyncClient", "Client", "Compacted", "Receipt", "Retries", "ServiceError"]
+__all__ = ["AsyncClient", "Client", "Compacted", "Receipt", "Retries", "ServiceError", "declarations", "is_card"]
 
 _HOMES: Final = {
     "AsyncClient": "async_client",
@@ -29,6 +31,8 @@ _HOMES: Final = {
     "Receipt": "results",
     "Retries": "retry",
     "ServiceError": "errors",
+    "declarations": "contract.declare",
+    "is_card": "contract.cards",
 }
 
 

@@ -21,10 +21,6 @@ T = TypeVar("T")
 
 _SHOWN: Final = 200
 """Characters of a foreign answer that an error repeats."""
-_CALLERS: Final = frozenset({400, 401, 403, 404, 405, 409, 410, 415, 422})
-"""Statuses that say that the request is wrong, or may not be made: nothing that an excerpt would answer."""
-_PAYLOADS: Final = frozenset({"secret_refused"})
-"""Refusals because of what is in a payload, which an agent cannot know before."""
 _OURS: Final = frozenset({UNREACHABLE, UNEXPECTED, CHANGED})
 """Codes that no service answers: what they mean here must not come from outside."""
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -112,21 +108,9 @@ def worth_repeating(error: ServiceError) -> bool:
     return error.code in {UNREACHABLE, CHANGED} or error.status in AGAIN
 
 
-def stands_in(error: ServiceError) -> bool:
-    """Whether a put that ended so is answered by an excerpt: what failed is the service, or this payload alone."""
-    if error.code == WRONG and error.status is None:
-        return False
-    return error.code in _PAYLOADS or error.status not in _CALLERS
-
-
 def verdicts(answer: dict[str, Any]) -> tuple[Verdict, ...]:
     """What became of quotations."""
     return msgspec.convert(answer["results"], tuple[Verdict, ...])
-
-
-def declared(answer: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-    """Tools as a provider wants them declared."""
-    return tuple(answer["tools"])
 
 
 def is_gone(error: ServiceError) -> bool:

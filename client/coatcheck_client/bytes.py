@@ -49,15 +49,27 @@ class RememberedPieces:
         """`budget`: bytes of each end to remember."""
         self._pieces = pieces
         self.ends = Ends(budget)
+        self.failure: Exception | None = None
+        """What the source raised."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Pass them on."""
-        async for piece in self._pieces:
-            self.ends.feed(piece)
-            yield piece
+        try:
+            async for piece in self._pieces:
+                self.ends.feed(piece)
+                yield piece
+        except Exception as e:
+            self.failure = e
+            raise
 
     async def drained(self) -> Ends:
-        """The ends of the whole payload: what was not passed on is read now."""
+        """The ends of the whole payload: what was not passed on is read now.
+
+        Raises:
+            Exception: what the source raised.
+        """
+        if self.failure is not None:
+            raise self.failure
         async for _ in self:
             pass
         return self.ends

@@ -20,6 +20,58 @@ class Awaited:
     """A client whose methods are awaited."""
 
 
+class client_iterator(Generic[P, T]):  # noqa: N801 - a decorator
+    """Makes an asynchronous generator function a method that iterates in one client as it does in the other."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], AsyncGenerator[T]]) -> None:
+        @functools.wraps(function)
+        def blocking(client: object, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+            return iterate(function(client, *args, **kwargs))
+
+        self._awaited = function
+        self._blocking = blocking
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, client: Blocking, owner: type) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, client: Awaited, owner: type) -> Callable[P, AsyncGenerator[T]]: ...
+    def __get__(self, client: object, owner: type) -> Callable[..., Any]:
+        """The method of a client, or the function where `client` is None."""
+        function: Any = self._blocking if issubclass(owner, Blocking) else self._awaited
+        return function.__get__(client, owner)
+
+
+class client_factory(Generic[P, T]):  # noqa: N801 - a decorator
+    """Makes a method that returns a coroutine function return, in one client, a function that blocks."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], Callable[..., Coroutine[Any, Any, T]]]) -> None:
+        @functools.wraps(function)
+        def blocking(client: object, /, *args: P.args, **kwargs: P.kwargs) -> Callable[..., T]:
+            made = function(client, *args, **kwargs)
+
+            @functools.wraps(made)
+            def call(*given: Any, **named: Any) -> T:  # noqa: ANN401 - as the coroutine function says
+                return run(made(*given, **named))
+
+            return call
+
+        self._awaited = function
+        self._blocking = blocking
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, client: Blocking, owner: type) -> Callable[P, Callable[..., T]]: ...
+    @overload
+    def __get__(self, client: Awaited, owner: type) -> Callable[P, Callable[..., Coroutine[Any, Any, T]]]: ...
+    def __get__(self, client: object, owner: type) -> Callable[..., Any]:
+        """The method of a client, or the function where `client` is None."""
+        function: Any = self._blocking if issubclass(owner, Blocking) else self._awaited
+        return function.__get__(client, owner)
+
+
 class client_method(Generic[P, T]):  # noqa: N801 - a decorator
     """Makes a coroutine function a method that blocks in one client and is awaited in the other."""
 

@@ -1,10 +1,11 @@
 """What a client waits for, as a protocol: the network, files and pauses. Each client has an implementation."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
-from typing import BinaryIO, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, BinaryIO, Final, ParamSpec, Protocol, TypeVar
 
 import httpx
+from msgspec import Struct
 
 from coatcheck_client.wire import Pairs
 
@@ -15,12 +16,36 @@ PIECE: Final = 256 * 1024
 """Bytes that are read at once from a file that is sent."""
 
 
+CONNECT_SECONDS: Final = 5.0
+
+
+class Exchange(Struct, frozen=True):
+    """One request on the wire."""
+
+    method: str
+    url: str
+    params: Pairs
+    headers: Pairs
+    body: bytes | AsyncGenerator[bytes] | None
+    seconds: float
+    """Without any progress after which it has failed; connecting has a shorter time of its own."""
+
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of httpx's `stream`."""
+        return {
+            "method": self.method,
+            "url": self.url,
+            "params": httpx.QueryParams(self.params),
+            "headers": self.headers,
+            "content": self.body,
+            "timeout": httpx.Timeout(self.seconds, connect=min(CONNECT_SECONDS, self.seconds)),
+        }
+
+
 class Connection(Protocol):
     """The HTTP connections of one client, and whatever else it waits for."""
 
-    def exchange(
-        self, method: str, url: str, params: Pairs, headers: Pairs, body: bytes | AsyncGenerator[bytes] | None
-    ) -> AbstractAsyncContextManager[httpx.Response]:
+    def exchange(self, request: Exchange) -> AbstractAsyncContextManager[httpx.Response]:
         """Sends a request; the response, whose body is not read yet, is closed at the end of the block."""
         ...
 
@@ -34,6 +59,14 @@ class Connection(Protocol):
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """The result of a function that may block, such as one that reads a file."""
+        ...
+
+    async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
+        """The result of some work of this client.
+
+        Raises:
+            TimeoutError: after so many seconds, whatever the work is waiting for; it is given up.
+        """
         ...
 
     async def sleep(self, seconds: float) -> None:

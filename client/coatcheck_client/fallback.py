@@ -6,14 +6,16 @@ inert as a card's is, and says what of the payload is not in it. It refuses to l
 names no call; and to be longer than it may, whoever answered whatever in the service's place.
 """
 
-from collections.abc import Mapping
-from typing import Final
+import json
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from coatcheck_client.errors import UNEXPECTED, is_code
+from coatcheck_client.errors import UNEXPECTED, ServiceError, is_code
 from coatcheck_client.excerpt_parts import OmittedParts, joined, texts_of
-from coatcheck_client.requests import Content, DeclaredFields, encoded
+from coatcheck_client.options import OnUnreachable
+from coatcheck_client.payload import EncodedJson, Payload
+from coatcheck_client.requests import DeclaredFields
 from coatcheck_client.results import Receipt, Warned
 from coatcheck_client.wire import mended
 
@@ -71,8 +73,8 @@ def asked(declared: DeclaredFields) -> Budgets:
     """The budgets that a put asks for, or the service's defaults; within the service's bounds."""
     card, inline = declared.get("card_tokens"), declared.get("inline_tokens")
     return Budgets(
-        _within(_CARD, CARD_TOKENS if card is None else card),
-        _within(_INLINE, INLINE_TOKENS if inline is None else inline),
+        _within(_CARD, card if isinstance(card, int) else CARD_TOKENS),
+        _within(_INLINE, inline if isinstance(inline, int) else INLINE_TOKENS),
     )
 
 
@@ -80,36 +82,77 @@ def _within(bounds: tuple[int, int], value: int) -> int:
     return max(bounds[0], min(value, bounds[1]))
 
 
-def ends_of(content: Content, budget: int) -> Ends:
+def instead_of(payload: Payload, declared: DeclaredFields, mode: OnUnreachable, error: ServiceError) -> Receipt:
+    """The answer to a put that failed.
+
+    Args:
+        payload: what was to be stored.
+        declared: of the payload.
+        mode: whether to answer the original, where it is text and no secret was the reason, or its ends.
+        error: how the put ended.
+    """
+    budgets = asked(declared)
+    if mode == "original" and error.code not in _WITHHELD and (text := _original(payload)) is not None:
+        return _receipt(text, _warned(error), inline=True)
+    return receipt(ends_of(payload, budgets.room), budgets, error)
+
+
+def sentence(error: Exception) -> str:
+    """What a model reads when its call was not answered."""
+    code = error.code if isinstance(error, ServiceError) else UNEXPECTED
+    return (
+        f"The store of tool outputs cannot answer now [{code}]. Go on with what the card shows, or run the tool again."
+    )
+
+
+def _original(payload: Payload) -> str | None:
+    """All of a payload as text; None where it is not text."""
+    if isinstance(payload, str):
+        return payload
+    if isinstance(payload, bytes):
+        return _exact(payload)
+    texts, unshown = _texts(payload)
+    return joined(texts) if texts and unshown is None else payload.data.decode()
+
+
+def _texts(payload: EncodedJson) -> tuple[list[str], OmittedParts | None]:
+    """The texts of parts, and what else there is of them; none of what is not a list of parts."""
+    try:
+        parts: Any = json.loads(payload.data)
+    except RecursionError:  # what could just be written: it cannot be parts
+        return [], None
+    return texts_of(cast("list[Any]", parts)) if isinstance(parts, list) else ([], None)
+
+
+def ends_of(payload: Payload, budget: int) -> Ends:
     """The ends of a payload that is at hand: of parts, their texts, and of anything else its JSON."""
     ends = Ends(budget)
-    if isinstance(content, bytes):
-        ends.feed(content)
-    elif isinstance(content, str):
-        ends.feed(mended(content).encode())
-    elif isinstance(content, Mapping):
-        ends.feed(encoded(content))
+    if isinstance(payload, bytes):
+        ends.feed(payload)
+    elif isinstance(payload, str):
+        ends.feed(mended(payload).encode())
     else:
-        texts, unshown = texts_of(content)
-        if texts:
-            ends.feed(mended(joined(texts)).encode())
-            ends.unshown = unshown
-        else:
-            ends.feed(encoded(content))
+        texts, unshown = _texts(payload)
+        ends.feed(mended(joined(texts)).encode() if texts else payload.data)
+        ends.unshown = unshown if texts else None
     return ends
 
 
-def receipt(ends: Ends, budgets: Budgets, code: str, why: str) -> Receipt:
-    """The answer in the service's place.
+def _warned(error: ServiceError) -> Warned:
+    code = error.code if is_code(error.code) else UNEXPECTED
+    return Warned(code, f"{_line(error.detail)} The payload was not stored and cannot be read back.")
+
+
+def receipt(ends: Ends, budgets: Budgets, error: ServiceError) -> Receipt:
+    """The ends of a payload within the budgets, as the answer to a put that failed.
 
     Args:
         ends: of the payload.
         budgets: of the answer.
-        code: why it was not stored.
-        why: the same as a sentence.
+        error: how the put ended.
     """
-    code = code if is_code(code) else UNEXPECTED
-    warned = Warned(code, f"{_line(why)} The payload was not stored and cannot be read back.")
+    warned = _warned(error)
+    code = warned.code
     whole = ends.head + ends.tail
     if code in _WITHHELD:
         text = f"[{_what(ends)} withheld: the service refused to keep them [{code}], so they are not shown either]\n"

@@ -12,8 +12,8 @@ from coatcheck_client.requests import DeclaredFields
 from coatcheck_client.retry import Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8321"
-CONNECT_SECONDS: Final = 5.0
-OnUnreachable = Literal["excerpt", "raise"]
+OnUnreachable = Literal["original", "ends"]
+"""What a put answers when the service fails: the payload as it was given, or its two ends within the card's budget."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -22,6 +22,7 @@ class Options(Struct, frozen=True, kw_only=True):
     url: str
     headers: dict[str, str]
     timeout: float
+    deadline: float
     retries: Retries
     on_unreachable: OnUnreachable
     said: DeclaredFields
@@ -33,6 +34,7 @@ def options(
     key: str | None,
     *,
     timeout: float,
+    deadline: float,
     retries: Retries | None,
     on_unreachable: OnUnreachable,
     said: Mapping[str, object],
@@ -58,15 +60,11 @@ def options(
         url=url.rstrip("/"),
         headers=headers,
         timeout=timeout,
+        deadline=deadline,
         retries=retries or Retries(),
         on_unreachable=on_unreachable,
         said=cast("DeclaredFields", given),
     )
-
-
-def timeouts(setup: Options) -> httpx.Timeout:
-    """Seconds without progress; connecting has its own, shorter time."""
-    return httpx.Timeout(setup.timeout, connect=min(CONNECT_SECONDS, setup.timeout))
 
 
 def new_key() -> str:

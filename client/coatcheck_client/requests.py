@@ -4,24 +4,21 @@ Nothing is checked that the service checks: its words are
 better, and they are passed on. What HTTP or JSON cannot carry at all is a `ServiceError` at once.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote, urlencode
 
-import msgspec
 from msgspec import Struct
 
 from coatcheck_client import results, wire
 from coatcheck_client.errors import WRONG, ServiceError
+from coatcheck_client.payload import Payload, as_json
 
 T = TypeVar("T")
 
 Json = Any
 """Whatever is JSON."""
 
-Content = str | bytes | Sequence[Any] | Mapping[str, Any]
-"""Text, bytes, parts as a provider writes them, or a provider's whole tool result."""
 Ttl = int | str | None
 """Seconds, text such as `12h`, or None for ever."""
 AS_JSON: Final = 4 * 1024**2
@@ -69,13 +66,22 @@ class ClientRequest(Struct, Generic[T], frozen=True, kw_only=True):
     """Whether it may be sent again when nobody knows what became of it."""
 
 
-def put(content: Content, declared: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
+def put(payload: Payload, declared: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
     """Text and parts as JSON, bytes and long text as they are."""
-    if isinstance(content, bytes):
-        return raw(content, declared, key)
-    if isinstance(content, str) and len(content) > AS_JSON:
-        return raw(wire.mended(content).encode(), declared, key)
-    return post("/v1/artifacts", {"content": content, **members(_titled(declared))}, results.Receipt, key=key)
+    if isinstance(payload, bytes):
+        return raw(payload, declared, key)
+    if isinstance(payload, str) and len(payload) > AS_JSON:
+        return raw(wire.mended(payload).encode(), declared, key)
+    content = encoded(payload) if isinstance(payload, str) else payload.data
+    said = encoded(members(_titled(declared)))[1:]
+    body = b"".join((b'{"content":', content, b"," if len(said) > 1 else b"", said))
+    return ClientRequest(
+        method="POST",
+        path="/v1/artifacts",
+        answer=results.Receipt,
+        headers=(("content-type", "application/json"), _keyed(key)),
+        body=body,
+    )
 
 
 def raw(content: bytes | None, declared: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
@@ -147,9 +153,9 @@ def get(
     return ClientRequest(method="GET", path=path, answer=answer, params=params(parameters or {}), again=again)
 
 
-def delete(path: str, answer: type[T]) -> ClientRequest[T]:
+def delete(path: str, answer: type[T], parameters: Mapping[str, Any] | None = None) -> ClientRequest[T]:
     """A request that deletes."""
-    return ClientRequest(method="DELETE", path=path, answer=answer)
+    return ClientRequest(method="DELETE", path=path, answer=answer, params=params(parameters or {}))
 
 
 def post(
@@ -184,23 +190,14 @@ def encoded(value: Json) -> bytes:
     """A value as JSON. Halves of surrogate pairs, which JSON can hold and UTF-8 cannot, go as escapes.
 
     Raises:
-        ServiceError: `invalid_request` for what is nested too deeply.
+        ServiceError: `invalid_request` for what is nested too deeply, or what JSON has no word for.
     """
     try:
-        return _encoded(value)
+        return as_json(value)
     except RecursionError as e:
-        raise ServiceError(WRONG, "The given content or body is nested too deeply to be sent as JSON.") from e
-
-
-def _encoded(value: Json) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), default=_json).encode()
-
-
-def _json(value: object) -> Json:
-    return msgspec.to_builtins(value)
+        raise ServiceError(WRONG, "The given body is nested too deeply to be sent as JSON.") from e
+    except (TypeError, ValueError) as e:
+        raise ServiceError(WRONG, f"The given body cannot be sent as JSON: {e}.") from e
 
 
 def members(parameters: Mapping[str, Any]) -> dict[str, Any]:

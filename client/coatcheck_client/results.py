@@ -73,6 +73,10 @@ class Receipt(Struct, frozen=True, kw_only=True):
     """None when the service could not be reached."""
     expires_at: datetime | None = None
     """When it is gone; None: kept for ever, or not stored."""
+    content: list[Any] | None = None
+    """Where images came among the parts: what to put into the tool result in place of `text`."""
+    image_tokens: int = 0
+    """Of these images; not in `tokens`."""
     warnings: tuple[Warned, ...] = ()
 
 

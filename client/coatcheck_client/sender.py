@@ -1,21 +1,40 @@
 """Requests on the wire: attempts, pauses, contents in pieces. Knows no operation of the service."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+import math
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 
 from coatcheck_client import answers
 from coatcheck_client.bytes import ContentDownload, framed
-from coatcheck_client.connection import Connection
-from coatcheck_client.errors import ServiceError
+from coatcheck_client.connection import Connection, Exchange
+from coatcheck_client.errors import UNREACHABLE, ServiceError
 from coatcheck_client.options import Options
-from coatcheck_client.requests import ClientRequest
-from coatcheck_client.retry_state import CircuitBreaker
+from coatcheck_client.requests import ClientRequest, get
+from coatcheck_client.retry import Retries
+from coatcheck_client.retry_state import PROBE_SECONDS, CircuitBreaker
 from coatcheck_client.wire import Pairs
 
 T = TypeVar("T")
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Paged(Protocol[T_co]):
+    """A page of a list, and the cursor of the next one."""
+
+    @property
+    def items(self) -> Sequence[T_co]:
+        """What is on the page."""
+        ...
+
+    @property
+    def next(self) -> str | int | None:
+        """The cursor of the next page; None on the last."""
+        ...
+
 
 UNSENDABLE: Final = (httpx.InvalidURL, httpx.LocalProtocolError)
 """What is wrong with a request before any of it is sent: no outage."""
@@ -37,17 +56,62 @@ class Sender:
         """
         return await self.repeat(lambda: self.once(ask), again=lambda: ask.again)
 
-    async def repeat(self, attempt: Callable[[], Awaitable[T]], *, again: Callable[[], bool]) -> T:
+    async def send_soon(self, ask: ClientRequest[T]) -> T:
+        """The answer of a request that an agent waits for: within the deadline, pauses and all.
+
+        Raises:
+            ServiceError: how the last attempt ended, or `unreachable` at the deadline.
+        """
+        return await self.within(
+            self.repeat(lambda: self.once(ask, seconds=self._setup.deadline), again=lambda: ask.again, soon=True)
+        )
+
+    async def within(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of some work, if it is there at the deadline.
+
+        Raises:
+            ServiceError: `unreachable` at the deadline.
+        """
+        seconds = self._setup.deadline
+        try:
+            return await self._connection.within(seconds, work)
+        except TimeoutError as e:
+            self._breaker.failed(math.inf)  # what waited for the deadline was silent, however short that is
+            raise ServiceError(
+                UNREACHABLE, f"Coatcheck at {self._setup.url} did not answer within {seconds:g} seconds."
+            ) from e
+
+    async def is_ready(self) -> bool:
+        """Whether the service serves requests now: one attempt, and a short one."""
+        try:
+            await self._ask_health()
+        except ServiceError:
+            return False
+        return True
+
+    async def _ask_health(self) -> None:
+        retry_state = self._breaker.retry_state(Retries(attempts=1), None)
+        try:
+            await self.once(get("/health/ready", dict[str, Any]), seconds=PROBE_SECONDS)
+        except ServiceError as e:
+            retry_state.after(e)
+            raise
+        retry_state.answered()
+
+    async def repeat(self, attempt: Callable[[], Awaitable[T]], *, again: Callable[[], bool], soon: bool = False) -> T:
         """The result of an attempt that succeeds.
 
         Args:
             attempt: begins one.
             again: whether another may follow, asked after each that failed.
+            soon: whether an agent waits: no further attempt begins after the deadline.
 
         Raises:
-            ServiceError: how the last attempt ended.
+            ServiceError: how the last attempt ended, or `unreachable` where none is made because the service is silent.
         """
-        retry_state = self._breaker.retry_state(self._setup.retries)
+        if self._breaker.needs_probe(self._setup.url):
+            await self._ask_health()
+        retry_state = self._breaker.retry_state(self._setup.retries, self._setup.deadline if soon else None)
         while True:
             try:
                 answer = await attempt()
@@ -61,7 +125,11 @@ class Sender:
             await self._connection.sleep(wait)
 
     async def once(
-        self, ask: ClientRequest[T], pieces: AsyncIterable[bytes] | None = None, size: int | None = None
+        self,
+        ask: ClientRequest[T],
+        pieces: AsyncIterable[bytes] | None = None,
+        size: int | None = None,
+        seconds: float | None = None,
     ) -> T:
         """One attempt.
 
@@ -69,15 +137,33 @@ class Sender:
             ask: what to send.
             pieces: of the payload, where it is streamed.
             size: bytes of the payload, where it is streamed and the number is known.
+            seconds: without any progress after which it counts as failed, if not as many as usual.
 
         Raises:
             ServiceError: how it ended.
         """
         body = ask.body if pieces is None else framed(pieces, ask.around, size)
         headers = answers.sent_headers(ask, size)
-        async with self._exchange(ask.method, ask.path, ask.params, headers, body) as response:
+        async with self._exchange(ask.method, ask.path, ask.params, headers, body, seconds) as response:
             data = await self._connection.read(response)
         return answers.read(response.status_code, response.headers, data, ask.answer, url=self._setup.url)
+
+    async def items(
+        self, path: str, parameters: Mapping[str, Any], page: type[Paged[T]], after: str = "cursor"
+    ) -> AsyncGenerator[T]:
+        """What a list has, through all its pages; `after` is the parameter that says after what a page begins.
+
+        Raises:
+            ServiceError: how the last attempt at a page ended.
+        """
+        cursor: dict[str, Any] = {}
+        while True:
+            got = await self.send(get(path, page, {**parameters, **cursor}))
+            for item in got.items:
+                yield item
+            if got.next is None:
+                return
+            cursor = {after: got.next}
 
     async def stream(self, path: str, params: Pairs) -> AsyncGenerator[bytes]:
         """A content in pieces, over as many connections as it takes.
@@ -85,7 +171,7 @@ class Sender:
         Raises:
             ServiceError: how the last attempt ended, `digest_mismatch` at the end.
         """
-        arriving, retry_state = ContentDownload(), self._breaker.retry_state(self._setup.retries)
+        arriving, retry_state = ContentDownload(), self._breaker.retry_state(self._setup.retries, None)
         while True:
             try:
                 async with aclosing(self._pieces(path, params, arriving)) as pieces:
@@ -113,12 +199,19 @@ class Sender:
 
     @asynccontextmanager
     async def _exchange(
-        self, method: str, path: str, params: Pairs, headers: Pairs, body: bytes | AsyncGenerator[bytes] | None = None
+        self,
+        method: str,
+        path: str,
+        params: Pairs,
+        headers: Pairs,
+        body: bytes | AsyncGenerator[bytes] | None = None,
+        seconds: float | None = None,
     ) -> AsyncGenerator[httpx.Response]:
         """Send a request. Whatever HTTP fails with, also inside the block, becomes a ServiceError."""
         url = self._setup.url
         try:
-            async with self._connection.exchange(method, url + path, params, headers, body) as response:
+            request = Exchange(method, url + path, params, headers, body, seconds or self._setup.timeout)
+            async with self._connection.exchange(request) as response:
                 yield response
         except UNSENDABLE as e:
             raise answers.unsendable(e) from e

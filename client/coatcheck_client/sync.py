@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import contextvars
+import queue
+import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import httpx
 
+from coatcheck_client.administration import Admin
 from coatcheck_client.client_method import Blocking, iterate, run
+from coatcheck_client.connection import Exchange
 from coatcheck_client.methods import ClientMethods
-from coatcheck_client.options import OnUnreachable, Options, options, timeouts
-from coatcheck_client.requests import DeclaredFields
-from coatcheck_client.results import Receipt
-from coatcheck_client.retry import Retries
-from coatcheck_client.wire import Pairs
+from coatcheck_client.options import Options
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
-
+    from typing_extensions import Self
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,19 +29,19 @@ T = TypeVar("T")
 class BlockingConnection:
     """See Connection: nothing here suspends, everything blocks."""
 
-    def __init__(self, setup: Options, transport: httpx.BaseTransport | None, sleep: Callable[[float], None]) -> None:
-        self._sleep = sleep
-        self._http = httpx.Client(headers=setup.headers, timeout=timeouts(setup), transport=transport, trust_env=False)
+    def __init__(
+        self, setup: Options, transport: httpx.BaseTransport | None, sleep: Callable[[float], None] | None
+    ) -> None:
+        self._sleep = time.sleep if sleep is None else sleep
+        self._http = httpx.Client(headers=setup.headers, transport=transport, trust_env=False)
 
     @asynccontextmanager
-    async def exchange(
-        self, method: str, url: str, params: Pairs, headers: Pairs, body: bytes | AsyncGenerator[bytes] | None
-    ) -> AsyncGenerator[httpx.Response]:
+    async def exchange(self, request: Exchange) -> AsyncGenerator[httpx.Response]:
         """See Connection."""
-        content = body if body is None or isinstance(body, bytes) else iterate(body)
-        with self._http.stream(
-            method, url, params=httpx.QueryParams(params), headers=headers, content=content
-        ) as response:
+        arguments = request.arguments()
+        if not isinstance(request.body, bytes | None):
+            arguments["content"] = iterate(request.body)
+        with self._http.stream(**arguments) as response:
             yield response
 
     async def read(self, response: httpx.Response) -> bytes:
@@ -57,6 +57,26 @@ class BlockingConnection:
         """See Connection."""
         return function(*args, **kwargs)
 
+    async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
+        """See Connection. The work has a thread of its own: nothing else ends a look-up of names, or a slow answer."""
+        results: queue.SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = queue.SimpleQueue()
+        context = contextvars.copy_context()
+
+        def job() -> None:
+            try:
+                results.put((context.run(run, work), None))
+            except BaseException as e:  # noqa: BLE001 - raised where it is waited for
+                results.put((None, e))
+
+        threading.Thread(target=job, name="coatcheck", daemon=True).start()
+        try:
+            result, error = results.get(timeout=seconds)
+        except queue.Empty:
+            raise TimeoutError from None
+        if error is not None:
+            raise error
+        return result  # pyright: ignore[reportReturnType] - there is one where there is no error
+
     async def sleep(self, seconds: float) -> None:
         """See Connection."""
         self._sleep(seconds)
@@ -69,46 +89,16 @@ class BlockingConnection:
 class Client(Blocking, ClientMethods):
     """Talks to one Coatcheck service. Safe to share between threads; close it, or use it in a `with` block.
 
-    Methods raise `ServiceError`; puts do not while `on_unreachable` is `excerpt`: when the service fails they answer
-    the ends of the payload within the same budgets, with `stored=False` and a warning. A request that is wrong in
-    itself, or a key that may not make it, is raised all the same, and at once where HTTP cannot carry an argument.
-    Halves of surrogate pairs are sent as U+FFFD where only UTF-8 goes; a title over 1,000 characters is cut there.
+    A put never raises: when the service fails, or refuses, it answers the payload itself or its two ends, with
+    `stored=False` and a warning. `read_artifact` answers a sentence then. Other methods raise `ServiceError`.
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        key: str | None = None,
-        session: str | None = None,
-        card_tokens: int | None = None,
-        inline_tokens: int | None = None,
-        timeout: float = 60.0,
-        retries: Retries | None = None,
-        on_unreachable: OnUnreachable = "excerpt",
-        transport: httpx.BaseTransport | None = None,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        """Nothing is sent yet.
+    _connects = BlockingConnection
 
-        Args:
-            url: where the service is; None: `COATCHECK_URL`, or else http://127.0.0.1:8321.
-            key: to present, where the service asks for one; None: `COATCHECK_KEY`, if that is set.
-            session: said of every payload, unless a put says otherwise.
-            card_tokens: the same.
-            inline_tokens: the same.
-            timeout: seconds without any progress after which a request counts as failed.
-            retries: how often and how long to try again.
-            on_unreachable: what a put does when the service fails.
-            transport: how to reach it, instead of by TCP without a proxy.
-            sleep: waits, between attempts.
-
-        Raises:
-            ValueError: for what is no URL of a service, or no key.
-        """
-        said = {"session": session, "card_tokens": card_tokens, "inline_tokens": inline_tokens}
-        setup = options(url, key, timeout=timeout, retries=retries, on_unreachable=on_unreachable, said=said)
-        super().__init__(setup, BlockingConnection(setup, transport, sleep))
+    @property
+    def admin(self) -> Admin:
+        """What an administrator's key may do."""
+        return Admin(self._sender)
 
     def __enter__(self) -> Self:
         return self
@@ -117,17 +107,3 @@ class Client(Blocking, ClientMethods):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def put_stream(
-        self,
-        payload: BinaryIO | Iterable[bytes],
-        *,
-        idempotency_key: str | None = None,
-        **declared: Unpack[DeclaredFields],
-    ) -> Receipt:
-        """Stores a stream that can be read once. It is sent again only if none of it was read yet."""
-        return run(self._put_stream(payload, idempotency_key, declared))
-
-    def stream(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> Iterator[bytes]:
-        """Yields the exact bytes of an artifact in pieces. A broken connection is resumed; the digest is compared."""
-        return iterate(self._content(artifact_id, view, section))

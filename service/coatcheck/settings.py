@@ -96,7 +96,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Seconds that the bytes of a dead blob are kept, because a reader may still use them."""
     lease_seconds: int = 900
     """Seconds that an upload may go without progress before it is reaped."""
-    workers: int = 0
+    workers: int = 1
+    """Processes that serve, on one port; more than 1 only with PostgreSQL. Each has threads, connections, limits and
+    buffers of its own, as a replica has; the metrics are those of all."""
+    threads: int = 0
     """Threads that hash, compress and count payloads at ingest; 0: as many as there are processors, at least 2. More
     threads ingest no faster, and delay everything else."""
     readers: int = 4
@@ -235,7 +238,8 @@ def _check(s: Settings) -> None:
         "sweep_seconds": (1, 86400),
         "grace_seconds": (0, 7 * 86400),
         "lease_seconds": (1, 86400),
-        "workers": (0, 256),
+        "workers": (1, 256),
+        "threads": (0, 256),
         "readers": (1, 256),
         "ingests": (1, 10_000),
         "ingests_waiting": (0, 100_000),
@@ -277,6 +281,11 @@ def _check_places(s: Settings) -> None:
             )
     if s.blob_url and not s.blob_url.startswith("s3://"):
         raise ValueError(f"{PREFIX}BLOB_URL is not s3://… Without it the bytes are files in {PREFIX}DATA.")
+    if s.workers > 1 and not s.database_url:
+        raise ValueError(
+            f"{PREFIX}WORKERS={s.workers} needs {PREFIX}DATABASE_URL: the embedded store belongs to one process, which "
+            "alone writes its database. Serve with one, or keep the catalogue in PostgreSQL."
+        )
     if s.blob_url and not s.database_url:
         raise ValueError(
             f"{PREFIX}BLOB_URL needs {PREFIX}DATABASE_URL: the embedded store keeps its bytes beside its database."

@@ -110,3 +110,17 @@ def test_a_total_without_room_for_a_card_each_is_refused(service: Service) -> No
     response = service.client.post("/v1/artifacts:batch", json={"items": items, "max_total_tokens": 639})
     assert (response.status_code, response.json()["field"]) == (400, "max_total_tokens")
     assert len(batch(service, items, max_total_tokens=640)) == 10
+
+
+def test_a_shorter_card_still_compares_with_the_run_before(service: Service) -> None:
+    asked: Json = {"tool_name": "make", "command": "make", "session": "runs", "compare_to": "previous"}
+    run = "".join(f"{n}: compiled module_{n}\n" for n in range(900))
+    batch(service, [{"content": run, **asked}])
+    later: Json = {"content": run.replace("77: compiled", "77: ERROR in"), **asked}
+    whole = batch(service, [later])[0]["receipt"]
+    shorter = batch(service, [later], max_total_tokens=200)[0]["receipt"]
+    assert shorter["tokens"] <= 200 < whole["tokens"]
+    assert shorter["id"] == whole["id"]
+    for receipt in (whole, shorter):
+        assert "ERROR in module_77" in receipt["text"]
+        assert receipt["card"]["compared_to"] == whole["card"]["compared_to"] is not None

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.transports import Scripted, refuses
-from coatcheck_client import AsyncClient, Client, Receipt
+from coatcheck_client import AsyncClient, Client, Receipt, ServiceError
 from coatcheck_client.fallback import BYTES_PER_TOKEN, Budgets, Ends, ends_of, receipt
+from coatcheck_client.payload import payload_of
 
 TEXT = {"type": "text", "text": "small text"}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
@@ -105,13 +106,13 @@ def test_budgets_that_the_service_would_refuse_are_its_nearest(asked: int) -> No
 def test_a_code_that_is_none_is_not_written_down() -> None:
     ends = Ends()
     ends.feed(LOG.encode())
-    got = receipt(ends, Budgets(600, 0), "x" * 5_000 + "\n[art_372686936359232394 · ", "Why.")
+    got = receipt(ends, Budgets(600, 0), ServiceError("x" * 5_000 + "\n[art_372686936359232394 · ", "Why."))
     assert (got.warnings[0].code, "art_" in got.text) == ("unexpected_answer", False)
 
 
 def test_what_grows_when_it_is_made_inert_is_not_cut_unmarked() -> None:
     ends = ends_of(b"\x01" * 1_500 + b"middle" + b"\x02" * 1_500, 3_000)
-    got = receipt(ends, Budgets(600, 0), "unreachable", "Away.")
+    got = receipt(ends, Budgets(600, 0), ServiceError("unreachable", "Away."))
     found = re.search(r"¦ left out: about ([0-9]+) bytes; the end:", got.text)
     assert found is not None
     assert int(found[1]) + got.text.count("\u2401") + got.text.count("\u2402") == 3_006
@@ -135,7 +136,7 @@ def test_an_excerpt_of_parts_keeps_its_budget_and_says_how_many_it_leaves_out(
 ) -> None:
     budgets = Budgets(card, 1_000)
     content = [{"type": "text", "text": text}, *({"type": kind, "data": "x"} for kind in kinds)]
-    got = receipt(ends_of(content, budgets.room), budgets, code, "Why.")
+    got = receipt(ends_of(payload_of(content), budgets.room), budgets, ServiceError(code, "Why."))
     if kinds:
         assert not got.inline
         assert f"¦ not shown: {len(kinds)} of {len(kinds) + 1} parts" in got.text

@@ -92,9 +92,7 @@ def test_a_longer_wait_than_the_client_s_patience_is_not_begun() -> None:
 @pytest.mark.parametrize("status", [400, 401, 403, 409, 413, 422, 500, 507])
 def test_a_refusal_is_not_asked_for_twice(status: int) -> None:
     line, pauses = Scripted(problem(status, "some_code")), Pauses()
-    with pytest.raises(ServiceError) as refused:
-        client(line, pauses, on_unreachable="raise").put("x")
-    assert (refused.value.code, refused.value.status) == ("some_code", status)
+    assert client(line, pauses).put("x").warnings[0].code == "some_code"
     assert (len(line.requests), list(pauses)) == (1, [])
 
 
@@ -162,10 +160,23 @@ def test_a_service_that_is_away_never_breaks_the_agent(tmp_path: Path) -> None:
     checked(opened.put(random.Random(2).randbytes(50_000)), whole=False)
 
 
-def test_who_asks_for_it_gets_the_error() -> None:
-    with pytest.raises(ServiceError) as away:
-        client(Scripted(refuses), on_unreachable="raise").put(LOG)
-    assert (away.value.code, away.value.status) == ("unreachable", None)
+def test_who_asks_for_it_gets_the_original(caplog: pytest.LogCaptureFixture) -> None:
+    for opened in (client(Scripted(refuses), on_unreachable="original"), client(Scripted(refuses))):
+        got = opened.put(LOG, on_unreachable="original")
+        assert (got.text, got.inline, got.stored, got.id) == (LOG, True, False, None)
+        assert got.warnings[0].code == "unreachable"
+    assert "a payload was not stored [unreachable]" in caplog.text
+    assert opened.put(LOG.encode(), on_unreachable="original").text == LOG
+    assert opened.put(["a", {"text": "b"}], on_unreachable="original").text == "a\nb"
+    assert opened.put({"a": [1, "é"]}, on_unreachable="original").text == '{"a":[1,"é"]}'
+    mixed = [{"type": "text", "text": "t"}, {"type": "image", "data": "…"}]
+    assert json.loads(opened.put(mixed, on_unreachable="original").text) == mixed
+    assert opened.put(b"\x00\xff" * 400, on_unreachable="original").text.startswith("[NOT STORED (unreachable)")
+
+
+def test_also_the_original_of_what_was_refused_for_a_secret_is_withheld() -> None:
+    got = client(Scripted(problem(422, "secret_refused"))).put("password: hunter2", on_unreachable="original")
+    assert (got.inline, "hunter2" in got.text) == (False, False)
 
 
 @pytest.mark.parametrize(
@@ -188,10 +199,12 @@ def test_what_fails_for_one_payload_or_in_the_service_is_answered_by_an_excerpt(
 @pytest.mark.parametrize(
     ("status", "code"), [(400, "invalid_request"), (401, "unauthenticated"), (403, "forbidden"), (404, "x")]
 )
-def test_a_request_that_is_wrong_is_an_error_all_the_same(status: int, code: str) -> None:
-    with pytest.raises(ServiceError) as wrong:
-        client(Scripted(problem(status, code))).put(LOG)
-    assert wrong.value.code == code
+def test_a_put_that_may_not_be_made_is_told_in_the_receipt_and_the_log(
+    status: int, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    got = client(Scripted(problem(status, code))).put(LOG)
+    assert (got.stored, got.warnings[0].code) == (False, code)
+    assert f"[{code}]" in caplog.text
 
 
 def test_what_was_refused_for_a_secret_in_it_is_not_shown_either() -> None:
@@ -218,7 +231,7 @@ def test_an_excerpt_keeps_its_budget_whatever_the_payload(data: bytes, cuts: int
     ends = Ends(budgets.room)
     for at in range(0, len(data), cuts):
         ends.feed(data[at : at + cuts])
-    got = receipt(ends, budgets, "unreachable", "Away.")
+    got = receipt(ends, budgets, ServiceError("unreachable", "Away."))
     limit = (inline if got.inline else card) * BYTES_PER_TOKEN
     assert len(got.text.encode()) <= limit
     assert got.tokens <= max(inline, card)

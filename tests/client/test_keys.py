@@ -38,11 +38,14 @@ def test_a_key_opens_what_it_may_and_nothing_else(keyed: tuple[Service, str]) ->
         assert (refused.value.code, refused.value.status) == ("forbidden", 403)
 
 
-def test_a_missing_or_wrong_key_is_an_error_and_no_excerpt(keyed: tuple[Service, str]) -> None:
+def test_a_missing_or_wrong_key_is_told_in_the_receipt_and_raised_elsewhere(keyed: tuple[Service, str]) -> None:
     service, key = keyed
     for wrong in (None, key[:-1] + ("0" if key[-1] != "0" else "1")):
-        with Client(service.url, key=wrong) as client, pytest.raises(ServiceError) as refused:
-            client.put(LOG)
+        with Client(service.url, key=wrong) as client:
+            receipt = client.put(LOG)
+            assert (receipt.stored, receipt.warnings[0].code) == (False, "unauthenticated")
+            with pytest.raises(ServiceError) as refused:
+                client.artifacts()
         assert (refused.value.code, refused.value.status) == ("unauthenticated", 401)
 
 

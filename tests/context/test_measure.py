@@ -64,7 +64,7 @@ def test_the_answer_says_what_it_assumes_of_the_next_turn() -> None:
     stays = measure(body_of(LONG), MeasureRequest(outputs_stay=True), POLICY, counter())
     cards = measure(body_of(LONG), MeasureRequest(), POLICY, counter())
     assert (stays.assumes, stays.next_turn) == ("outputs_stay", stays.this_turn)
-    assert (cards.assumes, cards.next_turn.tokens < cards.this_turn.tokens) == ("outputs_become_cards", True)
+    assert (cards.assumes, cards.next_turn.tokens < cards.this_turn.tokens) == ("policy", True)
 
 
 def test_turns_add_up_to_the_history_and_only_the_latest_are_listed() -> None:

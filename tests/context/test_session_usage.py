@@ -143,7 +143,7 @@ def test_what_was_told_survives_a_crash(tmp_path: Path) -> None:
 def test_both_meters_and_both_windows(service: Service) -> None:
     body = FORMATS["openai-chat"]([Turn("Build it.", [Step("", [Call("c1", "make", {}, LOG)])])])
     window = {"model": 20_000, "shown": 16_000, "output_reserve": 2_000, "compaction_limit": 13_000}
-    got = post(service, "/v1/context/measure", body=body, session="meter", window=window, policy={})
+    got = post(service, "/v1/context/measure", body=body, session="meter", window=window, policy={"batch_tokens": 0})
     assert got["format"] == "openai-chat"
     assert got["this_turn"]["tokens"] == got["next_turn"]["tokens"] + got["transient"]["tokens"]
     assert got["next_turn"]["tokens"] == got["baseline"]["tokens"] + got["persisted"]["tokens"]
@@ -159,7 +159,7 @@ def test_both_meters_and_both_windows(service: Service) -> None:
         ],
     }
     assert got["should_compact"] is False
-    assert got["assumes"] == "outputs_become_cards"
+    assert got["assumes"] == "policy"
     assert re.fullmatch(r"context [0-9]+ % now, [0-9]+ % next turn; [0-9.]+k left", got["line"])
     found = usage(service, "meter")
     assert (found["persisted_tokens"], found["transient_tokens"]) == (
@@ -172,8 +172,8 @@ def test_nothing_is_taken_to_shrink_unless_the_caller_says_so(service: Service) 
     body = FORMATS["openai-chat"]([Turn("Build it.", [Step("", [Call("c1", "make", {}, LOG)])])])
     cases: tuple[tuple[Json, str], ...] = (
         ({}, "outputs_stay"),
-        ({"policy": {}}, "outputs_become_cards"),
-        ({"outputs_stay": False}, "outputs_become_cards"),
+        ({"policy": {"batch_tokens": 0}}, "policy"),
+        ({"outputs_stay": False, "policy": {"protect": "none"}}, "policy"),
         ({"policy": {}, "outputs_stay": True}, "outputs_stay"),
     )
     for said, assumed in cases:
@@ -181,7 +181,7 @@ def test_nothing_is_taken_to_shrink_unless_the_caller_says_so(service: Service) 
         assert got["assumes"] == assumed
         assert (got["next_turn"]["tokens"] == got["this_turn"]["tokens"]) is (assumed == "outputs_stay")
     compacted = post(service, "/v1/context/compact", body=body)
-    assert compacted["meters"]["after"]["assumes"] == "outputs_become_cards"
+    assert compacted["meters"]["after"]["assumes"] == "policy"
 
 
 def test_a_real_usage_scales_the_estimate_in_any_providers_shape(service: Service) -> None:

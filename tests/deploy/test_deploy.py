@@ -141,6 +141,7 @@ def _required(root: str) -> set[str]:
 def test_the_image_installs_what_the_service_needs_and_no_tool_of_development() -> None:
     runtime = _lock()
     assert _required("coatcheck") - {"coatcheck-client"} <= runtime  # which is built from the tree, as the service is
+    assert runtime >= {"mcp", "pypdf", "python-calamine", "opentelemetry-sdk"}  # every extra
     assert runtime & {"pytest", "ruff", "basedpyright", "moto", "hypothesis", "hatchling", "testcontainers"} == set()
     assert _lock("hatchling") >= {"hatchling"} | _required("hatchling")
     assert "pytest" not in _lock("hatchling")

@@ -163,17 +163,16 @@ async def test_a_service_that_is_away_never_breaks_the_agent(run: Run) -> None:
         ]
         messages = await run(Script(calls=calls), CoatcheckMiddleware(away))
     assert messages[-1].content == "done"
-    assert str(messages[2].content).startswith("[NOT STORED (unreachable)")
-    assert cast("ToolMessage", messages[2]).artifact == {"artifact_id": None, "stored": False}
+    assert (messages[2].content, cast("ToolMessage", messages[2]).artifact) == (LOG, None)
     read = cast("ToolMessage", messages[6])
     assert (read.status, "cannot answer now [unreachable]" in str(read.content)) == ("error", True)
 
 
-async def test_a_client_that_raises_never_breaks_the_agent_either(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    with Client(NOBODY, retries=Retries(attempts=1), on_unreachable="raise") as away:
-        messages = await run(Script(calls=[("build", {})]), CoatcheckMiddleware(away))
-    assert (messages[-1].content, messages[2].content) == ("done", LOG)
-    assert "stays as it is" in caplog.text
+async def test_who_asks_for_it_gets_the_ends_while_the_service_is_away(run: Run) -> None:
+    with Client(NOBODY, retries=Retries(attempts=1)) as away:
+        messages = await run(Script(calls=[("build", {})]), CoatcheckMiddleware(away, on_unreachable="ends"))
+    assert str(messages[2].content).startswith("[NOT STORED (unreachable)")
+    assert cast("ToolMessage", messages[2]).artifact == {"artifact_id": None, "stored": False}
 
 
 def test_messages_that_are_no_json_are_sent_as_they_are(client: Client) -> None:

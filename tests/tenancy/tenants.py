@@ -77,7 +77,7 @@ async def open_house(root: Path, database: str) -> AsyncGenerator[House]:
             data=str(root / "data"),
             database_url=url,
             extract_workers=0,
-            workers=2,
+            threads=2,
             sweep_seconds=86400,
             inline_bytes=0,  # every payload is a file, which a test can take away
         )

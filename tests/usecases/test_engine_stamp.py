@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sqlite3
+from typing import Any
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import ENGINE
@@ -44,3 +45,20 @@ async def test_the_comparison_made_at_ingest_outlives_its_engine(harness: Harnes
     rewrite(harness, receipt.id, ENGINE - 1, shape=[FORGED])
     assert "Compared with" in receipt.text
     assert await card_of(harness, receipt.id) == receipt.text
+
+
+LOG = b"".join(
+    b"2026-03-%02dT10:00:00Z %s worker: step %d\n" % (n % 28 + 1, (b"INFO", b"WARN")[n % 3 == 0], n) for n in range(24)
+)
+
+
+async def test_a_payload_that_is_answered_whole_gets_the_card_that_it_would_have_got(harness: Harness) -> None:
+    carded = await harness.put(LOG, said={"session": "a"}, inline_tokens=0)
+    offers: tuple[tuple[str, dict[str, Any]], ...] = (("b", {"inline_tokens": 2000}), ("c", {"carded": False}))
+    for session, offer in offers:
+        receipt = await harness.put(LOG, said={"session": session}, **offer)
+        assert receipt.text in {LOG.decode(), ""}
+        assert "Levels: " in carded.text  # a fact that only a card shows
+        assert await card_of(harness, receipt.id) == carded.text.replace(carded.id, receipt.id)
+        again = await harness.put(LOG, said={"session": session}, inline_tokens=0)
+        assert (again.id, again.created, again.text) == (receipt.id, False, await card_of(harness, receipt.id))

@@ -19,7 +19,7 @@ PIECE = b"10000\r\n" + b"slow output\n" * 5461 + b"abcd" + b"\r\n"
 def service(tmp_path_factory: pytest.TempPathFactory) -> Generator[Service]:
     folder: Path = tmp_path_factory.mktemp("saturated")
     with serving(
-        folder / "data", ingests=PLACES, ingests_waiting=WAITING, ingests_wait_seconds=250, workers=1
+        folder / "data", ingests=PLACES, ingests_waiting=WAITING, ingests_wait_seconds=250, threads=1
     ) as running:
         yield running
 

@@ -4,7 +4,8 @@ Strict variants promise arguments that fit the schema exactly: every property is
 null, nothing else is allowed. Providers without such a promise have no strict variant.
 """
 
-from typing import Any, Final, Literal, get_args
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from coatcheck_client.contract.tools import READ, TOOLS, Parameter, Tool
 
@@ -16,6 +17,7 @@ _PERSIST_CHARS: Final = 60_000
 """A host that keeps larger results in files must not do that with ours, which never are as large."""
 
 Node = dict[str, Any]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def declarations(format_: Format, *, strict: bool = False, listing: bool = False) -> list[Node]:
@@ -35,6 +37,17 @@ def declarations(format_: Format, *, strict: bool = False, listing: bool = False
     if format_ == "gemini":
         return [{"functionDeclarations": [_gemini(tool) for tool in tools]}]
     return [_declare(tool, format_, strict=strict) for tool in tools]
+
+
+def described(tool: Tool) -> Callable[[F], F]:
+    """Gives a function that calls a tool the words that a model is told of it, as its docstring."""
+    arguments = "".join(f"    {one.name}: {one.description}\n" for one in tool.parameters)
+
+    def give(function: F) -> F:
+        function.__doc__ = f"{tool.description}\n\nArgs:\n{arguments}"
+        return function
+
+    return give
 
 
 def _declare(tool: Tool, format_: Format, *, strict: bool) -> Node:

@@ -156,11 +156,6 @@ class Metrics:
         self._kinds: dict[tuple[Kind, str], tuple[Counter, ...]] = {}
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
-    def render(self, accept: str) -> tuple[bytes, str]:
-        """Everything, in the format that fits an Accept field best, and that format's media type."""
-        encode, media_type = choose_encoder(accept)
-        return encode(self.registry), media_type
-
     def answered(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
         """See Meter."""
         key = (route, method, status // 100)
@@ -221,6 +216,12 @@ class Metrics:
     def lagged(self, seconds: float) -> None:
         """See Meter."""
         self._lag.observe(max(0.0, seconds))
+
+
+def rendered(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
+    """All metrics, in the format that fits an Accept field best, and that format's media type."""
+    encode, media_type = choose_encoder(accept)
+    return encode(registry), media_type
 
 
 class _Reading(Collector):

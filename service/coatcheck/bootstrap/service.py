@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 from coatcheck.adapters.extract.extractor import TextExtractor
 from coatcheck.adapters.redaction_rules import Masks
@@ -83,14 +84,17 @@ class RunningService:
 
 
 @asynccontextmanager
-async def open_service(settings: Settings, *, clock: Clock | None = None) -> AsyncGenerator[RunningService]:
+async def open_service(
+    settings: Settings, *, clock: Clock | None = None, metrics: Path | None = None
+) -> AsyncGenerator[RunningService]:
     """Everything that answers requests, with the schedule running; closed in reverse order on leaving.
 
     Args:
         settings: what it is made of.
         clock: the time that decides; None: the store's own.
+        metrics: the directory where this process and those beside it leave their metrics; None: there is no other.
     """
-    async with open_store(settings, clock=clock) as opened, watching(settings, opened) as (watched, store):
+    async with open_store(settings, clock=clock) as opened, watching(settings, opened, metrics) as (watched, store):
         for warning in store.warnings:
             log.warning(warning)
         authenticate = Authenticate(store.catalog, store.clock, required=settings.require_keys)

@@ -89,7 +89,7 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
         CoatcheckError: as `migrate`, and `schema_outdated` when it is not this release's schema.
     """
     with (
-        ThreadPoolExecutor(settings.workers or _processors(), thread_name_prefix="work") as pool,
+        ThreadPoolExecutor(settings.threads or _processors(), thread_name_prefix="work") as pool,
         ThreadPoolExecutor(_FILES, thread_name_prefix="files") as files,
         ReadThreads(settings.readers, _READS_WAITING) as readers,
     ):

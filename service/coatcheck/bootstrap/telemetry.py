@@ -1,13 +1,17 @@
 """What an administrator sees of the running service, put together: metrics, traces, places and limits of callers."""
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 from coatcheck import __version__
 from coatcheck.adapters.extract.workers import Workers
-from coatcheck.adapters.metrics import Metrics, Standing
+from coatcheck.adapters.metrics import Metrics, Standing, rendered
+from coatcheck.adapters.metrics_of_all import MetricsOfAll
 from coatcheck.adapters.traced import TracedBlobs, traced_catalog
 from coatcheck.api.http.rates import Allowances
 from coatcheck.bootstrap.stores import Store
@@ -25,18 +29,21 @@ from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.upkeep.backlog import CountBacklog
 
 log = logging.getLogger(__name__)
+_LEFT_SECONDS: Final = 1.0
 
 
 class Telemetry:
     """The meter, the tracer, and what they look at. Made by `watching`."""
 
-    def __init__(self, settings: Settings, store: Store, tracer: Tracer) -> None:
+    def __init__(self, settings: Settings, store: Store, tracer: Tracer, metrics: Path | None) -> None:
         self._readers = store.readers
         self._census = CountBacklog(store.catalog, store.clock)
         self._fallback: FallbackBuffer | None = None
         self._extract: Workers | None = None
         self.tracer = tracer
         self.meter = Metrics(__version__, self._standing)
+        self._all = None if metrics is None else MetricsOfAll(metrics, self.meter.registry)
+        self._pool = store.pool
         self.slots = ConcurrencyLimiter(
             "payloads", settings.ingests, settings.ingests_waiting, float(settings.ingests_wait_seconds)
         )
@@ -54,7 +61,30 @@ class Telemetry:
     async def render(self, accept: str) -> tuple[bytes, str]:
         """The metrics, with a count of the catalogue that is a few seconds old at most, if it answers."""
         await self._census()
-        return self.meter.render(accept)
+        if self._all is not None:
+            return await in_pool(self._pool, rendered, self._all.registry, accept)
+        return rendered(self.meter.registry, accept)
+
+    @asynccontextmanager
+    async def leaving(self) -> AsyncGenerator[None]:
+        """Leave the metrics of this process to those beside it every second, until leaving."""
+        if self._all is None:
+            yield
+            return
+        task = asyncio.create_task(self._leave(self._all))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _leave(self, metrics: MetricsOfAll) -> None:
+        while True:
+            try:
+                await in_pool(self._pool, metrics.leave)
+            except OSError as error:
+                log.warning("the metrics of this worker are not told by the others: %s", error.strerror)
+            await asyncio.sleep(_LEFT_SECONDS)
 
     async def close(self) -> None:
         """Let go of what is being asked."""
@@ -87,13 +117,21 @@ class Telemetry:
 
 
 @asynccontextmanager
-async def watching(settings: Settings, store: Store) -> AsyncGenerator[tuple[Telemetry, Store]]:
-    """Watch a store, until leaving; and the store as whoever answers requests is to use it."""
+async def watching(
+    settings: Settings, store: Store, metrics: Path | None = None
+) -> AsyncGenerator[tuple[Telemetry, Store]]:
+    """Watch a store, until leaving; and the store as whoever answers requests is to use it.
+
+    Args:
+        settings: what is watched, and where traces go.
+        store: what is watched.
+        metrics: the directory where this process and those beside it leave their metrics; None: there is no other.
+    """
     tracer, close = _tracer(settings)
     watched = _followed(store, tracer) if tracer.on else store
-    seen = Telemetry(settings, store, tracer)
+    seen = Telemetry(settings, store, tracer, metrics)
     try:
-        async with lagging(seen.meter):
+        async with lagging(seen.meter), seen.leaving():
             yield seen, watched
     finally:
         await seen.close()

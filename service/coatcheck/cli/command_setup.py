@@ -21,9 +21,11 @@ def settings_for(data: str | None) -> Settings:
 
 def holds_store(settings: Settings) -> bool:
     """Whether there is a store already, as far as can be told without opening it."""
+    if settings.database_url:
+        return True
     from coatcheck.bootstrap import DATABASE  # noqa: PLC0415 - the client commands must start quickly
 
-    return bool(settings.database_url) or (Path(settings.data) / DATABASE).exists()
+    return (Path(settings.data) / DATABASE).exists()
 
 
 def require_store(settings: Settings) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import httpx
 
+from coatcheck.api.tools.mcp_sdk import MISSING, is_installed
 from coatcheck.cli.exits import Exit, fail, standard_input
 from coatcheck.cli.http_client import service_settings
 from coatcheck.settings import Settings
@@ -26,6 +27,8 @@ _TIMEOUT = httpx.Timeout(30, read=120)
 def mcp(service: str | None, key: str | None) -> None:
     """Serve the tools to an MCP host on standard input and output."""
     settings = service_settings(service, key)
+    if not is_installed():
+        fail(Exit.WRONG, MISSING)
     if standard_input() is None:
         fail(Exit.WRONG, "standard input is closed; an MCP host talks to this command there.")
     asyncio.run(_serve(settings))

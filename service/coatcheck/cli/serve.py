@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import shlex
 import signal
 import socket
@@ -13,11 +14,17 @@ from pathlib import Path
 from types import FrameType
 
 import click
+import msgspec
+from msgspec import structs
 
 from coatcheck.cli.command_setup import holds_store
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.logs import set_up as set_up_logs
+<<<<<<< HEAD
 from coatcheck.cli.notify import notify
+=======
+from coatcheck.cli.workers import ServingWorkers, WorkerPost
+>>>>>>> puts
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import Settings, is_loopback, load
 
@@ -35,25 +42,59 @@ GC_THRESHOLDS = (10_000, 20, 20)
 @click.option("--host", help="Address to listen on (127.0.0.1).")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on (8321); 0 takes a free one.")
 @click.option("--data", metavar="DIR", help="Directory of the embedded store (./coatcheck-data).")
-def serve(host: str | None, port: int | None, data: str | None) -> None:
+@click.option("--workers", type=click.IntRange(1), help="Processes that serve (1); more only with PostgreSQL.")
+@click.option("--as-worker", hidden=True)
+def serve(host: str | None, port: int | None, data: str | None, workers: int | None, as_worker: str | None) -> None:
     """Start the service."""
+    try:
+        settings = load(host=host, port=port, data=data, workers=workers)
+    except ValueError as error:
+        fail(Exit.WRONG, str(error))
+    if settings.workers > 1 and as_worker is None:
+        set_up_logs(settings)
+        _serve_with_workers(settings)
+    else:
+        _serve_alone(settings, None if as_worker is None else msgspec.json.decode(as_worker, type=WorkerPost))
+
+
+def _serve_with_workers(settings: Settings) -> None:
+    """Start the workers and look after them; this process opens no store."""
+    sockets = _bind_together(settings)
+    port = sockets[0].getsockname()[1]
+    arguments = ["--host", settings.host, "--port", str(port), "--data", settings.data]
+    sys.exit(asyncio.run(ServingWorkers(sockets, [*arguments, "--workers", str(settings.workers)]).run()))
+
+
+def _serve_alone(settings: Settings, post: WorkerPost | None) -> None:
+    """Serve in this process, the only one or a worker."""
     from coatcheck.adapters.redaction_rules import Masks  # noqa: PLC0415 - the client commands must start quickly
 
     try:
-        settings = load(host=host, port=port, data=data)
         Masks(settings.redaction_rules)  # refuses names that no rule has
     except ValueError as error:
         fail(Exit.WRONG, str(error))
     if not settings.require_keys and not holds_store(settings):
         _refuse_strangers(settings, needs_keys=False)  # before anything is made
     set_up_logs(settings)
-    import uvloop  # noqa: PLC0415 - only this command needs it
-
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+<<<<<<< HEAD
+        with asyncio.Runner(loop_factory=_event_loop()) as runner:
             runner.run(_serve(settings))
+=======
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings, post))
+>>>>>>> puts
     except CoatcheckError as error:
         fail(Exit.UNREACHABLE, error.detail)
+
+
+def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the event loop: uvloop, but on Windows, where there is none, Python's own."""
+    if sys.platform == "win32":
+        return None
+    import uvloop  # noqa: PLC0415 - only this command needs it
+
+    return uvloop.new_event_loop
 
 
 def _refuse_strangers(settings: Settings, *, needs_keys: bool) -> None:
@@ -74,10 +115,20 @@ def _first_key(settings: Settings) -> str:
     return "key create me" + (f" --data {shlex.quote(settings.data)}" if elsewhere else "")
 
 
-def _bind(settings: Settings) -> socket.socket:
+def _bind_together(settings: Settings) -> list[socket.socket]:
+    """A socket for each worker, all with one address, among which the system shares out who connects."""
+    alone = _bind(settings)  # nobody else has the address: from then on, others of this user could share it
+    port = alone.getsockname()[1]
+    alone.close()
+    return [_bind(structs.replace(settings, port=port), shared=True) for _ in range(settings.workers)]
+
+
+def _bind(settings: Settings, *, shared: bool = False) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         sock.bind((settings.host, settings.port))
     except OSError as error:
@@ -117,13 +168,15 @@ class _Stopping:
         self.asked = True
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, post: WorkerPost | None) -> None:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine
     stopping = _Stopping(task)
     with _listening_to_signals(stopping):
+        if post is not None:
+            asyncio.get_running_loop().add_reader(post.starter, _follow_starter, post, stopping)
         try:
-            await _open_and_serve(settings, stopping)
+            await _open_and_serve(settings, stopping, post)
         except asyncio.CancelledError:
             if not stopping.asked:
                 raise
@@ -131,16 +184,22 @@ async def _serve(settings: Settings) -> None:
             logging.getLogger(__name__).info("stopped before the start was complete")
 
 
-async def _open_and_serve(settings: Settings, stopping: _Stopping) -> None:
+def _follow_starter(post: WorkerPost, stopping: _Stopping) -> None:
+    """The starter of this worker has ended, in whatever way: so does the worker."""
+    asyncio.get_running_loop().remove_reader(post.starter)
+    stopping(signal.SIGTERM)
+
+
+async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerPost | None) -> None:
     import uvicorn  # noqa: PLC0415 - the client commands must start quickly
 
     from coatcheck.api.app import create_app  # noqa: PLC0415
     from coatcheck.api.http.protocol import BoundedProtocol  # noqa: PLC0415
     from coatcheck.bootstrap import open_service  # noqa: PLC0415
 
-    sock = _bind(settings)
+    sock = _bind(settings) if post is None else socket.socket(fileno=post.socket)
     try:
-        async with open_service(settings) as service:
+        async with open_service(settings, metrics=None if post is None else Path(post.metrics)) as service:
             _refuse_strangers(settings, needs_keys=service.needs_keys)
             config = uvicorn.Config(
                 create_app(service.services, service.limits),
@@ -162,8 +221,16 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping) -> None:
                 sock.listen(BACKLOG)
             except OSError as error:
                 fail(Exit.UNREACHABLE, _taken(settings, error))
+<<<<<<< HEAD
             _announce(settings, sock.getsockname()[1], needs_keys=service.needs_keys)
             notify("READY=1")
+=======
+            if post is not None:
+                os.write(post.ready, b".")
+                os.close(post.ready)
+            if post is None or post.announces:
+                _announce(settings, sock.getsockname()[1], needs_keys=service.needs_keys)
+>>>>>>> puts
             await server.serve(sockets=[sock])
             await _ended(server.server_state.tasks)
     finally:
@@ -224,7 +291,8 @@ def _announce(settings: Settings, port: int, *, needs_keys: bool) -> None:
     me = f"{python} -m coatcheck" if module else shlex.quote(_shortest(sys.argv[0]))
     sources = shlex.quote(_shortest(str(Path(litestar.__file__).parent)))
     where = "" if url == load({}).url else f" --url {url}"
-    echo(f"Coatcheck is listening on {url}, keeping its data {place_of(settings)}.")
+    workers = f", with {settings.workers} workers" if settings.workers > 1 else ""
+    echo(f"Coatcheck is listening on {url}{workers}, keeping its data {place_of(settings)}.")
     if needs_keys:
         echo(f"Callers need a key. Make one for yourself: {me} {_first_key(settings)}")
     elif not is_loopback(settings.host):

@@ -83,13 +83,26 @@ def payload(content: str | list[Value] | Object) -> PartsPayload:
     """
     if isinstance(content, str):
         return PartsPayload(data=_encoded(content))
+    if isinstance(content, dict) and content.keys() == {"base64"}:
+        return PartsPayload(data=_given_base64(content["base64"]))
+    return _decide(_result(content))
+
+
+def parts_of(content: str | list[Value] | Object) -> list[Value]:
+    """The parts of content, without the objects around them; none of a text, of bytes and of a bare JSON value."""
+    if isinstance(content, str):
+        return []
+    result = _result(content)
+    return [] if result.bare else result.parts
+
+
+def _result(content: list[Value] | Object) -> _Result:
+    """The tool result that content is, or is around."""
     if isinstance(content, dict):
-        if content.keys() == {"base64"}:
-            return PartsPayload(data=_given_base64(content["base64"]))
-        return _decide(_unwrap(content, _WRAPS) or _Result([_still(content)], bare=True))
+        return _unwrap(content, _WRAPS) or _Result([_still(content)], bare=True)
     only = _object(content[0]) if len(content) == 1 else None
     result = _unwrap(only, _WRAPS) if only is not None and _is_wrapped(only) else None
-    return _decide(result or _Result(content))
+    return result or _Result(content)
 
 
 def _encoded(text: str) -> bytes:

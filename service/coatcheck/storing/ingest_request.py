@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from coatcheck.core.artifact import DeclaredMetadata, EarlierRun
 from coatcheck.core.card import Card
+from coatcheck.core.pictures import Pictures
 from coatcheck.core.views import ExtractedText
 
 
@@ -68,6 +69,8 @@ class Receipt(Struct, frozen=True, kw_only=True):
     tokens: int
     """Of `text`."""
     card: Card
+    pictures: Pictures | None = None
+    """What stands beside `text` in the tool result."""
     warnings: tuple[Notice, ...] = ()
 
 

@@ -91,11 +91,6 @@ class _Text(NamedTuple):
     parts: tuple[bytes, ...]
     """All of the text, or its two ends."""
 
-    @property
-    def size(self) -> int:
-        """Bytes of text."""
-        return sum(map(len, self.parts))
-
 
 class Index:
     """Keeps the full-text index: adds documents, merges segments, drops what is gone."""
@@ -242,16 +237,18 @@ class Index:
         read: list[tuple[int, int | None]] = []
         failed: CoatcheckError | None = None
         texts: list[_Text] = []
+        size = 0
         for each in batch:
             try:
                 if each.found is not None:
                     texts.append(await self._text(each.row, each.fingerprint, each.found))
+                    size += sum(map(len, texts[-1].parts))
                 read.append((each.row, each.fingerprint))
             except CoatcheckError as error:
                 failed = error
-            if sum(len(part) for text in texts for part in text.parts) >= _TEXT_AT_ONCE:
+            if size >= _TEXT_AT_ONCE:
                 documents += await in_pool(self._pool, _documents, texts)
-                texts = []
+                texts, size = [], 0
         if texts:
             documents += await in_pool(self._pool, _documents, texts)
         if failed is not None and not read:

@@ -21,6 +21,7 @@ from coatcheck.core.artifact import (
     DECLARED,
     ENGINE,
     SAMPLE_BYTES,
+    UNDESCRIBED,
     Artifact,
     Caller,
     DeclaredMetadata,
@@ -38,6 +39,7 @@ from coatcheck.core.survey.survey import survey_of
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.lru import Lru
 from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.work_placement import SMALL, WorkPlacement
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.card_text import CardText
 from coatcheck.storing.draft import cut, redrafted
@@ -122,6 +124,7 @@ class FindOrIngest:
         self._card_text = deps.card_text
         self._deps = deps.deps
         self._health = BlobHealth(self._deps.catalog, self._deps.blobs, self._deps.clock)
+        self._placement = WorkPlacement(self._deps.pool)
         self._cards: Lru[_Key, _Known] = Lru(_KEPT_CARDS)
 
     async def __call__(
@@ -132,7 +135,8 @@ class FindOrIngest:
         Whatever keeps it from being stored is in the answer, not raised: the others go on.
         """
         try:
-            parted, digest = await in_pool(self._deps.pool, _parted, payload)
+            size = len(payload.content) if isinstance(payload.content, str) else SMALL + 1
+            parted, digest = await self._placement.run(size, _parted, payload)
             declared = _said(payload, parted, keep)
             wanted = max(budget, MIN_BUDGET) if payload.needs_card else None
             known = await self._recalled(caller, parted.data, digest, declared, wanted)
@@ -163,7 +167,8 @@ class FindOrIngest:
     ) -> PayloadCard | None:
         """The card of what is stored, with what `declared` says of it."""
         mask = None if self._deps.redacting is None else self._deps.redacting.mask_of(a)
-        key = _Key(a.namespace, a.id, declared, a.engine, budget, masked=mask is not None)
+        engine = ENGINE if a.engine == UNDESCRIBED else a.engine  # which then describes it for its card
+        key = _Key(a.namespace, a.id, declared, engine, budget, masked=mask is not None)
         known = self._cards.get(key)
         if known is None:
             with self._deps.blobs_breaker.watched():

@@ -15,9 +15,11 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMess
 from langchain_core.tools import BaseTool
 
 from coatcheck_client import Client
+from coatcheck_client.contract.cards import is_own
 from coatcheck_client.integrations.langchain import history, results, state
 from coatcheck_client.integrations.langchain.reading import read_tool
 from coatcheck_client.integrations.langchain.results import ResultPart
+from coatcheck_client.options import OnUnreachable
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
         compact: bool = True,
         compact_state: bool = False,
         offer_read: bool = True,
+        on_unreachable: OnUnreachable = "original",
         on_report: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
         """Nothing is sent yet.
@@ -59,6 +62,7 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
                 in checkpoints and in what summarisers and forked sub-agents are given. The content is then in the
                 artifact alone, which the marker names, for as long as that is kept.
             offer_read: whether the model is offered `read_artifact`. Do so unless it has it from elsewhere, as by MCP.
+            on_unreachable: what a bulky result is while the service is away: the `original`, or its `ends`.
             on_report: called with the report of each compaction that changed something.
         """
         super().__init__()
@@ -68,6 +72,7 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
         self._policy = {**POLICY, "exempt_tools": [*EXEMPT, *exempt_tools], **(policy or {})}
         self._compact = compact
         self._compact_state = compact_state
+        self._on_unreachable: OnUnreachable = on_unreachable
         self._on_report = on_report
         self.tools: Sequence[BaseTool] = [read_tool(self._client)] if offer_read else []
 
@@ -85,7 +90,7 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _replaced(self, result: ResultPart, request: ToolCallRequest) -> ResultPart:
         name = request.tool_call["name"]
-        if name in self._exempt or results.is_own(name):
+        if name in self._exempt or is_own(name):
             return result
         session = self._session or _thread(cast("object", request.runtime))
         result = results.each(result, lambda message: self._carded(message, name, session))
@@ -114,7 +119,11 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
             if payload is None:
                 return message
             receipt = self._client.put(
-                payload, tool_name=message.name or name, tool_call_id=message.tool_call_id, **_said(session)
+                payload,
+                on_unreachable=self._on_unreachable,
+                tool_name=message.name or name,
+                tool_call_id=message.tool_call_id,
+                **_said(session),
             )
             return message if receipt.inline else results.carded(message, receipt)
         except Exception as e:  # noqa: BLE001 - an agent is worth more than a card

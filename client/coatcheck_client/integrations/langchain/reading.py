@@ -4,8 +4,8 @@ from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
-from coatcheck_client import Client, ServiceError
-from coatcheck_client.contract.declare import declarations
+from coatcheck_client import Client, ServiceError, declarations
+from coatcheck_client.fallback import sentence
 
 
 def read_tool(client: Client) -> BaseTool:
@@ -17,10 +17,7 @@ def read_tool(client: Client) -> BaseTool:
         try:
             answer: dict[str, Any] = client.call(call, form="text")
         except ServiceError as e:
-            raise ToolException(
-                f"The store of tool outputs cannot answer now [{e.code}]. Go on with what the card shows, or run the "
-                "tool again."
-            ) from e
+            raise ToolException(sentence(e)) from e
         if answer["is_error"]:
             raise ToolException(answer["text"])
         return answer["text"]

@@ -1,31 +1,16 @@
 """Tool results of LangChain as payloads, and cards in their place. Touches text only: status, ID and name stay."""
 
 import dataclasses
-import re
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
-from coatcheck_client import Receipt
+from coatcheck_client import Receipt, is_card
 
 ContentBlock: TypeAlias = str | dict[str, Any]
 ResultPart: TypeAlias = ToolMessage | Command[Any]
-
-OWN: Final = ("read_artifact", "list_artifacts")
-_CARD: Final = re.compile(r"\[art_[0-9]{18} · ")
-"""How every card and every answer of the declared tool begins."""
-
-
-def is_own(name: str | None) -> bool:
-    """Whether a tool is one of Coatcheck's, also under the prefix that hosts give to tools of a server."""
-    return name is not None and (name in OWN or name.endswith(tuple(f"__{own}" for own in OWN)))
-
-
-def is_ours(text: str) -> bool:
-    """Whether a text came from Coatcheck already."""
-    return _CARD.match(text) is not None
 
 
 def each(result: ResultPart, change: Callable[[ToolMessage], ToolMessage]) -> ResultPart:
@@ -59,7 +44,7 @@ def payload(message: ToolMessage, least: int) -> str | list[dict[str, Any]] | No
     """What to hand over of a message: its texts. None where they are at most `least` bytes, or came from Coatcheck."""
     content = cast("str | list[ContentBlock]", message.content)
     texts = [content] if isinstance(content, str) else [text for one in content if (text := _text(one)) is not None]
-    if sum(len(text.encode("utf-8", "replace")) for text in texts) <= least or any(map(is_ours, texts)):
+    if sum(len(text.encode("utf-8", "replace")) for text in texts) <= least or any(map(is_card, texts)):
         return None
     return content if isinstance(content, str) else [{"type": "text", "text": text} for text in texts]
 

@@ -81,8 +81,8 @@ async def measure_context(call: RouteCall) -> Measured:
     """Measure how full a context is.
 
     `next_turn` is instructions, tools and the history that stays; `this_turn` adds the tool payload in flight. Only a
-    caller that gives a `policy` (or `outputs_stay: false`) is taken to compact when the turn is over, so that this
-    turn's outputs shrink to cards; `assumes` says which. Both are given in tokens and as a percentage of the usable
+    caller that gives a `policy` (or `outputs_stay: false`) is taken to compact when the turn is over, as the policy
+    does without pressure; `assumes` says which. Both are given in tokens and as a percentage of the usable
     window: the model's window less what the host does not offer, the output reserve, the safety margin, and
     everything beyond the host's compaction limit, as listed in `window.taken`. `line` puts it into words for a status
     bar, and `turns` lists what each turn takes. `should_compact` turns true at `compact_percent`. Nothing is stored

@@ -23,7 +23,7 @@ class RequestLimits(Struct, frozen=True, kw_only=True):
     """How long a body may go without a byte ..."""
     least_rate: int = KIB
     """... and the bytes a second that it must bring on average once its sender was waited for that long in all."""
-    batch_at_once: int = 8
+    batch_at_once: int = 16
     """Items of one batch that are ingested at the same time."""
     field: int = 64 * KIB
     """Bytes of one field of a multipart form that is not the payload."""

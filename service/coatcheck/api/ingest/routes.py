@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from litestar.types import Scope
+from msgspec import structs
 
 from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.body import content_length, is_coded, open_body
@@ -32,6 +33,7 @@ from coatcheck.api.route import BODY, FORM, JSON, STORING, Answer, Reply, RouteC
 from coatcheck.core import parts
 from coatcheck.core.card.compose import MIN_BUDGET
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.pictures import Pictures, pictures_of
 from coatcheck.core.search.limits import shares
 from coatcheck.runtime.work_placement import SMALL
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
@@ -85,7 +87,8 @@ async def store_artifact(call: RouteCall) -> Reply[ReceiptView]:
     as that text or those bytes. Several parts of plain text are joined in order, separated by a line feed unless the
     earlier part already ends in one. Anything else is stored as a JSON array of the parts, with sorted keys and
     without `cache_control` and `prompt_cache_breakpoint`; an object of unknown shape is stored as that object. If the
-    result reports that the tool failed, that is stored too. Unpaired surrogates, which no encoding can represent,
+    result reports that the tool failed, that is stored too. If there are images among the parts, `content` has them
+    beside the text, in the shape in which they came. Unpaired surrogates, which no encoding can represent,
     become U+FFFD, with the warning `lone_surrogates_replaced`.
     """
     if media_type(call.scope) == FORM:
@@ -210,8 +213,8 @@ def _result(receipt: Receipt | CoatcheckError) -> BatchItem:
 async def _shorter(call: RouteCall, raw: bytes, receipt: Receipt, room: int) -> Receipt | CoatcheckError:
     """The receipt with a card of at most `room` tokens in place of its text."""
     try:
-        parted, request = await _read(raw, None)
-        return await call.services.ingest.shorten(call.caller, _pieces(parted.data), request, receipt, room)
+        payload, request, _ = await _read(raw, None)
+        return await call.services.ingest.shorten(call.caller, _pieces(payload), request, receipt, room)
     except CoatcheckError as e:
         call.context.log.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
         return e
@@ -219,20 +222,23 @@ async def _shorter(call: RouteCall, raw: bytes, receipt: Receipt, room: int) -> 
 
 async def _store(call: RouteCall, data: bytes, key: str | None) -> Receipt:
     """Store the payload of a JSON body."""
-    parted, request = await _read(data, key)
-    return await call.services.ingest(call.caller, _pieces(parted.data), lambda: request, keep_ends=request.keep_ends)
+    payload, request, pictures = await _read(data, key)
+    receipt = await call.services.ingest(call.caller, _pieces(payload), lambda: request, keep_ends=request.keep_ends)
+    return structs.replace(receipt, pictures=pictures)
 
 
-async def _read(data: bytes, key: str | None) -> tuple[parts.PartsPayload, IngestRequest]:
-    """The payload of a JSON body, and what is asked with it."""
+async def _read(data: bytes, key: str | None) -> tuple[bytes, IngestRequest, Pictures | None]:
+    """The payload of a JSON body, what is asked with it, and the pictures in it."""
     body, mended = await decode_aside(data, StoreBody)
     if len(data) > SMALL:
         parted = await asyncio.to_thread(parts.payload, body.content)
     else:
         parted = parts.payload(body.content)
+    pictures = pictures_of(parts.parts_of(body.content))
     body = stand_in(body, parted)
     declared = to_declared(body, failed=parted.failed)
-    return parted, to_ingest_request(body, declared, key=key, notices=(MENDED,) if mended else ())
+    request = to_ingest_request(body, declared, key=key, notices=(MENDED,) if mended else ())
+    return parted.data, request, pictures
 
 
 async def _store_form(call: RouteCall) -> Receipt:

@@ -140,6 +140,22 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
             "`GET …/card` cuts one."
         ),
     ]
+    content: Annotated[
+        list[Any] | None,
+        Meta(
+            description="If images came among the parts: the parts to put into the tool result in place of `text`, in "
+            "the shape in which they came: one with `text`, and the images. Of Gemini, the images belong beside the "
+            "response, in `parts`. Null: there are no images."
+        ),
+    ] = None
+    image_tokens: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Tokens of these images by their provider's latest rule; 1,000 for one of unknown size. Not in "
+            "`tokens`.",
+        ),
+    ] = 0
     warnings: tuple[Warned, ...] = ()
 
 
@@ -163,4 +179,8 @@ class BatchView(Struct, frozen=True):
 
 def receipt_view(receipt: Receipt) -> ReceiptView:
     """The receipt as callers see it."""
-    return copy_fields(ReceiptView, receipt, warnings=warnings_view(receipt.warnings))
+    pictures, warnings = receipt.pictures, warnings_view(receipt.warnings)
+    if pictures is None:
+        return copy_fields(ReceiptView, receipt, warnings=warnings)
+    content, tokens = pictures.beside(receipt.text, inline=receipt.inline), pictures.tokens
+    return copy_fields(ReceiptView, receipt, content=content, image_tokens=tokens, warnings=warnings)

@@ -5,7 +5,8 @@ every route, so the SDK's own check is off: two lists of allowed hosts would dri
 there is no stream to open and none to end. What fails before the SDK sees it is answered as a JSON-RPC error.
 
 The SDK is imported, in a thread, when the first client comes: it takes a second of computing, which a start without
-MCP clients should not cost.
+MCP clients should not cost. It is an extra, `coatcheck[mcp]`: agent frameworks in the same environment may need another
+version of it. Without it every request is answered with what to install.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from coatcheck.api.http.limits import MIB
 from coatcheck.api.http.problems import Problem, members
 from coatcheck.api.http.request_parts import caller, require_json
 from coatcheck.api.services import Tools
+from coatcheck.api.tools.mcp_sdk import MISSING, is_installed
 from coatcheck.core.errors import CoatcheckError, Code
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Mount:
         self._stop = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[StreamableHTTPSessionManager] | None = None
+        self._installed = is_installed()
 
     async def open(self) -> None:
         """The application starts."""
@@ -61,13 +64,17 @@ class Mount:
         if keeper is not None:
             await keeper
 
-    @staticmethod
-    def check(scope: HTTPScope) -> None:
-        """Refuse what is no message, whoever sends it.
+    def check(self, scope: HTTPScope) -> None:
+        """Refuse what is no message, or cannot be served, whoever sends it.
 
         Raises:
-            CoatcheckError: `method_not_allowed`.
+            CoatcheckError: `method_not_allowed`; `route_not_found` without the SDK.
         """
+        if not self._installed:
+            raise CoatcheckError(
+                Code.ROUTE_NOT_FOUND,
+                f"{MISSING} Without it the same tools are at /v1/tools and /v1/tools/call.",
+            )
         if scope["method"] != "POST":
             raise CoatcheckError(Code.METHOD_NOT_ALLOWED, "MCP is served without sessions: POST every message.")
 

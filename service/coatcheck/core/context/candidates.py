@@ -11,7 +11,7 @@ from msgspec import Struct
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import ArgumentReader, ArgumentUnit
 from coatcheck.core.context.command import command_of, reads_file
-from coatcheck.core.context.counting import MEDIA, Counter
+from coatcheck.core.context.counting import Counter
 from coatcheck.core.context.inner import parsed
 from coatcheck.core.context.model import HistoryCall, HistoryIndex, Item, Media, Output, Piece, Role
 from coatcheck.core.context.notice import notice_in
@@ -320,13 +320,14 @@ class Candidates:
     def _media(self, number: int, output: Output, tool: str | None, media: Media, reason: str | None) -> None:
         if self._policy.media == "keep" or reason is not None:
             return
+        tokens = self._counter.media(self._body, media)
         if not media.size or media.text_type is None:
-            self._leave(media.at, MEDIA, "no bytes to store" if not media.size else "no text can stand here")
+            self._leave(media.at, tokens, "no bytes to store" if not media.size else "no text can stand here")
             return
         place = ReplacementSite(media.at, shows="marker")
         self._add(
-            number, output, tool, kind="media", why="media", places=(place,), content=[media.part], tokens=MEDIA,
-            saves=MEDIA - MARKER_TOKENS, media=media,
+            number, output, tool, kind="media", why="media", places=(place,), content=[media.part], tokens=tokens,
+            saves=tokens - MARKER_TOKENS, media=media,
         )  # fmt: skip
 
     # ------------------------------------------------------------------------------------- arguments, messages

@@ -1,10 +1,10 @@
 """Counting what a model would read of a body, in one way for every purpose: tokens of items and of their parts.
 
 Texts are counted exactly up to 65,536 characters and from a spread sample beyond (docs/decisions/0004). What a provider
-never bills as text is not counted as text: base64 counts as a flat image or file, ciphertext of reasoning by its
-length, LangChain's second and third copy of a call not at all. JSON that stands as a string inside JSON is escaped
-where it is written and costs about a fifth more than its text; that allowance is on arguments and outputs that are such
-strings.
+never bills as text is not counted as text: an image counts by its provider's rule, or flat like a file, ciphertext of
+reasoning by its length, LangChain's second and third copy of a call not at all. JSON that stands as a string inside
+JSON is escaped where it is written and costs about a fifth more than its text; that allowance is on arguments and
+outputs that are such strings.
 """
 
 import json
@@ -17,7 +17,9 @@ from msgspec.structs import astuple
 from coatcheck.core.context.inner import parsed
 from coatcheck.core.context.model import HistoryCall, HistoryIndex, Item, Media, Opaque, Output, Role
 from coatcheck.core.context.pointer import get
-from coatcheck.core.context.shape import Value
+from coatcheck.core.context.shape import Value, as_object
+from coatcheck.core.context.window import percent_of
+from coatcheck.core.pictures import picture_tokens, provider_of
 from coatcheck.core.text.count import TokenMeter
 from coatcheck.core.tokens import Tokenizer
 
@@ -150,6 +152,16 @@ class Counter:
         """Reasoning and the like."""
         return self.text(opaque.text) + opaque.blob // CIPHER
 
+    def media(self, body: Value, media: Media) -> int:
+        """An image by its provider's rule, in tokens of this tokenizer like all else; MEDIA where none is known."""
+        part, named = as_object(media.part), get(body, ("model",))
+        model = named.casefold() if isinstance(named, str) else ""
+        tokens = picture_tokens(part, model)
+        if tokens is None:
+            return MEDIA
+        provider = provider_of(part, model)
+        return -(-tokens * 100 // percent_of(model, claude=provider == "anthropic", gemini=provider == "gemini"))
+
     def item(self, body: Value, item: Item) -> Sizes:
         """An item, by what its tokens are."""
         words = MESSAGE + sum(self.text(text) for text in item.texts) + sum(self.json(value) for value in item.data)
@@ -160,7 +172,7 @@ class Counter:
             assistant=words if item.role is Role.ASSISTANT else 0,
             calls=sum(self.call(body, call) for call in item.calls),
             outputs=sum(self.output(output) for output in item.outputs),
-            media=MEDIA * len(pictures),
+            media=sum(self.media(body, one) for one in pictures),
             opaque=sum(self.opaque(opaque) for opaque in item.opaque),
             other=words if item.role in {Role.TOOL, Role.OTHER} else 0,
         )

@@ -83,8 +83,9 @@ class Measured(Struct, frozen=True, kw_only=True):
     line: str
     """The account in one line for a status bar: `context 41 % now, 12 % next turn; 184k left`. `left` is of this turn;
     without a window, tokens stand in place of percentages."""
-    assumes: Literal["outputs_stay", "outputs_become_cards"]
-    """What `next_turn` takes to happen to this turn's outputs when the turn is over."""
+    assumes: Literal["outputs_stay", "policy"]
+    """What `next_turn` takes to happen to this turn's outputs when the turn is over: nothing, or what the policy does
+    then without pressure."""
 
     format: str
     tokenizer: str
@@ -199,7 +200,7 @@ def _measured(
     now, then = _part(current, usable, left=True), _part(following, usable, left=True)
     return Measured(
         line=_line(now, then),
-        assumes="outputs_stay" if ask.outputs_stay else "outputs_become_cards",
+        assumes="outputs_stay" if ask.outputs_stay else "policy",
         format=of.index.format.value,
         tokenizer=counter.tokenizer.name,
         baseline=_part(baseline, usable),

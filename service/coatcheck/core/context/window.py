@@ -123,9 +123,14 @@ def room_of(window: ModelWindow) -> Room:
 def family_percent(body: Value, index: HistoryIndex) -> int:
     """Returns what the model's family makes of 100 tokens of o200k_base."""
     model = _model(body)
-    if index.format is Format.ANTHROPIC or "claude" in model:
+    return percent_of(model, claude=index.format is Format.ANTHROPIC, gemini=index.format is Format.GEMINI)
+
+
+def percent_of(model: str, *, claude: bool, gemini: bool) -> int:
+    """The same of a model's name, beside which the request's format may say whose model it is."""
+    if claude or "claude" in model:
         return FAMILIES["older claude" if _OLDER_CLAUDE.search(model) else "claude"]
-    return FAMILIES["gemini" if index.format is Format.GEMINI or "gemini" in model else "other"]
+    return FAMILIES["gemini" if gemini or "gemini" in model else "other"]
 
 
 def budget_of(

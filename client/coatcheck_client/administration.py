@@ -1,0 +1,218 @@
+"""What an administrator's key may do: the routes under /v1/admin.
+
+Answers are JSON objects, whose members the OpenAPI document names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from coatcheck_client.client_method import Awaited, Blocking, client_iterator, client_method
+from coatcheck_client.requests import Ttl, delete, get, members, post, segment
+from coatcheck_client.results import Members
+from coatcheck_client.sender import Sender
+
+_ROOT = "/v1/admin"
+
+
+class MembersPage(Struct, frozen=True):
+    """A page of a list of objects."""
+
+    items: tuple[Members, ...]
+    next: str | int | None = None
+
+
+class AdminMethods:
+    """The operations of administration, `client.admin`. They raise `ServiceError`; None asks for every namespace."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def _items(self, path: str, after: str = "cursor", **parameters: object) -> AsyncGenerator[Members]:
+        return self._sender.items(f"{_ROOT}/{path}", parameters, MembersPage, after=after)
+
+    async def _get(self, path: str, **parameters: object) -> Members:
+        return await self._sender.send(get(f"{_ROOT}/{path}", Members, parameters))
+
+    async def _send(self, method: str, path: str, **body: object) -> Members:
+        return await self._sender.send(post(f"{_ROOT}/{path}", members(body), Members, method=method))
+
+    async def _delete(self, path: str, **parameters: object) -> Members:
+        return await self._sender.send(delete(f"{_ROOT}/{path}", Members, parameters))
+
+    # -------------------------------------------------------------------------------------------- who
+
+    @client_iterator
+    async def keys(self, namespace: str | None = None) -> AsyncGenerator[Members]:
+        """Yields keys, without their secrets."""
+        async for item in self._items("keys", namespace=namespace):
+            yield item
+
+    @client_method
+    async def create_key(
+        self,
+        name: str,
+        scopes: Sequence[str],
+        *,
+        namespace: str | None = None,
+        session_prefix: str | None = None,
+        ttl: Ttl = None,
+        requests_per_minute: int | None = None,
+        bytes_per_minute: int | None = None,
+    ) -> Members:
+        """Creates a key; `key` of the answer is its secret, which is shown only this once."""
+        body: dict[str, Any] = {"name": name, "scopes": list(scopes), "namespace": namespace}
+        limits = {"requests_per_minute": requests_per_minute, "bytes_per_minute": bytes_per_minute}
+        return await self._send("POST", "keys", **body, session_prefix=session_prefix, ttl=ttl, **limits)
+
+    @client_method
+    async def revoke_key(self, key_id: str) -> Members:
+        """Revokes a key, from the next request on; returns it."""
+        return await self._delete(f"keys/{segment(key_id)}")
+
+    @client_iterator
+    async def namespaces(self) -> AsyncGenerator[Members]:
+        """Yields namespaces, by name."""
+        async for item in self._items("namespaces"):
+            yield item
+
+    @client_method
+    async def create_namespace(self, name: str) -> Members:
+        """Creates a namespace, or returns the one that there is."""
+        return await self._send("POST", "namespaces", name=name)
+
+    @client_method
+    async def disable_namespace(self, name: str, *, disabled: bool = True) -> Members:
+        """Disables a namespace, whose keys are refused then, or enables it again; returns it."""
+        return await self._send("PATCH", f"namespaces/{segment(name)}", disabled=disabled)
+
+    @client_method
+    async def empty_namespace(self, name: str) -> Members:
+        """Deletes everything in a namespace, in the background; returns what it uses."""
+        return await self._delete(f"namespaces/{segment(name)}")
+
+    @client_iterator
+    async def usage(self, namespace: str | None = None) -> AsyncGenerator[Members]:
+        """Yields what namespaces use, and their limits."""
+        async for item in self._items("usage", namespace=namespace):
+            yield item
+
+    # -------------------------------------------------------------------------------------------- what is kept
+
+    @client_iterator
+    async def holds(self, namespace: str | None = None) -> AsyncGenerator[Members]:
+        """Yields holds that are in force."""
+        async for item in self._items("holds", namespace=namespace):
+            yield item
+
+    @client_method
+    async def place_hold(
+        self,
+        reason: str,
+        *,
+        namespace: str | None = None,
+        session: str | None = None,
+        artifact: str | None = None,
+        until: str | None = None,
+        ttl: Ttl = None,
+    ) -> Members:
+        """Forbids deleting an artifact, a session or a namespace, until a time (RFC 3339) or for good."""
+        body = {"namespace": namespace, "session": session, "artifact": artifact, "until": until}
+        return await self._send("POST", "holds", reason=reason, **body, **({} if ttl is None else {"ttl": ttl}))
+
+    @client_method
+    async def release_hold(self, hold_id: str) -> Members:
+        """Releases a hold; returns it."""
+        return await self._delete(f"holds/{segment(hold_id)}")
+
+    @client_method
+    async def policies(self, namespace: str | None = None) -> Members:
+        """Returns all policies and their version."""
+        return await self._get("policies", namespace=namespace)
+
+    @client_method
+    async def set_policy(self, policy: Members, **scope: str | None) -> Members:
+        """Decides something for a scope: `namespace`, and one of `session`, `kind`, `tool`, `label`, or neither."""
+        return await self._send("PUT", "policies", policy=policy, **scope)
+
+    @client_method
+    async def remove_policy(self, **scope: str | None) -> Members:
+        """Removes the policy of a scope; what was stored under it keeps its expiry."""
+        return await self._delete("policies", **scope)
+
+    @client_method
+    async def effective_policy(self, **payload: str | None) -> Members:
+        """Returns what applies to a payload (`namespace`, `session`, `kind`, `tool_name`, `label`), and which scope."""
+        return await self._get("policies/effective", **payload)
+
+    @client_method
+    async def policy_history(self, **scope: str | None) -> Members:
+        """Returns the versions of a scope's policy."""
+        return await self._get("policies/history", **scope)
+
+    # -------------------------------------------------------------------------------------------- what is removed
+
+    @client_method
+    async def plan_retention(
+        self,
+        job: str,
+        *,
+        namespace: str | None = None,
+        session: str | None = None,
+        max_bytes: int | None = None,
+        max_artifacts: int | None = None,
+    ) -> Members:
+        """Returns what a job would remove, and why, with the digest to apply exactly that; removes nothing."""
+        limits = {"max_bytes": max_bytes, "max_artifacts": max_artifacts}
+        return await self._send("POST", "retention/plan", job=job, namespace=namespace, session=session, **limits)
+
+    @client_method
+    async def apply_retention(self, digest: str, *, confirm: bool = False, wait: float = 5.0) -> Members:
+        """Removes what a plan names, or refuses where that has changed; returns its run after `wait` seconds."""
+        return await self._send("POST", "retention/apply", digest=digest, confirm=confirm, wait=wait)
+
+    @client_method
+    async def undo_retention(self, **what: object) -> Members:
+        """Restores what was removed within the grace period: of a `run`, or `artifacts` of a `namespace`."""
+        return await self._send("POST", "retention/undo", **what)
+
+    @client_iterator
+    async def retention_runs(self, *, job: str | None = None, outcome: str | None = None) -> AsyncGenerator[Members]:
+        """Yields runs, newest first."""
+        async for item in self._items("retention/runs", job=job, outcome=outcome):
+            yield item
+
+    @client_method
+    async def retention_run(self, run_id: str) -> Members:
+        """Returns a run."""
+        return await self._get(f"retention/runs/{segment(run_id)}")
+
+    @client_method
+    async def retention_status(self) -> Members:
+        """Returns what the scheduled jobs did, and when they are due."""
+        return await self._get("retention/status")
+
+    @client_method
+    async def schedule_job(self, name: str, *, paused: bool | None = None, interval: Ttl = None) -> Members:
+        """Pauses, resumes or paces a scheduled job; returns it."""
+        paced = {} if interval is None else {"interval": interval}
+        return await self._send("PATCH", f"retention/jobs/{segment(name)}", paused=paused, **paced)
+
+    @client_iterator
+    async def audit(
+        self, *, namespace: str | None = None, run: str | None = None, action: str | None = None
+    ) -> AsyncGenerator[Members]:
+        """Yields lines of the audit log, newest first."""
+        async for item in self._items("audit", "before", namespace=namespace, run=run, action=action):
+            yield item
+
+
+class Admin(Blocking, AdminMethods):
+    """See AdminMethods."""
+
+
+class AsyncAdmin(Awaited, AdminMethods):
+    """See AdminMethods."""

@@ -1,0 +1,37 @@
+"""What the methods of a client are made with: its options, its connections, and what sends requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from coatcheck_client.client_method import client_method
+from coatcheck_client.connection import Connection
+from coatcheck_client.options import Options
+from coatcheck_client.requests import DeclaredFields
+from coatcheck_client.sender import Sender
+
+
+class ClientBase:
+    """A client without operations, over a connection that blocks or one that is awaited."""
+
+    def __init__(self, setup: Options, connection: Connection) -> None:
+        self._setup = setup
+        self._connection = connection
+        self._sender = Sender(setup, connection)
+
+    @client_method
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._connection.close()
+
+    @client_method
+    async def ready(self) -> bool:
+        """Returns whether the service serves requests now; asks once, and waits for a second."""
+        return await self._sender.is_ready()
+
+    def _declared(self, declared: DeclaredFields) -> DeclaredFields:
+        return {**self._setup.said, **declared}
+
+    def _in_session(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {"session": self._setup.said.get("session"), **parameters}

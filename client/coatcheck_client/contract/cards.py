@@ -1,0 +1,20 @@
+"""How what the service says to a model is told from what tools say."""
+
+import re
+from typing import Final
+
+from coatcheck_client.contract.tools import TOOLS
+
+_CARD: Final = re.compile(r"\[(?:art_[0-9]{18} · |NOT STORED\b)")
+"""How every card, every answer of the declared tools, and every excerpt in a card's place begins."""
+_OWN: Final = tuple(tool.name for tool in TOOLS)
+
+
+def is_card(text: str) -> bool:
+    """Whether a text came from Coatcheck already: a card, an answer of its tools, or an excerpt in a card's place."""
+    return _CARD.match(text) is not None
+
+
+def is_own(tool_name: object) -> bool:
+    """Whether a tool is one of Coatcheck's, also under the prefix that hosts give to tools of a server."""
+    return isinstance(tool_name, str) and (tool_name in _OWN or tool_name.endswith(tuple(f"__{own}" for own in _OWN)))

@@ -1,0 +1,160 @@
+"""Whatever a tool returned, as what can be posted: text, bytes, or JSON. Pure; refuses nothing, and loses nothing.
+
+Text and bytes are taken as they are, also of types derived from them. Lists, mappings, sets and objects with fields
+(dataclasses, msgspec's and pydantic's models) are JSON, of which the service knows parts and the tool results of every
+provider. What JSON has no word for (not-a-number, keys that are no names, cycles, any depth) is text in JSON's manner,
+and every other object is the text that Python shows of it.
+"""
+
+import base64
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, TypeAlias, cast
+
+import msgspec
+
+
+class EncodedJson(msgspec.Struct, frozen=True):
+    """A value as JSON."""
+
+    data: bytes
+
+
+Payload: TypeAlias = str | bytes | EncodedJson
+
+_CYCLE: Final = '"(the object itself)"'
+
+
+def payload_of(value: object) -> Payload:
+    """A value as it is posted."""
+    try:
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(cast("bytes", value))
+        members = _members(value)
+        if members is None:
+            return _text(value)
+        return EncodedJson(as_json(value)) if members else "{}" if isinstance(members, dict) else "[]"
+    except Exception:  # noqa: BLE001 - values run code of their own, and may fail with anything
+        return _written(cast("object", value))
+
+
+def as_json(value: object) -> bytes:
+    """A value as compact JSON.
+
+    Raises:
+        Exception: where JSON cannot hold it, or whatever the value's own code raises.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair: as an escape JSON can hold it
+        return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_json).encode()
+
+
+def _json(value: object) -> object:
+    """What stands for an object that JSON does not know."""
+    members = _members(value)
+    return _leaf(value) if members is None else members
+
+
+def _members(value: object) -> dict[Any, Any] | list[Any] | None:
+    """The members of a container, or the fields of an object, as they are; None for anything else."""
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[Any, Any]", value))
+    if isinstance(value, list | tuple):
+        return list(cast("Iterable[Any]", value))
+    if isinstance(value, AbstractSet):
+        return sorted(cast("Iterable[Any]", value), key=_text)  # a set's own order is another in each process
+    return _fields(value)
+
+
+def _fields(value: object) -> dict[Any, Any] | None:
+    """The fields of an object; None where it does not say which it has."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
+    dump = None if isinstance(value, type) else getattr(value, "model_dump", None)  # as pydantic's models have it
+    dumped: object = dump() if callable(dump) else None
+    return cast("dict[Any, Any]", dumped) if isinstance(dumped, dict) else None
+
+
+def _leaf(value: object) -> str:
+    """Something without parts as text: bytes as the text that they are, or else in base64."""
+    if not issubclass(type(value), bytes | bytearray | memoryview):
+        return _text(value)
+    try:
+        return bytes(cast("bytes", value)).decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(cast("bytes", value)).decode()
+
+
+def _text(value: object) -> str:
+    """Text as it is, and of anything else what Python shows; a number too long for that in hexadecimal."""
+    if issubclass(type(value), str):
+        return str.__str__(cast("str", value))
+    shown: tuple[Callable[[Any], str], ...] = (str, repr, hex, object.__repr__)
+    for show in shown:
+        try:
+            text = str.__str__(show(cast("Any", value)))
+        except Exception:  # noqa: BLE001, S112 - the next way; the last one cannot fail
+            continue
+        if text:
+            return text
+    return ""
+
+
+class _Mark:
+    """Punctuation on the stack of `_written`."""
+
+    def __init__(self, text: str, closes: int | None = None) -> None:
+        self.text = text
+        self.closes = closes
+
+
+def _written(value: object) -> str:
+    """A value in JSON's manner, of any depth, with what JSON has no word for as Python shows it."""
+    written: list[str] = []
+    waiting: list[object] = [value]
+    opened: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if type(one) is _Mark:
+            written.append(one.text)
+            opened.discard(one.closes or 0)
+        elif id(one) in opened:
+            written.append(_CYCLE)
+        elif (parts := _parts(one)) is None:
+            written.append(_word(one))
+        else:
+            opened.add(id(one))
+            waiting += [_Mark("", closes=id(one)), *reversed(parts)]
+    return "".join(written)
+
+
+def _parts(value: object) -> list[Any] | None:
+    """Marks, members and the closing bracket of a container; None for what has no members that can be told."""
+    try:
+        members = _members(value)
+    except Exception:  # noqa: BLE001 - its own code
+        return None
+    if members is None:
+        return None
+    parts: list[Any] = [_Mark("{" if isinstance(members, dict) else "[")]
+    if isinstance(members, dict):
+        for at, (key, member) in enumerate(members.items()):
+            parts += [_Mark(f"{',' if at else ''}{json.dumps(_text(key))}:"), member]
+        return [*parts, _Mark("}")]
+    for at, member in enumerate(members):
+        parts += [_Mark(","), member] if at else [member]
+    return [*parts, _Mark("]")]
+
+
+def _word(value: object) -> str:
+    """A value without members. Its type is looked at, because what it says of its class may be code of its own."""
+    if value is None or value is True or value is False:
+        return json.dumps(value)
+    return _text(value) if issubclass(type(value), int | float) else json.dumps(_leaf(value), ensure_ascii=False)

@@ -1,0 +1,153 @@
+"""Reading on, and changing what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET, UnsetType
+
+from coatcheck_client import answers, fields, requests, results
+from coatcheck_client.client_base import ClientBase
+from coatcheck_client.client_method import client_iterator, client_method
+from coatcheck_client.errors import ServiceError
+from coatcheck_client.requests import Ttl, get, post
+from coatcheck_client.results import Members
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class ReadMethods(ClientBase):
+    """The operations on what is stored. They raise `ServiceError`."""
+
+    @client_method
+    async def describe(self, artifact_id: str) -> results.Described:
+        """Returns an artifact's metadata and card."""
+        return await self._sender.send(get(requests.at(artifact_id), results.Described))
+
+    @client_method
+    async def card(
+        self,
+        artifact_id: str,
+        *,
+        tokens: int | None = None,
+        query: str | None = None,
+        tools: Literal["read_artifact", "none"] | None = None,
+    ) -> results.CardText:
+        """Returns an artifact's card at another budget, with excerpts for a question, or with `tools="none"`."""
+        parameters = {"tokens": tokens, "query": query, "tools": tools}
+        return await self._sender.send(get(requests.at(artifact_id, "/card"), results.CardText, parameters))
+
+    @client_method
+    async def read(self, artifact_id: str, **parameters: Unpack[fields.ReadParameters]) -> results.Read:
+        """Returns lines, characters, bytes or tokens of an artifact; pass `next.cursor` of an answer to continue."""
+        return await self._sender.send(get(requests.at(artifact_id, "/read"), results.Read, parameters))
+
+    @client_method
+    async def search(
+        self, artifact_id: str, pattern: str, **parameters: Unpack[fields.SearchParameters]
+    ) -> results.Found:
+        """Returns the lines of an artifact that match a regular expression (RE2)."""
+        params = {"pattern": pattern, **parameters}
+        return await self._sender.send(get(requests.at(artifact_id, "/search"), results.Found, params))
+
+    @client_method
+    async def windows(
+        self, artifact_id: str, query: str, **parameters: Unpack[fields.PassageParameters]
+    ) -> results.Passages:
+        """Returns the passages of an artifact that answer a question."""
+        params = {"query": query, **parameters}
+        return await self._sender.send(get(requests.at(artifact_id, "/windows"), results.Passages, params))
+
+    @client_method
+    async def json(self, artifact_id: str, path: str, **parameters: Unpack[fields.ValueParameters]) -> results.Values:
+        """Returns values of a JSON artifact by JSONPath (RFC 9535) or JSON Pointer (RFC 6901)."""
+        params = {"path": path, **parameters}
+        return await self._sender.send(get(requests.at(artifact_id, "/json"), results.Values, params))
+
+    @client_method
+    async def outline(self, artifact_id: str, **parameters: Unpack[fields.OutlineParameters]) -> results.Outline:
+        """Returns the parts of an artifact, and where they are."""
+        return await self._sender.send(get(requests.at(artifact_id, "/outline"), results.Outline, parameters))
+
+    @client_method
+    async def artifacts(self, **parameters: Unpack[fields.ListParameters]) -> results.Listing:
+        """Returns a page of artifacts, newest first."""
+        return await self._sender.send(get("/v1/artifacts", results.Listing, parameters))
+
+    @client_iterator
+    async def each_artifact(self, **parameters: Unpack[fields.ListParameters]) -> AsyncGenerator[results.Artifact]:
+        """Yields artifacts, newest first, through all pages; `limit` is how many one request asks for."""
+        async for item in self._sender.items("/v1/artifacts", parameters, results.Listing):
+            yield item
+
+    @client_iterator
+    async def stream(
+        self, artifact_id: str, *, view: str | None = None, section: str | None = None
+    ) -> AsyncGenerator[bytes]:
+        """Yields the exact bytes of an artifact in pieces. A broken connection is resumed; the digest is compared."""
+        async with aclosing(self._content(artifact_id, view, section)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    def _content(self, artifact_id: str, view: str | None, section: str | None) -> AsyncGenerator[bytes]:
+        params = requests.params({"view": view, "section": section})
+        return self._sender.stream(requests.at(artifact_id, "/content"), params)
+
+    @client_method
+    async def content(self, artifact_id: str, *, view: str | None = None, section: str | None = None) -> bytes:
+        """Returns the exact bytes of an artifact, in memory."""
+        return b"".join([piece async for piece in self._content(artifact_id, view, section)])
+
+    @client_method
+    async def download(
+        self, artifact_id: str, target: str | Path, *, view: str | None = None, section: str | None = None
+    ) -> int:
+        """Writes the exact bytes of an artifact to a file; returns how many."""
+        size = 0
+        with await self._connection.call(Path(target).open, "wb") as file:
+            async with aclosing(self._content(artifact_id, view, section)) as pieces:
+                async for piece in pieces:
+                    size += await self._connection.call(file.write, piece)
+        return size
+
+    @client_method
+    async def verify_citations(
+        self, quotes: Iterable[Mapping[str, Any]], *, citation: str | None = None
+    ) -> tuple[results.Verdict, ...]:
+        """Checks that quotations (`quote`, `citation`, `range`) stand in what they cite; answers in the order given."""
+        body = {"quotes": [dict(one) for one in quotes]} | ({} if citation is None else {"citation": citation})
+        return answers.verdicts(await self._sender.send(post("/v1/citations/verify", body, Members)))
+
+    @client_method
+    async def patch(
+        self,
+        artifact_id: str,
+        *,
+        ttl: Ttl | UnsetType = UNSET,
+        idle_ttl: Ttl | UnsetType = UNSET,
+        pin: bool | UnsetType = UNSET,
+        labels: Sequence[str] | UnsetType = UNSET,
+    ) -> results.Artifact:
+        """Changes an artifact's expiry, pin or labels; what is left out stays."""
+        declared = {"ttl": ttl, "idle_ttl": idle_ttl, "pin": pin, "labels": labels}
+        changes = {name: value for name, value in declared.items() if value is not UNSET}
+        return await self._sender.send(post(requests.at(artifact_id), changes, results.Artifact, method="PATCH"))
+
+    @client_method
+    async def delete(self, artifact_id: str) -> None:
+        """Deletes an artifact; does nothing if it is gone already."""
+        try:
+            await self._sender.send(requests.delete(requests.at(artifact_id), type(None)))
+        except ServiceError as e:
+            if not answers.is_gone(e):
+                raise
+
+    @client_method
+    async def delete_session(self, session: str) -> int:
+        """Deletes all artifacts of a session; returns how many were live."""
+        path = f"/v1/sessions/{requests.segment(session)}"
+        return int((await self._sender.send(requests.delete(path, Members)))["deleted"])

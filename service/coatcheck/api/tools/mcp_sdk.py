@@ -1,0 +1,11 @@
+"""Whether MCP can be served here, told without importing its SDK, which is an extra and takes a second."""
+
+from importlib.util import find_spec
+from typing import Final
+
+MISSING: Final = 'Serving MCP needs the SDK in version 2.3 or later. Install it: pip install "coatcheck[mcp]".'
+
+
+def is_installed() -> bool:
+    """Whether the SDK is there, in a version that this service speaks to: earlier ones have no `mcp_types`."""
+    return find_spec("mcp_types") is not None

@@ -1,0 +1,176 @@
+"""A service that takes connections and says nothing, or next to nothing, costs an agent one deadline, and once."""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator
+
+import httpx
+import pytest
+
+from client.transports import Scripted, answers, refuses
+from coatcheck_client import AsyncClient, Client, ServiceError
+from coatcheck_client.retry import Retries
+from coatcheck_client.retry_state import DOUBT_SECONDS, LONGEST_REST, CircuitBreaker
+from support.service import Service
+
+LOG = "".join(f"line {n}\n" for n in range(20_000))
+DEADLINE = 0.5
+
+
+def says_nothing(_: socket.socket, over: threading.Event) -> None:
+    over.wait()
+
+
+def drips(connection: socket.socket, over: threading.Event) -> None:
+    """A header that never ends: every single read makes progress."""
+    connection.sendall(b"HTTP/1.1 201 Created\r\nx: ")
+    while not over.wait(0.05):
+        connection.sendall(b"y")
+
+
+@contextlib.contextmanager
+def silent(behaves: Callable[[socket.socket, threading.Event], None]) -> Generator[tuple[str, list[int]]]:
+    """A server that never answers, and how many connections it took."""
+    over, taken = threading.Event(), list[int]()
+    listener = socket.create_server(("127.0.0.1", 0), backlog=50)
+    threads: list[threading.Thread] = []
+
+    def serve() -> None:
+        while True:
+            connection, _ = listener.accept()
+            if over.is_set():
+                connection.close()
+                return
+            taken.append(1)
+            threads.append(threading.Thread(target=hold, args=(connection,)))
+            threads[-1].start()
+
+    def hold(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            behaves(connection, over)
+
+    threads.append(threading.Thread(target=serve))
+    threads[0].start()
+    port: int = listener.getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}", taken
+    finally:
+        over.set()
+        socket.create_connection(("127.0.0.1", port)).close()
+        for thread in threads:
+            thread.join()
+        listener.close()
+
+
+def timed(work: Callable[[], object]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("behaves", [says_nothing, drips])
+def test_a_silent_service_costs_one_deadline_and_only_the_first_put(
+    behaves: Callable[[socket.socket, threading.Event], None],
+) -> None:
+    with silent(behaves) as (url, taken), Client(url, deadline=DEADLINE) as client:
+        assert DEADLINE <= timed(lambda: client.put(LOG)) < DEADLINE + 1
+        rest = timed(lambda: [client.put(LOG) for _ in range(20)])
+        assert rest < DEADLINE
+        assert client.put("x" * 5, on_unreachable="original").text == "xxxxx"
+        assert "[unreachable]" in client.read_artifact("art_482913077564201876")
+        with pytest.raises(ServiceError, match="asked again in"):
+            client.artifacts()
+        assert len(taken) == 1
+
+
+@pytest.mark.parametrize("behaves", [says_nothing, drips])
+async def test_also_on_an_event_loop(behaves: Callable[[socket.socket, threading.Event], None]) -> None:
+    with silent(behaves) as (url, taken):
+        async with AsyncClient(url, deadline=DEADLINE) as client:
+            began = time.monotonic()
+            assert not (await client.put(LOG)).stored
+            first = time.monotonic() - began
+            for _ in range(20):
+                assert not (await client.put(LOG)).stored
+            assert DEADLINE <= first < DEADLINE + 1
+            assert time.monotonic() - began - first < DEADLINE
+        assert len(taken) == 1
+
+
+def test_whatever_it_is_that_never_returns_ends_at_the_deadline_too() -> None:
+    """As a look-up of a name does, for which no socket has a timeout."""
+    over = threading.Event()
+
+    class Forever(httpx.BaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            over.wait()
+            raise httpx.ConnectError("no such host", request=request)
+
+    with Client("http://coatcheck.example", deadline=DEADLINE, transport=Forever()) as client:
+        assert timed(lambda: client.put(LOG)) < DEADLINE + 1
+        over.set()
+
+
+def test_after_a_rest_one_short_question_decides_and_rests_grow() -> None:
+    now = [0.0]
+    breaker = CircuitBreaker(lambda: now[0])
+    assert not breaker.needs_probe("u")
+    breaker.failed(10)
+    rests: list[float] = []
+    for _ in range(6):
+        with pytest.raises(ServiceError, match="asked again in"):
+            breaker.needs_probe("u")
+        before = now[0]
+        while True:
+            now[0] += 1
+            with contextlib.suppress(ServiceError):
+                assert breaker.needs_probe("u")
+                break
+        rests.append(now[0] - before)
+        with pytest.raises(ServiceError):  # meanwhile the others are not sent
+            breaker.needs_probe("u")
+        now[0] += 1
+        breaker.failed(1)
+    assert rests == [DOUBT_SECONDS, 60, 120, 240, LONGEST_REST, LONGEST_REST]
+    breaker.heard()
+    assert not breaker.needs_probe("u")
+
+
+def test_a_failure_that_cost_nothing_opens_nothing() -> None:
+    breaker = CircuitBreaker(lambda: 0.0)
+    breaker.failed(0.01)
+    assert not breaker.needs_probe("u")
+    line = Scripted(refuses)
+    with Client("http://127.0.0.1:1", transport=line, retries=Retries(attempts=1)) as client:
+        for _ in range(5):
+            client.put("x")
+    assert len(line.requests) == 5
+
+
+def test_a_service_that_answers_again_is_used_again(service: Service) -> None:
+    now = [0.0]
+    breaker = CircuitBreaker(lambda: now[0])
+    with Client(service.url) as client:
+        client._sender._breaker = breaker  # pyright: ignore[reportPrivateUsage]
+        breaker.failed(10)
+        assert not client.put("during the rest").stored
+        now[0] += DOUBT_SECONDS
+        assert client.put("after it").stored
+        breaker.failed(10)
+        assert client.ready()  # who asks is told, and the rest is over
+        assert client.put("at once").stored
+
+
+def test_an_error_of_a_stream_s_own_is_the_caller_s(service: Service) -> None:
+    def broken() -> Generator[bytes]:
+        yield b"some of it"
+        raise ZeroDivisionError
+
+    with Client(service.url) as client, pytest.raises(ZeroDivisionError):
+        client.put_stream(broken())
+    with Client("http://127.0.0.1:1", transport=Scripted(answers(500))) as client, pytest.raises(ZeroDivisionError):
+        client.put_stream(broken())
+    with Client(service.url) as client, pytest.raises(FileNotFoundError):
+        client.put_file("/no/such/file")
