@@ -20,11 +20,8 @@ from msgspec import structs
 from coatcheck.cli.command_setup import holds_store
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.logs import set_up as set_up_logs
-<<<<<<< HEAD
 from coatcheck.cli.notify import notify
-=======
 from coatcheck.cli.workers import ServingWorkers, WorkerPost
->>>>>>> puts
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import Settings, is_loopback, load
 
@@ -77,13 +74,8 @@ def _serve_alone(settings: Settings, post: WorkerPost | None) -> None:
         _refuse_strangers(settings, needs_keys=False)  # before anything is made
     set_up_logs(settings)
     try:
-<<<<<<< HEAD
         with asyncio.Runner(loop_factory=_event_loop()) as runner:
-            runner.run(_serve(settings))
-=======
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings, post))
->>>>>>> puts
     except CoatcheckError as error:
         fail(Exit.UNREACHABLE, error.detail)
 
@@ -148,8 +140,10 @@ class _Stopping:
     before the store is closed.
     """
 
-    def __init__(self, starting: asyncio.Task[None]) -> None:
+    def __init__(self, starting: asyncio.Task[None], *, alone: bool) -> None:
+        """`alone`: no starter tells the service manager."""
         self._starting = starting
+        self._alone = alone
         self._stop: Callable[[int, FrameType | None], None] | None = None
         self.asked = False
 
@@ -159,7 +153,7 @@ class _Stopping:
 
     def __call__(self, number: int) -> None:
         """A signal came."""
-        if not self.asked:
+        if not self.asked and self._alone:
             notify("STOPPING=1")
         if self._stop is not None:
             self._stop(number, None)
@@ -171,7 +165,7 @@ class _Stopping:
 async def _serve(settings: Settings, post: WorkerPost | None) -> None:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine
-    stopping = _Stopping(task)
+    stopping = _Stopping(task, alone=post is None)
     with _listening_to_signals(stopping):
         if post is not None:
             asyncio.get_running_loop().add_reader(post.starter, _follow_starter, post, stopping)
@@ -221,16 +215,13 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
                 sock.listen(BACKLOG)
             except OSError as error:
                 fail(Exit.UNREACHABLE, _taken(settings, error))
-<<<<<<< HEAD
-            _announce(settings, sock.getsockname()[1], needs_keys=service.needs_keys)
-            notify("READY=1")
-=======
-            if post is not None:
+            if post is None:
+                notify("READY=1")
+            else:
                 os.write(post.ready, b".")
                 os.close(post.ready)
             if post is None or post.announces:
                 _announce(settings, sock.getsockname()[1], needs_keys=service.needs_keys)
->>>>>>> puts
             await server.serve(sockets=[sock])
             await _ended(server.server_state.tasks)
     finally:

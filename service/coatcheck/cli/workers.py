@@ -21,6 +21,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from coatcheck.cli.notify import notify
+
 log = logging.getLogger(__name__)
 
 _SOON: Final = 10.0
@@ -80,6 +82,8 @@ class ServingWorkers:
         loop = asyncio.get_running_loop()
 
         def handed(number: int) -> None:
+            if not self._stopping.is_set():
+                notify("STOPPING=1")
             self._stopping.set()
             for process in self._running.values():
                 with contextlib.suppress(ProcessLookupError):
@@ -138,7 +142,10 @@ class ServingWorkers:
     def _heard(self, number: int, said: int) -> None:
         """The worker listens, or has died before it could."""
         if os.read(said, 1):
+            before = len(self._was_ready)
             self._was_ready.add(number)
+            if before < len(self._was_ready) == len(self._sockets):
+                notify("READY=1")
         asyncio.get_running_loop().remove_reader(said)
         os.close(said)
 
