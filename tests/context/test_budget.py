@@ -220,7 +220,7 @@ def test_an_output_that_comes_late_goes_with_its_call() -> None:
         {"role": "assistant", "content": "finished " + "x" * 1_000},
         {"role": "user", "content": "last " + "x" * 6_000},
     ]
-    policy = CompactionPolicy(inline_tokens=2_000, card_tokens=80, max_tokens=4_000)
+    policy = CompactionPolicy(inline_tokens=2_000, card_tokens=80, max_tokens=4_000, settle_percent=80)
     assert plan({"input": items}, policy, counter()).dropped == [0, 2]
     new, _ = compact({"input": items}, policy)
     assert pair(index_of(new)).orphans == []

@@ -129,6 +129,58 @@ def test_a_budget_leaves_the_oldest_out_and_says_so(service: Service) -> None:
         assert compact(service, new, session="over", policy=BUDGET)[0] == new
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_left_out_can_be_read_message_by_message(service: Service, name: str) -> None:
+    data = json.dumps(FORMATS[name](conversation(3, 9, open_calls=False))).encode()
+    session = f"left out {name}"
+    new, answer = compact(service, data, session=session, policy=BUDGET)
+    omitted = answer["report"]["omitted"]
+    whole = omitted["stored_as"]
+    assert whole in new.decode()
+    assert [one["id"] for one in answer["payloads"] if one["pointer"] is None] == [whole]
+    assert session in json.dumps(service.get(f"/v1/artifacts/{whole}"))
+    old = items(name, data)
+    lines = service.client.get(f"/v1/artifacts/{whole}/content").content.split(b"\n")
+    assert len(lines) == omitted["messages"] == answer["report"]["omitted_now"]
+    assert all(json.loads(line) in [json.loads(one) for one in old] for line in lines)
+    assert omitted["bytes"] == sum(map(len, lines))
+    for number in (1, len(lines)):
+        call = {"name": "read_artifact", "arguments": {"artifact_id": whole, "offset": number, "limit": 1}}
+        text = service.client.post("/v1/tools/call", json=call).json()["text"]
+        assert f"lines {number}-{number} of {len(lines)}" in text
+        assert lines[number - 1].decode()[:60] in text
+    for one in omitted["artifacts"]:
+        assert one["id"] in json.dumps(service.get(f"/v1/artifacts/{one['id']}"))
+        assert "tokens" in one["about"]
+    more = json.loads(new)
+    more[LISTS[name]] += FORMATS[name](conversation(4, 6, open_calls=False))[LISTS[name]]
+    _, later = compact(service, json.dumps(more).encode(), session=session, policy=BUDGET)
+    again = later["report"]["omitted"]
+    assert again["messages"] > omitted["messages"]
+    archive = service.client.get(f"/v1/artifacts/{again['stored_as']}/content").content.decode()
+    assert whole in archive.split("\n")[0], "the earlier notice is in it, and names the earlier artifact"
+
+
+def test_the_same_bytes_of_another_call_say_so(service: Service) -> None:
+    text = "".join(f"line {n} of what both calls gave back\n" for n in range(900))
+    told = [
+        Turn(
+            "Twice",
+            [
+                Step("", [Call("c1", "bash", {"command": "ls"}, text)]),
+                Step("", [Call("c2", "bash", {"command": "ls"}, text)]),
+            ],
+        )
+    ]
+    new, answer = compact(service, json.dumps(FORMATS["openai-chat"](told)).encode(), session="twice", policy=CARDS)
+    first, second = [one["content"] for one in json.loads(new)["messages"] if one["role"] == "tool"]
+    ids_ = [one["id"] for one in answer["payloads"]]
+    assert len(set(ids_)) == 2
+    assert second.split("\n")[0].startswith(f"[{ids_[1]} · ")
+    assert second.split("\n")[1] == f"The same as {ids_[0]}, byte for byte."
+    assert len(second) < len(first)
+
+
 # ------------------------------------------------------------------------------------------------------ odd bodies
 
 

@@ -100,6 +100,7 @@ def test_old_outputs_go_together_and_rarely(name: str) -> None:
     told = [Turn(f"Do {n}", [step(f"c{n}", 4_000), Step("Done.")]) for n in range(40)]
     before: list[str] = []
     changes = 0
+    new: Json = None
     for count in range(1, 41):
         new, _ = compact(FORMATS[name](told[:count]), CompactionPolicy())
         now = [dumped(one) for one in _messages(new)]

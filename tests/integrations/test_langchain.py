@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langgraph.checkpoint.memory import InMemorySaver
 
 from coatcheck_client import Client, Retries
-from coatcheck_client.integrations.langchain import CoatcheckMiddleware, history
+from coatcheck_client.integrations.langchain import CoatcheckMiddleware, history, results
 from integrations.agents import LOG, NOBODY, PICTURE, TOOLS, Script
 from support.service import Service
 
@@ -152,6 +152,27 @@ def test_what_compaction_leaves_out_is_told_and_everything_else_is_the_same_obje
     assert isinstance(notice, HumanMessage)
     assert [message.id for message in kept] == [message.id for message in given if message in kept]
     assert got[-1] is given[-1]
+
+
+def test_reads_and_searches_of_finished_turns_leave_the_requests(client: Client) -> None:
+    ref = str(client.put(LOG, tool_name="build", inline_tokens=0).id)
+    read = client.call({"name": "read_artifact", "arguments": {"artifact_id": ref, "limit": 200}})["text"]
+    found: Json = {"results": [{"title": "T", "url": "https://e.org", "content": "The Moon draws the sea. " * 900}]}
+    search = client.search_results(found, query="moon")
+    given: list[BaseMessage] = [HumanMessage("look", id="h1")]
+    for number, (name, text) in enumerate([("read_artifact", read), ("web_search", str(search.text))]):
+        call = {"name": name, "args": {"artifact_id": ref}, "id": f"c{number}"}
+        given.append(AIMessage("", tool_calls=[call], id=f"a{number}"))
+        given.append(ToolMessage(text, tool_call_id=f"c{number}", name=name, id=f"t{number}"))
+    given += [AIMessage("Seen.", id="a9"), HumanMessage("and now?", id="h2")]
+    assert history.is_worth_asking(given[:3], {}), "what was read is worth asking for, though it is ours"
+    assert results.payload(cast("ToolMessage", given[4]), 100) is None, "the answer of a search is no payload"
+    sent = history.raws(given)
+    got = history.restored(given, sent, client.compact({"messages": sent}, format="langchain").body["messages"])
+    assert [message.id for message in got] == [message.id for message in given]
+    assert str(got[2].content).startswith(f"[{ref} · ")
+    assert "the same call shows it again" in got[2].content
+    assert got[4].content == search.summary["text"]
 
 
 async def test_a_service_that_is_away_never_breaks_the_agent(run: Run) -> None:

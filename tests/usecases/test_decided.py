@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Caller
+from coatcheck.core.artifact import Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policy import Policy, PolicyScope
 from coatcheck.core.quota import Usage
@@ -112,6 +112,26 @@ async def test_what_no_policy_would_take_is_refused_before_it_is_read_to_its_end
     assert (await office.put(noise(50_000))).stored
     assert office.harness.count("artifacts") == 1
     assert (await office.usage()).reserved == 0
+
+
+@pytest.mark.parametrize("scope", ["session", "tool", "label", "kind"])
+async def test_both_ends_are_kept_of_what_is_over_the_limit_of_any_policy(office: Office, scope: str) -> None:
+    await office.decide(Policy(max_artifact_bytes=1_000), **{scope: "text" if scope == "kind" else "small"})
+    declared: dict[str, Any] = {
+        "session": {"session": "small"},
+        "tool": {"tool_name": "small"},
+        "label": {"labels": ("small",)},
+        "kind": {"kind": Kind.TEXT},
+    }[scope]
+    payload = b"word " * 900
+    kept = await office.put(payload, said=declared, keep_ends=True)
+    assert kept.stored
+    assert kept.card.size <= 1_000
+    assert kept.card.dropped == len(payload) - kept.card.size
+    assert await code_of(office.put(payload, said=declared)) is Code.PAYLOAD_TOO_LARGE
+    if scope == "kind":
+        error = await refusal(office.put(payload, keep_ends=True))
+        assert "declare kind=text" in error.detail
 
 
 async def test_a_full_namespace_refuses_what_is_new_and_loses_nothing(office: Office) -> None:

@@ -36,6 +36,14 @@ async def test_a_result_is_carded_while_storage_stores(harness: Harness) -> None
     assert answer["hookSpecificOutput"]["updatedToolOutput"]["stdout"].startswith("[art_")
 
 
+async def test_the_answer_of_a_search_of_ours_is_left_to_the_model(harness: Harness) -> None:
+    text = (
+        "¦ Search: 3 results, 3 shown. Stored outside this conversation as art_407752663454602351\n" + "word " * 9_000
+    )
+    event = {**EVENT, "tool_name": "mcp__search__web", "tool_response": [{"type": "text", "text": text}]}
+    assert await answer_hook(harness.ingest(), CALLER, event, HookRequest()) == {}
+
+
 @pytest.mark.parametrize("code", [Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED, Code.INTEGRITY])
 async def test_a_store_that_refuses_changes_nothing(harness: Harness, code: Code) -> None:
     async def refuse() -> None:

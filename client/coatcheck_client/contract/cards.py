@@ -3,16 +3,23 @@
 import re
 from typing import Final
 
+from coatcheck_client.contract.inert import MARK
 from coatcheck_client.contract.tools import TOOLS
 
-_CARD: Final = re.compile(r"\[(?:art_[0-9]{18} · |NOT STORED\b)")
-"""How every card, every answer of the declared tools, and every excerpt in a card's place begins."""
+_CARD: Final = re.compile(rf"\[(?:art_[0-9]{{18}} · |NOT STORED\b)|{MARK} (?:Search: )?[0-9]+ results?[ ,]")
+"""How every card, every answer of the declared tools and of a search, and every excerpt in a card's place begins."""
+_FINAL: Final = re.compile(r"\[(?:NOT STORED\b|art_[0-9]{18} · [^\n]* · (?:stored outside this|NOT STORED))")
 _OWN: Final = tuple(tool.name for tool in TOOLS)
 
 
 def is_card(text: str) -> bool:
     """Whether a text came from Coatcheck already: a card, an answer of its tools, or an excerpt in a card's place."""
     return _CARD.match(text) is not None
+
+
+def is_final(text: str) -> bool:
+    """Whether a text is a card or an excerpt in its place, which compaction leaves as it is; answers it replaces."""
+    return _FINAL.match(text) is not None
 
 
 def is_own(tool_name: object) -> bool:

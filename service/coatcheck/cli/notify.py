@@ -4,12 +4,14 @@ import logging
 import os
 import socket
 
+SOCKET = "NOTIFY_SOCKET"
+
 log = logging.getLogger(__name__)
 
 
 def notify(state: str) -> None:
-    """Sends a state such as `READY=1` to the socket that `NOTIFY_SOCKET` names; a failure is only logged."""
-    address = os.environ.get("NOTIFY_SOCKET", "")  # noqa: TID251 - the manager's protocol, no setting
+    """Sends a state such as `READY=1` to the socket that the variable SOCKET names; a failure is only logged."""
+    address = os.environ.get(SOCKET, "")  # noqa: TID251 - the manager's protocol, no setting
     if not address:
         return
     if address.startswith("@"):  # an abstract name

@@ -140,10 +140,8 @@ class _Stopping:
     before the store is closed.
     """
 
-    def __init__(self, starting: asyncio.Task[None], *, alone: bool) -> None:
-        """`alone`: no starter tells the service manager."""
+    def __init__(self, starting: asyncio.Task[None]) -> None:
         self._starting = starting
-        self._alone = alone
         self._stop: Callable[[int, FrameType | None], None] | None = None
         self.asked = False
 
@@ -153,7 +151,7 @@ class _Stopping:
 
     def __call__(self, number: int) -> None:
         """A signal came."""
-        if not self.asked and self._alone:
+        if not self.asked:
             notify("STOPPING=1")
         if self._stop is not None:
             self._stop(number, None)
@@ -165,7 +163,7 @@ class _Stopping:
 async def _serve(settings: Settings, post: WorkerPost | None) -> None:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine
-    stopping = _Stopping(task, alone=post is None)
+    stopping = _Stopping(task)
     with _listening_to_signals(stopping):
         if post is not None:
             asyncio.get_running_loop().add_reader(post.starter, _follow_starter, post, stopping)
@@ -215,13 +213,12 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
                 sock.listen(BACKLOG)
             except OSError as error:
                 fail(Exit.UNREACHABLE, _taken(settings, error))
-            if post is None:
-                notify("READY=1")
-            else:
+            if post is not None:
                 os.write(post.ready, b".")
                 os.close(post.ready)
             if post is None or post.announces:
                 _announce(settings, sock.getsockname()[1], needs_keys=service.needs_keys)
+            notify("READY=1")
             await server.serve(sockets=[sock])
             await _ended(server.server_state.tasks)
     finally:

@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from coatcheck.cli.notify import notify
+from coatcheck.cli.notify import SOCKET, notify
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +62,8 @@ class ServingWorkers:
         self._code = 0
         self._stopping = asyncio.Event()
         self._was_ready: set[int] = set()
+        self._told = False
+        """Whether a service manager knows that all listen."""
 
     async def run(self) -> int:
         """Serve until a signal asks to stop, or no worker can be started; returns the exit code."""
@@ -82,8 +84,7 @@ class ServingWorkers:
         loop = asyncio.get_running_loop()
 
         def handed(number: int) -> None:
-            if not self._stopping.is_set():
-                notify("STOPPING=1")
+            notify("STOPPING=1")
             self._stopping.set()
             for process in self._running.values():
                 with contextlib.suppress(ProcessLookupError):
@@ -132,6 +133,7 @@ class ServingWorkers:
             "--as-worker",
             post,
             pass_fds=(mine, says, starter),
+            env={name: value for name, value in os.environ.items() if name != SOCKET},  # noqa: TID251 - handed on
             start_new_session=True,
         )
         os.close(says)
@@ -142,9 +144,9 @@ class ServingWorkers:
     def _heard(self, number: int, said: int) -> None:
         """The worker listens, or has died before it could."""
         if os.read(said, 1):
-            before = len(self._was_ready)
             self._was_ready.add(number)
-            if before < len(self._was_ready) == len(self._sockets):
+            if len(self._was_ready) == len(self._sockets) and not self._told:
+                self._told = True
                 notify("READY=1")
         asyncio.get_running_loop().remove_reader(said)
         os.close(said)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from coatcheck.core.context.command import command_of
 from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
-from coatcheck.core.context.signs import is_ours, is_own_tool
+from coatcheck.core.context.signs import is_ours, is_own_tool, search_text
 
 EVENT: Final = "PostToolUse"
 _MCP: Final = "mcp__"
@@ -108,7 +108,7 @@ def answer(event: Event, response: Value) -> Object:
 def _slot(member: str | None, value: Value) -> Slot | None:
     content: str | list[Value] = value if isinstance(value, str) else list(filter(_is_text, as_list(value)))
     texts: list[str] = [content] if isinstance(content, str) else [block["text"] for block in content]
-    if not texts or any(is_ours(text) for text in texts):
+    if not texts or any(is_ours(text) or search_text(text) is not None for text in texts):
         return None
     return Slot(member=member, content=content, size=sum(len(text.encode("utf-8", "replace")) for text in texts))
 

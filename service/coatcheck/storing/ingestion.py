@@ -240,7 +240,7 @@ class Ingestion:
         policy = policy_of(deps.rules(), draft)
         most = decided(policy.max_artifact_bytes, None)
         if most is not None and draft.measure.size > most:
-            raise too_large(most)
+            raise too_large(most, kind=draft.facts.kind if request.keep_ends else None)
         life = kept(policy, ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=deps.ttl)
         blob, inline = self._upload.blob()
         return StoreArtifact(

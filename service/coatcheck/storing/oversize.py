@@ -67,10 +67,13 @@ _SPLIT = 3
 """Most bytes of one UTF-8 character on one side of a cut through it."""
 
 
-def too_large(limit: int) -> CoatcheckError:
-    """The error of a payload over the limit."""
+def too_large(limit: int, kind: str | None = None) -> CoatcheckError:
+    """The error of a payload over the limit; `kind`: what it turned out to be, where its two ends were asked for."""
+    advice = "Send less, or ask for its two ends with oversize=keep_ends."
+    if kind is not None:
+        advice = f"It turned out to be of kind {kind}, which may be no larger: declare kind={kind}, or send less."
     return CoatcheckError(
         Code.PAYLOAD_TOO_LARGE,
-        f"The payload is larger than {limit:,} bytes. Send less, or ask for its two ends with oversize=keep_ends.",
+        f"The payload is larger than {limit:,} bytes. {advice}",
         limit=limit,
     )

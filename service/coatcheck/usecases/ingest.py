@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.card.compose import MAX_BUDGET
 from coatcheck.core.payload_encoder import PayloadEncoder
+from coatcheck.core.policy import said as decided
 from coatcheck.runtime.work_placement import WorkPlacement
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.card_text import CardText
@@ -104,16 +105,32 @@ class Ingest:
     ) -> Receipt:
         deps = self._deps
         async with deps.slots:
-            declared = None if deps.redacting is None else before or offer().said
+            declared = (before or offer().said) if deps.redacting is not None or keep_ends else None
             redacted = RedactedIngest(deps.redacting, caller.namespace, declared, deps.pool)
-            oversize = OversizeGuard(self.limit(caller), keep_ends=keep_ends)
+            limit = self.limit(caller, declared if keep_ends else None)
+            oversize = OversizeGuard(limit, keep_ends=keep_ends)
             async with UploadSession(deps, caller, PayloadEncoder(deps.tokenizer)) as upload:
                 return await Ingestion(self._steps, caller, upload, oversize, redacted).run(source, offer)
 
-    def limit(self, caller: Caller) -> int:
-        """Bytes of a payload from this caller that are refused whatever the payload turns out to be."""
-        ceiling = self._deps.rules().ceiling(caller.namespace)
-        return self._deps.payload_limit if ceiling is None else min(ceiling, self._deps.payload_limit)
+    def limit(self, caller: Caller, declared: DeclaredMetadata | None = None) -> int:
+        """Bytes of a payload from this caller that are refused whatever the payload turns out to be.
+
+        With what is declared of it: as many as its policies allow it, unless it turns out to be of another kind.
+        """
+        rules, limits = self._deps.rules(), [self._deps.payload_limit]
+        if (ceiling := rules.ceiling(caller.namespace)) is not None:
+            limits.append(ceiling)
+        if declared is not None and rules:
+            policy = rules.effective(
+                caller.namespace,
+                session=declared.session,
+                kind=declared.kind,
+                tool_name=declared.tool_name,
+                labels=declared.labels,
+            )
+            if (most := decided(policy.max_artifact_bytes, None)) is not None:
+                limits.append(most)
+        return min(limits)
 
     def _count(self, receipt: Receipt) -> None:
         outcome = "unstored" if not receipt.stored else "stored" if receipt.created else "repeated"

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, messages_from_dict
 
-from coatcheck_client import is_card
+from coatcheck_client.contract.cards import is_final
 
 Raw = dict[str, Any]
 
@@ -40,7 +40,7 @@ def _is_large(message: BaseMessage, argument: int, inline: int) -> bool:
 def _weight(value: object) -> int:
     """Bytes of the texts in a value; a card has none."""
     if isinstance(value, str):
-        return 0 if is_card(value) else len(value.encode("utf-8", "replace"))
+        return 0 if is_final(value) else len(value.encode("utf-8", "replace"))
     if isinstance(value, Mapping):
         return sum(map(_weight, cast("Mapping[str, object]", value).values()))
     if isinstance(value, list | tuple):

@@ -20,6 +20,8 @@ OMITTED: Final = "omitted"
 """The member of an object that holds the marker of what was taken out of it."""
 _SHORT, _KEPT = 200, 400
 """Characters of a member that stays when the rest of the arguments goes, and of all that do."""
+_JOINT: Final = 8
+"""Tokens that a part may have alone and does not have where it stands."""
 _WHOLE: Final = 4
 """How many times the threshold all that is short may be together, before the whole document goes."""
 
@@ -34,6 +36,8 @@ class ArgumentSite(Struct, frozen=True, gc=False):
     """False for any copy but the first: no provider is sent more than one."""
     whole: bool = False
     """The value is all of the arguments."""
+    json: bool = False
+    """What stands there is no text but a list or an object."""
 
 
 class ArgumentUnit(Struct, kw_only=True):
@@ -88,7 +92,7 @@ class ArgumentReader:
         document = parsed(value) if site.form == "json" else value
         if site.form == "json" and not isinstance(document, dict):
             if (tokens := self._counter.text(value)) > self._least:
-                yield value, tokens, False, ArgumentSite(site.at, (), len(value), counted, whole=True)
+                yield value, tokens, False, ArgumentSite(site.at, (), len(value), counted, whole=True, json=True)
             return
         members = [
             one for key, member in as_object(document).items() for one in self._member(site, key, member, fields)
@@ -97,16 +101,13 @@ class ArgumentReader:
         named = any(one[2] for one in members)
         if rest > _WHOLE * self._least and not named:
             content = value if isinstance(value, str) else serialised(document)
-            yield (
-                content,
-                self._counter.json(value),
-                False,
-                ArgumentSite(site.at, (), len(content), counted, whole=True),
-            )
+            place = ArgumentSite(site.at, (), len(content), counted, whole=True, json=True)
+            yield content, self._counter.json(value), False, place
             return
         for text, tokens, is_named, steps in members:
             if text is not None:
-                yield text, tokens, is_named, _place(site, steps, len(text), counted=counted)
+                json_ = len(steps) == 1 and not isinstance(as_object(document).get(str(steps[0])), str)
+                yield text, tokens, is_named, _place(site, steps, len(text), counted=counted, json_=json_)
 
     def _member(
         self, site: Site, key: str, member: Value, fields: frozenset[str]
@@ -145,8 +146,12 @@ class ArgumentReader:
     def written(self, unit: ArgumentUnit) -> int:
         """Returns the tokens of a unit as it is written where it stands: escaped, where that is a JSON string."""
         first = unit.sites[0]
-        if first.whole and isinstance(get(self._body, first.at), str):
-            return escaped(unit.tokens)
+        if first.json and isinstance(get(self._body, first.at), str):
+            around = str(get(self._body, first.at))
+            value = parsed(unit.content)
+            separators = (", ", ": ") if '": ' in around else (",", ":")
+            text = json.dumps(value, ensure_ascii=around.isascii(), separators=separators) if value else unit.content
+            return escaped(self._counter.text(text)) - _JOINT
         if not first.inside:
             return unit.tokens
         around = get(self._body, first.at)
@@ -173,10 +178,10 @@ def short_members(document: Object) -> Object:
     return short
 
 
-def _place(site: Site, steps: Pointer, characters: int, *, counted: bool) -> ArgumentSite:
+def _place(site: Site, steps: Pointer, characters: int, *, counted: bool, json_: bool = False) -> ArgumentSite:
     if site.form == "json":
-        return ArgumentSite(site.at, steps, characters, counted)
-    return ArgumentSite((*site.at, *steps), (), characters, counted)
+        return ArgumentSite(site.at, steps, characters, counted, json=json_)
+    return ArgumentSite((*site.at, *steps), (), characters, counted, json=json_)
 
 
 def _strings(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, str]]:

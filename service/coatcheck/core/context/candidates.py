@@ -4,9 +4,7 @@ Each candidate is one replacement with one payload, at one place or at all copie
 it is large is named with the reason: exempt, run by the provider, ours already, no call to be completed.
 """
 
-from typing import Final, Literal, final
-
-from msgspec import Struct
+from typing import Any, Final, final
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import ArgumentReader, ArgumentUnit
@@ -19,6 +17,7 @@ from coatcheck.core.context.pairs import Pairs
 from coatcheck.core.context.pointer import Pointer, get, render
 from coatcheck.core.context.policy import CompactionPolicy, same_tool
 from coatcheck.core.context.references import KnownArtifacts
+from coatcheck.core.context.replaceable import Left, ReplacementCandidate, ReplacementSite, Why
 from coatcheck.core.context.shape import Object, Value, as_object, is_utf8, serialised
 from coatcheck.core.read_answer import read_answer_of
 
@@ -31,88 +30,6 @@ _PASSAGE_CHARS: Final = 24
 """Characters from which a passage of a search goes with the others."""
 _MESSAGE: Final = 2
 """How many times `inline_tokens` a message is at least that is shortened to its ends."""
-
-Kind = Literal["output", "arguments", "media", "read", "search", "message"]
-Why = Literal[
-    "oversized",
-    "many parts",
-    "completed call",
-    "media",
-    "can be read again",
-    "has a summary",
-    "long message",
-    "left out",
-]
-
-
-class ReplacementSite(Struct, frozen=True, gc=False):
-    """Where a text to be replaced stands, and what takes its place."""
-
-    at: Pointer
-    inside: Pointer = ()
-    shows: Literal["card", "marker", "whole", "given", "passage", "ends"] = "card"
-    """`whole`: the card in an object, or the marker in all of the arguments, that stand at `at`. `given`: the
-    payload's own `shown`, and `passage` a sign that it stands elsewhere. `ends`: both ends of the text."""
-    characters: int = 0
-    """Of the text that stands there."""
-    counted: bool = True
-    """False for another copy of a call's arguments, which no provider is sent."""
-
-
-class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
-    """A payload in a body, and the places of which it can be taken out."""
-
-    kind: Kind
-    why: Why
-    message: int
-    """The number of its message in the body's list."""
-    places: tuple[ReplacementSite, ...]
-    content: Value
-    """As ingest takes it: text, one part, or a list of parts. None where nothing is stored."""
-    tool: str | None
-    call_id: str | None
-    command: str | None = None
-    """The arguments of its call in short, where it is a call's output."""
-    failed: bool = False
-    media: Media | None = None
-    tokens: int
-    shown: str | None = None
-    """What takes its place where nothing is stored: the line of a read, the summary of a search."""
-    artifact_id: str | None = None
-    """What it is read from, where nothing is stored."""
-
-
-class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=False):
-    """One possible replacement."""
-
-    ready: int
-    """The number of messages after which all that belongs to it is there: up to its own, or its last output's."""
-    saves: int
-    """Tokens that the replacement saves at least."""
-    pressed: bool = False
-    """It is replaced only when the window is at stake."""
-    file: bool = False
-    """The model asked for this file's text, so it is replaced last."""
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing of it is lost to the model by the replacement, so that it need not wait once it is over."""
-        return self.kind in {"read", "search", "arguments"}
-
-    def is_transient(self, policy: CompactionPolicy) -> bool:
-        """Whether it is tool payload that goes as soon as its turn is over, by a policy."""
-        return self.kind in {"read", "search"} or (self.kind in {"output", "media"} and not policy.is_quiet)
-
-
-class Left(Struct, frozen=True):
-    """Something large that stays, and why."""
-
-    pointer: str
-    """In the body that was given."""
-    tokens: int
-    why: str
-    message: int | None = None
-    """The number of its message."""
 
 
 @final
@@ -256,9 +173,26 @@ class Candidates:
         content = [{"type": "text", "text": piece.text} for piece in worth]
         self._add_output(number, output, tool, tuple(places), content, sum(counted), "many parts", saves)
 
+    def _add(self, message: int, output: Output, tool: str | None, **fields: Any) -> None:  # noqa: ANN401 - its fields
+        """Add what stands in an output."""
+        call = self._calls.get(id(output))
+        command = command_of(get(self._body, call.sites[0].at)) if call is not None and call.sites else None
+        self.candidates.append(
+            ReplacementCandidate(
+                message=message,
+                ready=message + 1,
+                tool=tool,
+                call_id=output.call_id,
+                command=command,
+                failed=output.failed,
+                file=fields["kind"] == "output" and reads_file(tool, command),
+                **fields,
+            )
+        )
+
     def _add_output(
         self,
-        number: int,
+        message: int,
         output: Output,
         tool: str | None,
         places: tuple[ReplacementSite, ...],
@@ -269,46 +203,7 @@ class Candidates:
     ) -> None:
         saves = tokens - self._policy.card_tokens if saves is None else saves
         self._add(
-            number, output, tool, kind="output", why=why, places=places, content=content, tokens=tokens, saves=saves
-        )
-
-    def _add(
-        self,
-        number: int,
-        output: Output,
-        tool: str | None,
-        *,
-        kind: Kind,
-        why: Why,
-        places: tuple[ReplacementSite, ...],
-        content: Value = None,
-        tokens: int,
-        saves: int,
-        media: Media | None = None,
-        shown: str | None = None,
-        artifact_id: str | None = None,
-    ) -> None:
-        call = self._calls.get(id(output))
-        command = command_of(get(self._body, call.sites[0].at)) if call is not None and call.sites else None
-        self.candidates.append(
-            ReplacementCandidate(
-                kind=kind,
-                why=why,
-                message=number,
-                ready=number + 1,
-                places=places,
-                content=content,
-                tool=tool,
-                call_id=output.call_id,
-                command=command,
-                failed=output.failed,
-                media=media,
-                tokens=tokens,
-                saves=saves,
-                shown=shown,
-                artifact_id=artifact_id,
-                file=kind == "output" and reads_file(tool, command),
-            )
+            message, output, tool, kind="output", why=why, places=places, content=content, tokens=tokens, saves=saves
         )
 
     def _asked(self, output: Output) -> Object:

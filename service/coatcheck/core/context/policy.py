@@ -71,7 +71,7 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     over, too, and QUIET_BATCH can be saved; otherwise 0."""
     max_tokens: int | None = None
     """Budget of the whole body. None: the window, where it is given or known by the model's name."""
-    settle_percent: int = 70
+    settle_percent: int = 60
     """A body over its budget is brought to this much of it, so that the next turns need nothing."""
 
     @property

@@ -20,9 +20,10 @@ from typing import final
 
 from msgspec import Struct
 
-from coatcheck.core.context.candidates import ReplacementCandidate
+from coatcheck.core.context.counting import MESSAGE
 from coatcheck.core.context.notice import notice_tokens
 from coatcheck.core.context.policy import QUIET_BATCH, CompactionPolicy
+from coatcheck.core.context.replaceable import ReplacementCandidate
 from coatcheck.core.context.timeline import Timeline, TimelineBlock
 from coatcheck.core.context.window import Budget
 
@@ -85,7 +86,7 @@ class Replay:
         """Tokens of items that are never left out, up to each item."""
         for size, pinned in zip(sizes, timeline.pinned, strict=True):
             self._held.append(self._held[-1] + size * pinned)
-        self._notice = 0 if budget is None else notice_tokens(budget.settle)
+        self._notice = 0 if budget is None else notice_tokens(budget.settle) + MESSAGE
         self._replaced: dict[int, int | None] = {}
         self._contents: dict[str, int] = {}
         """By content, the first candidate with it that was replaced."""

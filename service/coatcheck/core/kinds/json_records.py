@@ -59,9 +59,10 @@ class Recurring(Struct, frozen=True):
 
 def recurring(value: object) -> list[Recurring]:
     """Returns the members that recur in the document's longest list of records, those with the rarest value first."""
-    path, records = max(_lists("$", value, 2), key=lambda found: len(found[1]), default=("$", []))
-    if len(records) < _FEWEST:
+    lists = [each for each in _lists("$", value, 2) if len(each[1]) >= _FEWEST]
+    if not lists:
         return []
+    path, records = max(lists, key=lambda each: len(each[1]))
     found: list[Recurring] = []
     looked = records[:: max(1, len(records) // _LOOKED)]
     for key in looked[0]:

@@ -1,0 +1,92 @@
+"""The nouns of a compaction: payloads that can be taken out of a body, where they stand, and what large stays."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from coatcheck.core.context.model import Media
+from coatcheck.core.context.pointer import Pointer
+from coatcheck.core.context.policy import CompactionPolicy
+from coatcheck.core.context.shape import Value
+
+Kind = Literal["output", "arguments", "media", "read", "search", "message"]
+Why = Literal[
+    "oversized",
+    "many parts",
+    "completed call",
+    "media",
+    "can be read again",
+    "has a summary",
+    "long message",
+    "left out",
+]
+
+
+class ReplacementSite(Struct, frozen=True, gc=False):
+    """Where a text to be replaced stands, and what takes its place."""
+
+    at: Pointer
+    inside: Pointer = ()
+    shows: Literal["card", "marker", "whole", "given", "passage", "ends"] = "card"
+    """`whole`: the card in an object, or the marker in all of the arguments, that stand at `at`. `given`: the
+    payload's own `shown`, and `passage` a sign that it stands elsewhere. `ends`: both ends of the text."""
+    characters: int = 0
+    """Of the text that stands there."""
+    counted: bool = True
+    """False for another copy of a call's arguments, which no provider is sent."""
+
+
+class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
+    """A payload in a body, and the places of which it can be taken out."""
+
+    kind: Kind
+    why: Why
+    message: int
+    """The number of its message in the body's list."""
+    places: tuple[ReplacementSite, ...]
+    content: Value = None
+    """As ingest takes it: text, one part, or a list of parts. None where nothing is stored."""
+    tool: str | None
+    call_id: str | None
+    command: str | None = None
+    """The arguments of its call in short, where it is a call's output."""
+    failed: bool = False
+    media: Media | None = None
+    tokens: int
+    shown: str | None = None
+    """What takes its place where nothing is stored: the line of a read, the summary of a search."""
+    artifact_id: str | None = None
+    """What it is read from, where nothing is stored."""
+
+
+class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=False):
+    """One possible replacement."""
+
+    ready: int
+    """The number of messages after which all that belongs to it is there: up to its own, or its last output's."""
+    saves: int
+    """Tokens that the replacement saves at least."""
+    pressed: bool = False
+    """It is replaced only when the window is at stake."""
+    file: bool = False
+    """The model asked for this file's text, so it is replaced last."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing of it is lost to the model by the replacement, so that it need not wait once it is over."""
+        return self.kind in {"read", "search", "arguments"}
+
+    def is_transient(self, policy: CompactionPolicy) -> bool:
+        """Whether it is tool payload that goes as soon as its turn is over, by a policy."""
+        return self.kind in {"read", "search"} or (self.kind in {"output", "media"} and not policy.is_quiet)
+
+
+class Left(Struct, frozen=True):
+    """Something large that stays, and why."""
+
+    pointer: str
+    """In the body that was given."""
+    tokens: int
+    why: str
+    message: int | None = None
+    """The number of its message."""
