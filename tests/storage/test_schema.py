@@ -1,4 +1,5 @@
 # pyright: reportPrivateUsage=false
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from coatcheck.adapters.sql.engine import sqlite_url, writing_engine
 from coatcheck.adapters.sql.sqlite import SqliteCatalog
 from coatcheck.adapters.sql.tables import metadata
 from coatcheck.core.errors import CoatcheckError, Code
+from support.postgres_shared import databases
 
 
 @pytest.fixture
@@ -118,3 +120,37 @@ async def test_an_older_or_newer_schema_is_not_ready_and_the_error_says_what_to_
     error = await refusal(database)
     assert error.extra == {"found": revision, "needed": schema.REVISION}
     assert advice in error.detail
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize(
+    ("edit", "lacking"),
+    [
+        ("DROP TABLE session_usage", "session_usage"),
+        ("ALTER TABLE keys DROP COLUMN bytes_per_minute", "keys.bytes_per_minute"),
+    ],
+)
+def test_a_database_of_an_edited_first_revision_is_told_apart_and_left_as_it_is(
+    kind: str, edit: str, lacking: str, tmp_path: Path
+) -> None:
+    with contextlib.ExitStack() as stack:
+        url = sqlite_url(tmp_path / "old.db") if kind == "sqlite" else stack.enter_context(databases().lent(empty=True))
+        schema.migrate(url, "0001")
+        schema._with_connection(url, lambda conn: (conn.execute(text(edit)), conn.commit()))
+        with pytest.raises(CoatcheckError, match=f"lacks {lacking}: a build from before the first release") as refused:
+            schema.migrate(url)
+        assert refused.value.code is Code.SCHEMA_OUTDATED
+        assert schema.current_revision(url) == "0001"
+
+
+def test_what_the_first_revision_had_not_is_what_later_ones_made(tmp_path: Path) -> None:
+    schema.migrate(sqlite_url(tmp_path / "first.db"), "0001")
+    engine = create_engine(sqlite_url(tmp_path / "first.db"))
+    there = inspect(engine)
+    tables = set(there.get_table_names())
+    later = metadata.tables.keys() - tables
+    for table in metadata.tables.keys() & tables:
+        columns = {column["name"] for column in there.get_columns(table)}
+        later |= {f"{table}.{column.name}" for column in metadata.tables[table].columns if column.name not in columns}
+    engine.dispose()
+    assert later == schema._LATER

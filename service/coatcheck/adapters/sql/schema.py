@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sqlalchemy import Connection, delete, insert, make_url, text
+from sqlalchemy import Connection, delete, insert, inspect, make_url, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 import coatcheck
 from coatcheck.adapters.sql.datadir import make_private
 from coatcheck.adapters.sql.engine import writing_engine
 from coatcheck.adapters.sql.postgres_url import is_postgres
-from coatcheck.adapters.sql.tables import leases
+from coatcheck.adapters.sql.tables import leases, metadata
 from coatcheck.core.errors import CoatcheckError, Code
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 REVISION = "0003"
 """The revision that this release works with. A test holds it to the newest migration."""
+
+_LATER: Final = frozenset({"audit_log", "removed_surveys", "surveys", "artifacts.declared_at", "removed.declared_at"})
+"""Tables and columns of today that the first revision had not."""
 
 T = TypeVar("T")
 _LOCK = 0x636F6174636B
@@ -54,6 +57,9 @@ def migrate(url: str, revision: str = "head") -> None:
         if database is not None:
             make_private(Path(database))
 
+    if revision != "base" and current_revision(url) == "0001":
+        _with_connection(url, _refuse_edited)
+
     def upgrade(conn: Connection) -> None:
         if conn.dialect.name == "postgresql":
             _wait_for_other_migrations(conn)
@@ -62,6 +68,29 @@ def migrate(url: str, revision: str = "head") -> None:
         command.downgrade(config, revision) if revision == "base" else command.upgrade(config, revision)
 
     _with_connection(url, upgrade)
+
+
+def _refuse_edited(conn: Connection) -> None:
+    """Raise `schema_outdated` for a database that says it has the first revision and lacks parts of it.
+
+    Builds from before the first release changed that revision in place, so that its number does not tell theirs.
+    """
+    there = inspect(conn)
+    names = set(there.get_table_names())
+    lacking = sorted(metadata.tables.keys() - names - _LATER)
+    for table in metadata.tables.keys() & names - _LATER:
+        columns = {column["name"] for column in there.get_columns(table)}
+        expected = {column.name for column in metadata.tables[table].columns}
+        lacking += sorted(f"{table}.{name}" for name in expected - columns if f"{table}.{name}" not in _LATER)
+    if lacking:
+        raise CoatcheckError(
+            Code.SCHEMA_OUTDATED,
+            f"The database says that it has schema 0001 and lacks {', '.join(lacking[:3])}: a build from before the "
+            "first release made it, and no release can migrate it. Nothing was changed. Keep it with the build that "
+            "made it, and give this release a new directory or database.",
+            found="0001",
+            needed=REVISION,
+        )
 
 
 def current_revision(url: str) -> str | None:
