@@ -13,7 +13,7 @@ from pathlib import Path
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.ports.maintenance import ExpireArtifacts, Upkeep
 from support.postgres import Server, running_postgres
 

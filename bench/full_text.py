@@ -16,13 +16,13 @@ from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.core.artifact import Caller
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.index import Index
 from coatcheck.upkeep.seal_key import SealKey
-from coatcheck.usecases.browse import Browse
+from coatcheck.usecases.payloads.browse import Browse
 from contract.sample_changes import Everything, store
 
 COUNT = 10_000

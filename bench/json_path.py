@@ -13,7 +13,7 @@ import psutil
 
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
-from coatcheck.usecases.read_json import JsonAnswer
+from coatcheck.usecases.reading.read_json import JsonAnswer
 from jsonpath.json_harness import JsonHarness, plainly
 from reading.reading_harness import reading_store
 

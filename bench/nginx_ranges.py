@@ -31,7 +31,7 @@ from coatcheck.api.content.representation import payload
 from coatcheck.api.content.response import request_fields, respond
 from coatcheck.api.content.send import send_response
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure, Tokens
-from coatcheck.core.seekable import FrameEncoder
+from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.storing.content import OpenContent
 

@@ -22,15 +22,15 @@ from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
-from coatcheck.core.audit import By
-from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
+from coatcheck.core.encoding.blob_ids import new_blob_id
 from coatcheck.core.retention import Job, JobScope, Outcome
+from coatcheck.core.retention.audit import By
 from coatcheck.jobs.schedule import rounds
 from coatcheck.storing.reads import ReadLog
 from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
-from coatcheck.usecases.plan_retention import PlanRetention
-from coatcheck.usecases.run_retention import RunRetention
+from coatcheck.usecases.retention.plan_retention import PlanRetention
+from coatcheck.usecases.retention.run_retention import RunRetention
 from contract.sample_changes import store
 from support.postgres import running_postgres
 

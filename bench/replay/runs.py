@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from coatcheck.core.context.shape import as_list, as_object
+from coatcheck.core.context.body.shape import as_list, as_object
 
 Json = Any
 Message = dict[str, Any]

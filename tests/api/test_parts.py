@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.parts import PartsPayload, payload
+from coatcheck.core.views.parts import PartsPayload, payload
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x01\x02\xff"
 B64 = base64.b64encode(PNG).decode()

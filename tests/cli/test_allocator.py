@@ -12,7 +12,7 @@ import pytest
 def test_freed_blocks_beside_some_that_stay_go_back() -> None:
     script = textwrap.dedent("""
         import psutil
-        from coatcheck.cli.allocator import return_large_blocks
+        from coatcheck.cli.serving.allocator import return_large_blocks
         assert return_large_blocks()  # without it none of the four blocks goes back
         size, process = 20 * 1024 * 1024, psutil.Process()
         first = b"x" * size

@@ -13,7 +13,7 @@ from coatcheck.adapters.backup.disk import Disk
 from coatcheck.adapters.backup.make import StagedBackup, backup_to
 from coatcheck.adapters.backup.restore import restored_from
 from coatcheck.core import ids
-from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.encoding.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.uploads import BeginUpload

@@ -22,7 +22,7 @@ from coatcheck.core.context import (
     index_of,
     plan,
 )
-from coatcheck.core.context.shape import as_list, as_object
+from coatcheck.core.context.body.shape import as_list, as_object
 
 Body = Any
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, plan
+from coatcheck.core.context.body.pointer import get
+from coatcheck.core.context.body.shape import as_list
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.pointer import get
-from coatcheck.core.context.shape import as_list
 from coatcheck.core.context.signs import is_ours
 from context.histories import FORMATS, LISTS, chat, compact, conversation, counter, differences, dumped, moments
 

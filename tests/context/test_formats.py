@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, CompactionRule, Format, detect, plan
+from coatcheck.core.context.body.inner import spliced
+from coatcheck.core.context.body.shape import serialised
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.inner import spliced
 from coatcheck.core.context.pairs import pair
-from coatcheck.core.context.shape import serialised
 from coatcheck.core.errors import CoatcheckError, Code
 from context.histories import FORMATS, LISTS, apply, artifact_id, compact, conversation, counter, stored
 

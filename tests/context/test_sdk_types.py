@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from coatcheck.core.context import CompactionPolicy
-from coatcheck.core.context.shape import as_object
+from coatcheck.core.context.body.shape import as_object
 from context.histories import FORMATS, LISTS, compact, conversation
 
 POLICIES = {

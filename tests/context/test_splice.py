@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import Splice, spliced
-from coatcheck.core.context.pointer import Pointer, edited
+from coatcheck.core.context.body.pointer import Pointer, edited
 
 Json = Any
 KEYS = ("a", "b", 'q"', "back\\slash", "é", "日本", "", "messages")

@@ -14,7 +14,7 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.ports.blobs import BlobStore
 from contract.sample_changes import Everything
 from support.clock import HandClock

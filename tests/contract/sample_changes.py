@@ -9,9 +9,9 @@ from typing import Protocol
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure, Placement, Tokens
-from coatcheck.core.blob_ids import new_blob_id
-from coatcheck.core.seekable import FrameEncoder
-from coatcheck.core.views import TEXT, Section, View, ViewMeasure
+from coatcheck.core.encoding.blob_ids import new_blob_id
+from coatcheck.core.encoding.seekable import FrameEncoder
+from coatcheck.core.views.view import TEXT, Section, View, ViewMeasure
 from coatcheck.ports.artifacts import IdempotencyKey, NewView, StoreArtifact
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.decisions import Decisions

@@ -4,8 +4,8 @@ import asyncio
 from datetime import timedelta
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.holds import Hold
 from coatcheck.core.keys import KeyInfo
+from coatcheck.core.retention.holds import Hold
 from coatcheck.ports.artifacts import DeleteArtifact, IngestResult
 from coatcheck.ports.decisions import PlaceHold
 from coatcheck.ports.keys import MakeKey

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, DeclaredMetadata, Gone, Kind, Placement
-from coatcheck.core.expiry import expiry
+from coatcheck.core.policies.expiry import expiry
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.holds import Hold, HoldConflict
-from coatcheck.core.policy import Policy, PolicyScope, Rules
-from coatcheck.core.quota import QuotaExceeded, QuotaLimits, Usage
+from coatcheck.core.policies.policy import Policy, PolicyScope, Rules
+from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits, Usage
+from coatcheck.core.retention.holds import Hold, HoldConflict
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller, DeclaredMetadata, Gone
-from coatcheck.core.audit import AuditLine
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
+from coatcheck.core.retention.audit import AuditLine
 from coatcheck.ports.artifacts import DeleteArtifact, IngestResult
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.text.around import count_around
-from coatcheck.core.window import LineIndex, Position
+from coatcheck.core.views.window import LineIndex, Position
 from core.sample_payloads import HOSTILE, ORDINARY
 
 ENCODINGS = (load_tokenizer(), load_tokenizer("cl100k_base"))

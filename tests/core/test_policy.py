@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
 
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.policy import (
+from coatcheck.core.policies.policy import (
     EVERYWHERE,
     FIELDS,
     NO_RULES,
@@ -26,7 +26,7 @@ from coatcheck.core.policy import (
     encode,
     kept,
 )
-from coatcheck.core.policy import Part as PartName
+from coatcheck.core.policies.policy import Part as PartName
 
 VALUES: dict[PartName, list[str]] = {
     "session": ["s", "t"],

@@ -11,7 +11,7 @@ import hashlib, random
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import card
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck.core.payload_encoder import PayloadEncoder
+from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 
 tokenizer, rng, told = load_tokenizer(), random.Random(7), hashlib.sha256()

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Final, get_args
 
-from coatcheck.core.views import ExtractedText, Section, TextForm
+from coatcheck.core.views.view import ExtractedText, Section, TextForm
 
 PROSE = "Harbour {n} has been known since antiquity, and the ships that call at it carry most goods, it is said."
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.core import parts
 from coatcheck.core.extract import extract_text
 from coatcheck.core.extract.json_text import extract_json
 from coatcheck.core.extract.parts_text import extract_parts
 from coatcheck.core.extract.results_text import extract_results
 from coatcheck.core.extract.sections import SectionStart, sections
-from coatcheck.core.views import MAX_SECTIONS, TITLE_CHARS, ExtractedText, Section, TextForm
+from coatcheck.core.views import parts
+from coatcheck.core.views.view import MAX_SECTIONS, TITLE_CHARS, ExtractedText, Section, TextForm
 from extract.sample_pages import FORMS, check_sections, cut
 
 

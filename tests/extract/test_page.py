@@ -8,7 +8,7 @@ import pytest
 from coatcheck.core.extract import extract_text
 from coatcheck.core.extract.page import extract_page
 from coatcheck.core.extract.tags import pieces, without_opaque
-from coatcheck.core.views import LINKS, ExtractedText
+from coatcheck.core.views.view import LINKS, ExtractedText
 from extract.sample_pages import PROSE, article, check_sections, cut, page
 
 

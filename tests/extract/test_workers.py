@@ -17,7 +17,7 @@ from coatcheck.adapters.extract.workers import Busy, Workers
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import extract_text, strip_markup
-from coatcheck.core.views import ExtractedText, Section, TextForm
+from coatcheck.core.views.view import ExtractedText, Section, TextForm
 from extract.sample_pages import article, page
 
 MEMORY = 1024**3

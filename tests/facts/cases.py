@@ -9,8 +9,8 @@ from coatcheck.core.card import Card, cut, may_show_text, shows_text, text_of
 from coatcheck.core.extract import extract_text
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.view_inputs import view_inputs
-from coatcheck.core.views import ExtractedText, ViewMeasure
+from coatcheck.core.reads.view_inputs import view_inputs
+from coatcheck.core.views.view import ExtractedText, ViewMeasure
 from core.sample_payloads import ARTIFACT, TOKENIZER, measure_of, sample_of, survey_of
 
 Oracle = Callable[[str], bool]

@@ -13,8 +13,8 @@ import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import Card, cut
+from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
-from coatcheck.core.payload_encoder import PayloadEncoder
 from coatcheck.core.survey.survey import pack_survey
 from coatcheck.core.text.terminal import visible
 from core.sample_payloads import ARTIFACT, TOKENIZER, card_of

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coatcheck.core.compression import zstd
-from coatcheck.core.frames import FrameIndex
+from coatcheck.core.encoding.compression import zstd
+from coatcheck.core.encoding.frames import FrameIndex
 from faults import combos
 from faults.caller import Answer, Broken, Caller
 from faults.fork_server import Nursery, nursery

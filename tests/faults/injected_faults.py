@@ -40,8 +40,8 @@ from coatcheck.adapters.sql.changes import batch_store, dedupe, store, tombstone
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import blobs
 from coatcheck.adapters.sql.types import RowNumber
-from coatcheck.core import seekable
-from coatcheck.core.compression import zstd
+from coatcheck.core.encoding import seekable
+from coatcheck.core.encoding.compression import zstd
 from coatcheck.ports.uploads import RenewUpload
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.upload_session import UploadSession

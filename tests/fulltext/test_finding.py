@@ -12,7 +12,7 @@ from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.core.artifact import Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.fulltext import IndexedDocument, built, keys_of
-from coatcheck.core.views import View, ViewMeasure
+from coatcheck.core.views.view import View, ViewMeasure
 from coatcheck.ports.artifacts import NewView, StoredView, StoreView
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.text_index import IndexDocuments, MergeSegments, Reindex, Unindexed

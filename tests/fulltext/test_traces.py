@@ -6,7 +6,7 @@ from pathlib import Path
 
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.ports.maintenance import ForgetBlobs
 from coatcheck.ports.retention_changes import ForgetRemoved
 from contract.sample_changes import DAY

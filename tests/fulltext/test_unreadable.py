@@ -11,7 +11,7 @@ from coatcheck.ports.artifacts import IngestResult, StoreArtifact
 from coatcheck.ports.uploads import BeginUpload
 from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.index import Index
-from coatcheck.usecases.browse import Browse
+from coatcheck.usecases.payloads.browse import Browse
 from contract.sample_changes import DAY, START, store
 from fulltext.index_harness import IndexHarness
 

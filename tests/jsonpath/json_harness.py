@@ -15,7 +15,7 @@ from coatcheck.core.jsonpath.page import PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.plan import plan_of
 from coatcheck.core.jsonpath.walk import over
-from coatcheck.usecases.read_json import JsonAnswer, ReadJson
+from coatcheck.usecases.reading.read_json import JsonAnswer, ReadJson
 from reading.reading_harness import ReadingHarness, ReadingStore
 from support.harness import CALLER
 

@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.jsonpath.hits import ValuePage
-from coatcheck.usecases.read_json import JsonAnswer
+from coatcheck.usecases.reading.read_json import JsonAnswer
 from jsonpath.json_harness import JsonHarness, body, dumps, page_of, shown
 
 ODD = ["The document is not strict JSON (NaN, Infinity, a lone surrogate, or bytes that are not UTF-8)."]

@@ -18,7 +18,7 @@ import pytest
 from coatcheck.adapters.extract.documents import extract_document
 from coatcheck.adapters.extract.members import MEMBER_BYTES, SHOWN_BYTES
 from coatcheck.core.extract.sections import one_line
-from coatcheck.core.views import MAX_SECTIONS
+from coatcheck.core.views.view import MAX_SECTIONS
 from media.formats import FILES, png, sqlite, tarred, zipped
 from media.views import bodies, listing, summary, text_of, view_of
 

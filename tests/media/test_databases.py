@@ -13,7 +13,7 @@ import pytest
 from coatcheck.adapters.extract.documents import extract_document
 from coatcheck.adapters.extract.wire import check
 from coatcheck.core.extract.sections import one_line
-from coatcheck.core.views import MAX_SECTIONS
+from coatcheck.core.views.view import MAX_SECTIONS
 from media.formats import sqlite
 from media.views import bodies, summary, text_of, view_of
 

@@ -9,7 +9,7 @@ from coatcheck.adapters.extract.documents import extract_document, is_extractabl
 from coatcheck.adapters.extract.extractor import TextExtractor
 from coatcheck.adapters.extract.wire import check
 from coatcheck.core.artifact import Kind
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 from media.formats import FORMATS, pdf, workbook
 
 SECONDS = 30.0

@@ -2,7 +2,7 @@
 
 from coatcheck.adapters.extract.documents import extract_document
 from coatcheck.adapters.extract.wire import check
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 
 SECONDS = 30.0
 

@@ -12,8 +12,8 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.model import Entry
-from coatcheck.usecases.outline import Outline, OutlineAnswer
-from coatcheck.usecases.read_json import ReadJson
+from coatcheck.usecases.reading.outline import Outline, OutlineAnswer
+from coatcheck.usecases.reading.read_json import ReadJson
 from coatcheck_client.contract.inert import inert
 from reading.reading_harness import ReadingHarness
 from support.harness import CALLER

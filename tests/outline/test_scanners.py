@@ -9,7 +9,7 @@ from coatcheck.core.outline.languages import PATTERNS, language_of
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineScanner
 from coatcheck.core.outline.output import Phases, times
 from coatcheck.core.outline.symbols import Symbols
-from coatcheck.core.window import Position
+from coatcheck.core.views.window import Position
 
 START = Position(0, 0, 0)
 

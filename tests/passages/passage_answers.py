@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from coatcheck.core.clip import ClipBudget
 from coatcheck.core.passages import DocumentPart, Layout, PassageText, RatedUnit, compose
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.views import Section
-from coatcheck.core.window import Extent, Position
+from coatcheck.core.views.clip import ClipBudget
+from coatcheck.core.views.view import Section
+from coatcheck.core.views.window import Extent, Position
 
 
 def composed(

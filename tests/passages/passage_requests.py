@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from coatcheck.core.artifact import Caller
-from coatcheck.usecases.find_passages import FindPassages, PassagesAnswer
+from coatcheck.usecases.reading.find_passages import FindPassages, PassagesAnswer
 from coatcheck_client.contract.inert import inert
 from reading.reading_harness import ReadingHarness
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.views import Section
-from coatcheck.core.window import Extent
+from coatcheck.core.views.view import Section
+from coatcheck.core.views.window import Extent
 from passages.passage_answers import composed
 from passages.passage_requests import CALLER, ask, asking, filler
 from reading.reading_harness import ReadingHarness

@@ -7,13 +7,13 @@ from importlib import import_module
 import pytest
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.clip import ClipBudget
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.passages import DocumentPart, PassageScanner, Ranking, RatedUnit, TermWeights, compose, terms_of
-from coatcheck.core.window import Extent, Position
+from coatcheck.core.views.clip import ClipBudget
+from coatcheck.core.views.window import Extent, Position
 from coatcheck.reading.view import OpenView
 from coatcheck.storing.content import BLOCK_BYTES
-from coatcheck.usecases.find_passages import FindPassages
+from coatcheck.usecases.reading.find_passages import FindPassages
 from passages.passage_requests import CALLER, ask, asking, check, filler
 from reading.reading_harness import ReadingHarness, Recording
 

@@ -13,7 +13,7 @@ from coatcheck.api.content.representation import payload
 from coatcheck.api.content.response import ContentResponse, boundary_of, request_fields, respond
 from coatcheck.api.content.send import send_response
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.ranges import HttpByteRange
+from coatcheck.core.views.ranges import HttpByteRange
 from coatcheck.ports.catalog import FoundArtifact
 from reading.reading_harness import CREATED, ReadingHarness
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.core.cursor import Cursor, read, write
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.window import NUMBER_LIMIT, UNITS
+from coatcheck.core.views.cursor import Cursor, read, write
+from coatcheck.core.views.window import NUMBER_LIMIT, UNITS
 
 numbers = st.integers(0, NUMBER_LIMIT - 1)
 cursors = st.builds(

@@ -2,8 +2,8 @@ import random
 
 import pytest
 
-from coatcheck.core.grep import LineHit, PatternScan, ScanPosition
-from coatcheck.core.patterns import WORST_SECONDS, Pattern, compile_pattern
+from coatcheck.core.grep.matcher import LineHit, PatternScan, ScanPosition
+from coatcheck.core.grep.patterns import WORST_SECONDS, Pattern, compile_pattern
 
 R = random.Random(77)
 

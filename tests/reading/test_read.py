@@ -4,9 +4,9 @@ import pytest
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.window import Extent, LineExtent, Unit
+from coatcheck.core.views.window import Extent, LineExtent, Unit
 from coatcheck.reading.view import OpenView
-from coatcheck.usecases.read import Read, ReadAnswer, ReadRequest
+from coatcheck.usecases.reading.read import Read, ReadAnswer, ReadRequest
 from reading.reading_harness import ReadingHarness, Recording
 from support.harness import CALLER
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.grep import STRETCH
-from coatcheck.usecases.search import SearchAnswer
+from coatcheck.core.grep.matcher import STRETCH
+from coatcheck.usecases.reading.search import SearchAnswer
 from reading.reading_harness import ReadingHarness, ReadingStore
 
 R = random.Random(7)

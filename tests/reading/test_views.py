@@ -8,10 +8,10 @@ import pytest
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.sections import part
-from coatcheck.core.views import Section
-from coatcheck.core.window import Extent, LineExtent, Unit
-from coatcheck.usecases.read import ReadAnswer
+from coatcheck.core.outline.section_names import part
+from coatcheck.core.views.view import Section
+from coatcheck.core.views.window import Extent, LineExtent, Unit
+from coatcheck.usecases.reading.read import ReadAnswer
 from reading.reading_harness import ReadingHarness, ReadingStore
 from support.harness import CALLER
 from support.outlines import headings, page_text

@@ -31,10 +31,10 @@ from coatcheck.settings import load
 from coatcheck.storing.ingest_request import IngestRequest
 from coatcheck.tools.calls import Call
 from coatcheck.tools.dispatcher import ToolDispatcher
-from coatcheck.usecases.budget_search import SearchResultsRequest as ResultsAsk
-from coatcheck.usecases.read import ReadRequest
-from coatcheck.usecases.search import PatternSearchRequest
-from coatcheck.usecases.verify_citations import Quotation
+from coatcheck.usecases.reading.read import ReadRequest
+from coatcheck.usecases.reading.search import PatternSearchRequest
+from coatcheck.usecases.web_search.budget_search import SearchResultsRequest as ResultsAsk
+from coatcheck.usecases.web_search.verify_citations import Quotation
 from redact import documents, planted_secrets
 
 _TITLE = 300

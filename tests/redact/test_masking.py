@@ -12,7 +12,7 @@ from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, Pa
 from coatcheck.core.redact.filler import SecretRange, fill, reveal
 from coatcheck.core.redact.mask import Mask, shown
 from coatcheck.core.redact.masked_artifact import facts_of, said_of, sections_of, veiled
-from coatcheck.core.views import TITLE_CHARS, Section
+from coatcheck.core.views.view import TITLE_CHARS, Section
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC3"
 BODY = "\n".join(f"MIIEpAIBAAKCAQEA7bq1Vx{n:02}QwErTyUiOpAsDfGhJkLzXcVbNm0123456789abcd" for n in range(20))

@@ -19,8 +19,8 @@ from coatcheck.settings import load
 from coatcheck.storing.ingest_request import IngestRequest
 from coatcheck.tools.calls import Call
 from coatcheck.tools.dispatcher import ToolDispatcher
-from coatcheck.usecases.read import ReadRequest
-from coatcheck.usecases.search import PatternSearchRequest
+from coatcheck.usecases.reading.read import ReadRequest
+from coatcheck.usecases.reading.search import PatternSearchRequest
 from redact import flood
 from support.service import serving
 

@@ -10,14 +10,14 @@ from typing import Any
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
-from coatcheck.core.audit import AuditLine, By
 from coatcheck.core.retention import Job, JobScope, Outcome, RetentionPlan, RetentionRun
+from coatcheck.core.retention.audit import AuditLine, By
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import Maintenance
-from coatcheck.usecases.plan_retention import PlanRetention
-from coatcheck.usecases.run_retention import RunRetention
-from coatcheck.usecases.undo_removal import UndoRemoval
+from coatcheck.usecases.retention.plan_retention import PlanRetention
+from coatcheck.usecases.retention.run_retention import RunRetention
+from coatcheck.usecases.retention.undo_removal import UndoRemoval
 from contract.conftest import CATALOGS
 from contract.sample_changes import Everything
 from support.harness import GRACE, TOMBSTONE_LIFE, Harness

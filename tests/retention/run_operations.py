@@ -11,14 +11,14 @@ from sqlalchemy import Connection, select
 
 from coatcheck.adapters.sql.tables import artifacts, audit_log
 from coatcheck.core.artifact import Artifact, Blob
-from coatcheck.core.audit import By, unpack_numbers
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention import Job, JobScope, RetentionPlan
+from coatcheck.core.retention.audit import By, unpack_numbers
 from coatcheck.ports.artifacts import IngestResult
 from coatcheck.ports.retention_changes import ForgetRemoved, RestoreArtifact, RestoredView
 from coatcheck.ports.uploads import BeginUpload
-from coatcheck.usecases.plan_retention import PlanRetention
-from coatcheck.usecases.run_retention import RunRetention
+from coatcheck.usecases.retention.plan_retention import PlanRetention
+from coatcheck.usecases.retention.run_retention import RunRetention
 from contract.sample_changes import fresh_blob_id
 from support.clock import HandClock
 from support.harness import GRACE

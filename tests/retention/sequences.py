@@ -32,12 +32,12 @@ from coatcheck.adapters.sql.engine import looking_engine, sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.adapters.sql.tables import artifacts, blobs, holds, usage, views
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.holds import Hold, HoldConflict
-from coatcheck.core.quota import QuotaExceeded, QuotaLimits, Usage
+from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits, Usage
+from coatcheck.core.retention.holds import Hold, HoldConflict
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,

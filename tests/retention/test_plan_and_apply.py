@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.holds import Hold
 from coatcheck.core.retention import Group, Job, JobScope, Outcome, RetentionRun
+from coatcheck.core.retention.holds import Hold
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from coatcheck.adapters.sql.engine import sqlite_url
-from coatcheck.adapters.sql.examine import SqliteExamination
 from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.examine import SqliteExamination
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.core.findings import HARMLESS, Finding
 from contract.sample_changes import store
 

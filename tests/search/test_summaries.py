@@ -5,7 +5,7 @@
 import pytest
 
 from coatcheck.core.search import Difference, action_line, budget_search, summarise, verify
-from coatcheck.core.window import Extent
+from coatcheck.core.views.window import Extent
 from search.responses import ID, TOKENIZER, laid_out, tavily
 
 BRIDGE = "The copper bridge was opened in 1904. It is 240 metres long and carries two tracks. Nobody knows who drew it."

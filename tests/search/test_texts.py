@@ -5,8 +5,8 @@
 import pytest
 
 from coatcheck.core.search.boilerplate import ResultText, furniture
-from coatcheck.core.search.markup import format_of, html_text, markdown_text
 from coatcheck.core.search.model import SearchResult
+from coatcheck.core.search.responses.markup import format_of, html_text, markdown_text
 from coatcheck.core.search.texts import result_text
 from search.responses import laid_out
 

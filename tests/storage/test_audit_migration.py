@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 
 from coatcheck.adapters.sql import schema
 from coatcheck.adapters.sql.engine import sqlite_url
-from coatcheck.core.audit import unpack_numbers
+from coatcheck.core.retention.audit import unpack_numbers
 from support.postgres import connect
 from support.postgres_shared import databases
 

@@ -21,7 +21,7 @@ from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.postgres_connection import PostgresLimits
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, Gone, Kind
 from coatcheck.ports.artifacts import (

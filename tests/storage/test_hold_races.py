@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from coatcheck.adapters.sql.changes.usage import drifted
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.core.artifact import DeclaredMetadata, Gone
-from coatcheck.core.holds import Hold, HoldConflict
-from coatcheck.core.quota import QuotaExceeded, QuotaLimits
+from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits
+from coatcheck.core.retention.holds import Hold, HoldConflict
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, IngestResult
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold

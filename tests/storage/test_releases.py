@@ -10,7 +10,7 @@ import pytest
 from coatcheck.adapters.sql import schema
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from storage.releases.make import told
 from support.postgres import connect
 from support.postgres_shared import databases

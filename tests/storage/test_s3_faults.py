@@ -15,9 +15,9 @@ from coatcheck.adapters.blobs.s3 import S3BlobStore
 from coatcheck.adapters.blobs.s3_bucket import Patience
 from coatcheck.adapters.blobs.s3_location import parse_s3_url
 from coatcheck.core.artifact import Blob
-from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.encoding.blob_ids import new_blob_id
+from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.seekable import FrameEncoder
 from coatcheck.storing.content import OpenContent
 from support.http_proxy import (
     Answer,

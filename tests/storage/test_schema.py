@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, inspect, text
 
 from coatcheck.adapters.sql import schema
 from coatcheck.adapters.sql.engine import sqlite_url, writing_engine
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.adapters.sql.tables import metadata
 from coatcheck.core.errors import CoatcheckError, Code
 from support.postgres_shared import databases

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.core.compression import zstd
+from coatcheck.core.encoding.compression import zstd
+from coatcheck.core.encoding.frames import FRAME_BYTES, FrameIndex
+from coatcheck.core.encoding.seekable import FrameEncoder, decode_frames
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.frames import FRAME_BYTES, FrameIndex
-from coatcheck.core.seekable import FrameEncoder, decode_frames
 
 SIZES = st.one_of(
     st.integers(0, 3000),

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, event
 from coatcheck.adapters.sql.datadir import file_system_of, refuse_network_file_system
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.core import ids
 from coatcheck.core.artifact import DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
@@ -235,7 +235,7 @@ async def test_a_lock_that_stays_is_unavailable_for_the_whole_group_at_once(path
 SERVE = """
 import sys
 from pathlib import Path
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 SqliteCatalog.open(Path(sys.argv[1]))
 print("serving", flush=True)
 sys.stdin.read()

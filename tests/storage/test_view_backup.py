@@ -12,7 +12,7 @@ from coatcheck.adapters.backup.restore import restored_from
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.schema import migrate
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.ports.artifacts import NewView, StoredView, StoreView
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.uploads import BeginUpload

@@ -28,23 +28,23 @@ from coatcheck.tools.dispatcher import ToolDispatcher
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
 from coatcheck.upkeep.job_schedule import JobSchedule
-from coatcheck.usecases.administer_holds import Holds
-from coatcheck.usecases.administer_keys import AdministerKeys, AdministerNamespaces
-from coatcheck.usecases.administer_retention import AdministerRetention
-from coatcheck.usecases.authenticate import Authenticate
-from coatcheck.usecases.budget_search import SearchResults, SearchResultsDeps
-from coatcheck.usecases.empty_namespace import EmptyNamespace
-from coatcheck.usecases.find_passages import FindPassages
-from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.outline import Outline
-from coatcheck.usecases.plan_retention import PlanRetention
-from coatcheck.usecases.read import Read
-from coatcheck.usecases.read_json import ReadJson
-from coatcheck.usecases.run_retention import RunRetention
-from coatcheck.usecases.search import Search
-from coatcheck.usecases.show_usage import ShowUsage
-from coatcheck.usecases.undo_removal import UndoRemoval
-from coatcheck.usecases.verify_citations import VerifyCitations
+from coatcheck.usecases.payloads.ingest import Ingest
+from coatcheck.usecases.reading.find_passages import FindPassages
+from coatcheck.usecases.reading.outline import Outline
+from coatcheck.usecases.reading.read import Read
+from coatcheck.usecases.reading.read_json import ReadJson
+from coatcheck.usecases.reading.search import Search
+from coatcheck.usecases.retention.administer_holds import Holds
+from coatcheck.usecases.retention.administer_retention import AdministerRetention
+from coatcheck.usecases.retention.plan_retention import PlanRetention
+from coatcheck.usecases.retention.run_retention import RunRetention
+from coatcheck.usecases.retention.undo_removal import UndoRemoval
+from coatcheck.usecases.tenants.administer_keys import AdministerKeys, AdministerNamespaces
+from coatcheck.usecases.tenants.authenticate import Authenticate
+from coatcheck.usecases.tenants.empty_namespace import EmptyNamespace
+from coatcheck.usecases.tenants.show_usage import ShowUsage
+from coatcheck.usecases.web_search.budget_search import SearchResults, SearchResultsDeps
+from coatcheck.usecases.web_search.verify_citations import VerifyCitations
 from support.clock import HandClock
 from support.faulty_catalog import FaultyCatalog
 from support.harness import GRACE, THREADS, TOMBSTONE_LIFE, Harness

@@ -5,7 +5,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
 from coatcheck.ports.change import CatalogChange

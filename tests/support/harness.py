@@ -17,11 +17,11 @@ from typing_extensions import TypeVar
 
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.adapters.blobs.filesystem import FileSystem
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, DeclaredMetadata
-from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.encoding.blob_ids import new_blob_id
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.uploads import AbandonUpload
@@ -34,12 +34,12 @@ from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.reads import ReadLog
 from coatcheck.upkeep.maintenance import Maintenance
 from coatcheck.upkeep.seal_key import SealKey
-from coatcheck.usecases.browse import Browse
-from coatcheck.usecases.describe import Describe
-from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.verify_store import VerifyStore
+from coatcheck.usecases.operations.verify_store import VerifyStore
+from coatcheck.usecases.payloads.browse import Browse
+from coatcheck.usecases.payloads.describe import Describe
+from coatcheck.usecases.payloads.extend import Extend
+from coatcheck.usecases.payloads.forget import Forget, ForgetSession
+from coatcheck.usecases.payloads.ingest import Ingest
 from contract.sample_changes import Everything
 from support.clock import HandClock
 from support.samples import stream

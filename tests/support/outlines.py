@@ -9,7 +9,7 @@ import re
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.views import ExtractedText, Section
+from coatcheck.core.views.view import ExtractedText, Section
 
 _HEADING = re.compile(r"(#{1,6}) (.*)")
 _TAG = re.compile(r"<(/?)(h[1-6])?[^<>]*>")

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from coatcheck.api.tools import routes as fields
 from coatcheck.core.card.model import NextCall
 from coatcheck.tools.dispatcher import FORMS
-from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_LIMIT
+from coatcheck.usecases.reading.search import DEFAULT_LIMIT, MAX_LIMIT
 from coatcheck_client.contract.declare import FORMATS, STRICT, Format, declarations, input_schema
 from coatcheck_client.contract.tools import DEFAULT_MATCHES, LIST, MAX_LINES, MAX_MATCHES, READ, TOOLS
 from tools.agent import TOKENIZER, Agent

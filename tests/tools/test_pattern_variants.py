@@ -2,7 +2,7 @@
 
 import pytest
 
-from coatcheck.core.patterns import PATTERN_LIMIT, compile_pattern
+from coatcheck.core.grep.patterns import PATTERN_LIMIT, compile_pattern
 from coatcheck.tools.pattern_variants import is_copied, or_plain, quoted, through_colours
 from tools.agent import Agent
 

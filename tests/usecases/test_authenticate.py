@@ -9,8 +9,8 @@ import pytest
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.keys import RevokeKey
-from coatcheck.usecases.administer_keys import AdministerKeys
-from coatcheck.usecases.authenticate import GRACE, LOOK_AGAIN, Authenticate
+from coatcheck.usecases.tenants.administer_keys import AdministerKeys
+from coatcheck.usecases.tenants.authenticate import GRACE, LOOK_AGAIN, Authenticate
 from support.clock import INSTANT, HandClock
 from support.memory_keys import MemoryKeys
 from support.refusals import code_of

@@ -15,7 +15,7 @@ from coatcheck.ports.blobs import BlobStore
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.content import OpenContent
 from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
-from coatcheck.usecases.verify_store import VerifyStore
+from coatcheck.usecases.operations.verify_store import VerifyStore
 from support.clock import INSTANT
 from support.harness import CALLER, GRACE, TOMBSTONE_LIFE, Harness
 from support.refusals import code_of

@@ -9,18 +9,18 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policy import Policy, PolicyScope
-from coatcheck.core.quota import Usage
+from coatcheck.core.policies.policy import Policy, PolicyScope
+from coatcheck.core.policies.quota import Usage
 from coatcheck.ports.decisions import Decisions
 from coatcheck.storing.evict import Evict
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_request import Receipt
 from coatcheck.storing.policies import Policies
 from coatcheck.storing.reads import NoteReads
-from coatcheck.usecases.administer_holds import Holds
-from coatcheck.usecases.empty_namespace import EmptyNamespace, EmptyRound
-from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.forget import Forget, ForgetSession
+from coatcheck.usecases.payloads.extend import Extend
+from coatcheck.usecases.payloads.forget import Forget, ForgetSession
+from coatcheck.usecases.retention.administer_holds import Holds
+from coatcheck.usecases.tenants.empty_namespace import EmptyNamespace, EmptyRound
 from support.clock import START
 from support.harness import CALLER, TOMBSTONE_LIFE, Harness
 from support.refusals import code_of, refusal

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from coatcheck.core import ids
-from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.encoding.blob_ids import new_blob_id
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.blobs import BlobStore
@@ -18,10 +18,10 @@ from coatcheck.runtime.circuit_breaker import PATIENCE, CircuitBreaker
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_request import Receipt
-from coatcheck.usecases.check_readiness import CheckReadiness
-from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.flush_fallback import FlushFallback
-from coatcheck.usecases.forget import Forget, ForgetSession
+from coatcheck.usecases.operations.check_readiness import CheckReadiness
+from coatcheck.usecases.operations.flush_fallback import FlushFallback
+from coatcheck.usecases.payloads.extend import Extend
+from coatcheck.usecases.payloads.forget import Forget, ForgetSession
 from support.clock import INSTANT
 from support.harness import CALLER, GRACE, LEASE, TOMBSTONE_LIFE, Harness
 from support.refusals import code_of

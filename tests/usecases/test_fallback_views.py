@@ -8,7 +8,7 @@ from coatcheck.ports.catalog import Catalog, FoundArtifact
 from coatcheck.ports.change import CatalogChange
 from coatcheck.runtime.circuit_breaker import CircuitBreaker
 from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.usecases.flush_fallback import FlushFallback
+from coatcheck.usecases.operations.flush_fallback import FlushFallback
 from contract.sample_changes import number_of, store, view
 from support.harness import CALLER, Harness
 

@@ -9,7 +9,7 @@ from msgspec import structs
 from coatcheck.core.context import PlannedPayload
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_request import Receipt
-from coatcheck.usecases.find_or_ingest import FindOrIngest, FindOrIngestDeps, PayloadCard, PayloadRetention
+from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, FindOrIngestDeps, PayloadCard, PayloadRetention
 from support.harness import CALLER, Harness
 
 KIB = 1024

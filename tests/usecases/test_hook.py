@@ -8,7 +8,7 @@ import pytest
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import Catalog
-from coatcheck.usecases.answer_hook import HookRequest, answer_hook
+from coatcheck.usecases.context.answer_hook import HookRequest, answer_hook
 from support.harness import CALLER, Harness
 
 EVENT = {

@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.expiry import MIN_IDLE_TTL
+from coatcheck.core.policies.expiry import MIN_IDLE_TTL
 from coatcheck.jobs.schedule import running
 from coatcheck.ports.artifacts import Touch
 from coatcheck.ports.maintenance import ExpireArtifacts

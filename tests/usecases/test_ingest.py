@@ -11,8 +11,8 @@ import pytest
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
+from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import Code
-from coatcheck.core.payload_encoder import PayloadEncoder
 from coatcheck.storing.ingestion import KEY_LIFE
 from support.clock import INSTANT
 from support.harness import CALLER, LEASE, Harness, harness_in

@@ -10,7 +10,7 @@ import pytest
 from coatcheck.core import ids
 from coatcheck.core.artifact import SAMPLE_BYTES, Caller
 from coatcheck.core.errors import Code
-from coatcheck.core.position_seal import unseal
+from coatcheck.core.views.position_seal import unseal
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.storing.find import STEP
 from coatcheck.storing.reads import ReadLog

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from coatcheck.core import ids
-from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.encoding.blob_ids import new_blob_id
 from coatcheck.core.errors import Code
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.uploads import BeginUpload

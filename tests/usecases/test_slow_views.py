@@ -10,11 +10,11 @@ from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import extract_text
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 from coatcheck.storing.card_text import CardText
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.keep_text import KeepText
-from coatcheck.usecases.ingest import Ingest
+from coatcheck.usecases.payloads.ingest import Ingest
 from support.harness import CALLER, THREADS, Harness
 from support.samples import lines, stream
 

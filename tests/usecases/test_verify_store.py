@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from coatcheck.adapters.blobs.exposure import ExposureExamination
-from coatcheck.adapters.sql.examine import SqliteExamination, can_corrupt
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.examine import SqliteExamination, can_corrupt
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.core import ids
 from coatcheck.core.artifact import Blob
-from coatcheck.core.blob_ids import new_blob_id
+from coatcheck.core.encoding.blob_ids import new_blob_id
 from coatcheck.core.findings import EngineReport, Finding
 from coatcheck.ports.artifacts import StoredView, StoreView
 from coatcheck.ports.uploads import BeginUpload
 from coatcheck.storing.content import OpenContent
-from coatcheck.usecases.verify_store import ORPHAN_AGE, StoreVerification, VerifyStore
+from coatcheck.usecases.operations.verify_store import ORPHAN_AGE, StoreVerification, VerifyStore
 from contract.sample_changes import view
 from support.clock import INSTANT, START
 from support.harness import CALLER, GRACE, LEASE, Harness

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from coatcheck.cli.logs import JsonLines, TextLines, told
+from coatcheck.cli.serving.logs import JsonLines, TextLines, told
 from coatcheck.core.errors import CoatcheckError, Code
 from support.service import Service, serving
 

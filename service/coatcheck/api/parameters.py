@@ -12,9 +12,9 @@ from msgspec import Meta
 from coatcheck.api.durations import MAX_SECONDS
 from coatcheck.core.artifact import COMMAND_CHARS
 from coatcheck.core.ids import ID_LENGTH, SECTION_LENGTH
-from coatcheck.core.policy import MAX_VALUE
-from coatcheck.core.read_bounds import MAX_TOKENS
-from coatcheck.usecases.administer_keys import MAX_PAGE
+from coatcheck.core.policies.policy import MAX_VALUE
+from coatcheck.core.reads.read_bounds import MAX_TOKENS
+from coatcheck.usecases.tenants.administer_keys import MAX_PAGE
 
 PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
 """Documented for callers; `checks.plain` enforces it with a better sentence."""

@@ -14,27 +14,27 @@ from coatcheck.ports.telemetry import Meter, Tracer
 from coatcheck.reading.view import OpenView
 from coatcheck.runtime.noop_telemetry import UNMETERED, UNTRACED
 from coatcheck.storing.policies import Policies
-from coatcheck.usecases.administer_holds import Holds
-from coatcheck.usecases.administer_keys import AdministerKeys, AdministerNamespaces
-from coatcheck.usecases.administer_retention import AdministerRetention
-from coatcheck.usecases.authenticate import Authenticate
-from coatcheck.usecases.browse import Browse
-from coatcheck.usecases.budget_search import SearchResults
-from coatcheck.usecases.compact_context import Compact
-from coatcheck.usecases.describe import Describe
-from coatcheck.usecases.empty_namespace import EmptyNamespace
-from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.find_passages import FindPassages
-from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.measure_context import MeasureContext
-from coatcheck.usecases.outline import Outline
-from coatcheck.usecases.read import Read
-from coatcheck.usecases.read_json import ReadJson
-from coatcheck.usecases.search import Search
-from coatcheck.usecases.show_session_usage import ShowSessionUsage
-from coatcheck.usecases.show_usage import ShowUsage
-from coatcheck.usecases.verify_citations import VerifyCitations
+from coatcheck.usecases.context.compact_context import Compact
+from coatcheck.usecases.context.measure_context import MeasureContext
+from coatcheck.usecases.context.show_session_usage import ShowSessionUsage
+from coatcheck.usecases.payloads.browse import Browse
+from coatcheck.usecases.payloads.describe import Describe
+from coatcheck.usecases.payloads.extend import Extend
+from coatcheck.usecases.payloads.forget import Forget, ForgetSession
+from coatcheck.usecases.payloads.ingest import Ingest
+from coatcheck.usecases.reading.find_passages import FindPassages
+from coatcheck.usecases.reading.outline import Outline
+from coatcheck.usecases.reading.read import Read
+from coatcheck.usecases.reading.read_json import ReadJson
+from coatcheck.usecases.reading.search import Search
+from coatcheck.usecases.retention.administer_holds import Holds
+from coatcheck.usecases.retention.administer_retention import AdministerRetention
+from coatcheck.usecases.tenants.administer_keys import AdministerKeys, AdministerNamespaces
+from coatcheck.usecases.tenants.authenticate import Authenticate
+from coatcheck.usecases.tenants.empty_namespace import EmptyNamespace
+from coatcheck.usecases.tenants.show_usage import ShowUsage
+from coatcheck.usecases.web_search.budget_search import SearchResults
+from coatcheck.usecases.web_search.verify_citations import VerifyCitations
 
 
 class Tools(Protocol):

@@ -10,12 +10,12 @@ from coatcheck.storing.content import OpenContent
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.upkeep.note_accounts import NoteAccounts
-from coatcheck.usecases.compact_context import Compact, CompactDeps
-from coatcheck.usecases.find_or_ingest import FindOrIngest, FindOrIngestDeps
-from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.look_up_references import LookUpDeps, LookUpReferences
-from coatcheck.usecases.measure_context import MeasureContext, MeasureDeps
-from coatcheck.usecases.show_session_usage import ShowSessionUsage
+from coatcheck.usecases.context.compact_context import Compact, CompactDeps
+from coatcheck.usecases.context.look_up_references import LookUpDeps, LookUpReferences
+from coatcheck.usecases.context.measure_context import MeasureContext, MeasureDeps
+from coatcheck.usecases.context.show_session_usage import ShowSessionUsage
+from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, FindOrIngestDeps
+from coatcheck.usecases.payloads.ingest import Ingest
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.sql import schema
 from coatcheck.adapters.sql.datadir import DirectoryLock, refuse_network_file_system
 from coatcheck.adapters.sql.engine import sqlite_url
-from coatcheck.adapters.sql.examine import SqliteExamination
 from coatcheck.adapters.sql.faults import known_fault
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.examine import SqliteExamination
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.bootstrap.engines import Engines
 from coatcheck.bootstrap.store_binding import belonging
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.runtime.pool import in_pool
-from coatcheck.usecases.verify_store import RepairCatalog
+from coatcheck.usecases.operations.verify_store import RepairCatalog
 
 DATABASE = "coatcheck.db"
 """The catalogue's file in the data directory."""

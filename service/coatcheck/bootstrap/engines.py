@@ -14,7 +14,7 @@ from coatcheck.ports.retention import Retention
 from coatcheck.ports.session_accounts import SessionAccounts
 from coatcheck.ports.telemetry import Accounts
 from coatcheck.ports.text_index import TextIndex
-from coatcheck.usecases.verify_store import Examination
+from coatcheck.usecases.operations.verify_store import Examination
 
 
 class Rows(Catalog, Upkeep, Retention, TextIndex, Keys, Accounts, SessionAccounts, Decisions, Protocol):

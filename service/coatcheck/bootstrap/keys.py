@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from coatcheck.adapters.clock import SystemClock
-from coatcheck.adapters.sql.sqlite import SqliteCatalog
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.bootstrap import embedded
 from coatcheck.bootstrap.stores import is_embedded
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.keys import Keys
 from coatcheck.settings import Settings
-from coatcheck.usecases.administer_keys import AdministerKeys
+from coatcheck.usecases.tenants.administer_keys import AdministerKeys
 
 
 @asynccontextmanager

@@ -16,11 +16,11 @@ from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.policies import Policies
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import Maintenance, MaintenanceJobResult
-from coatcheck.usecases.administer_retention import AdministerRetention
-from coatcheck.usecases.plan_retention import PlanRetention
-from coatcheck.usecases.run_retention import Chores, RunRetention
-from coatcheck.usecases.undo_removal import UndoRemoval
-from coatcheck.usecases.verify_store import VerifyStore
+from coatcheck.usecases.operations.verify_store import VerifyStore
+from coatcheck.usecases.retention.administer_retention import AdministerRetention
+from coatcheck.usecases.retention.plan_retention import PlanRetention
+from coatcheck.usecases.retention.run_retention import Chores, RunRetention
+from coatcheck.usecases.retention.undo_removal import UndoRemoval
 
 _RESUME_SECONDS: Final = 5.0
 """Between two looks for runs that were interrupted."""

@@ -13,7 +13,7 @@ from coatcheck.bootstrap.engines import Engines
 from coatcheck.bootstrap.scale_bytes import open_bytes
 from coatcheck.bootstrap.store_binding import belonging
 from coatcheck.settings import Settings
-from coatcheck.usecases.verify_store import RepairCatalog
+from coatcheck.usecases.operations.verify_store import RepairCatalog
 
 PATIENT = PostgresLimits(connections=2, statement=600.0, answer=660.0)
 """For checks, whose questions go through whole tables."""

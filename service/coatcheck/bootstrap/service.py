@@ -18,8 +18,8 @@ from coatcheck.bootstrap.contexts import contexts
 from coatcheck.bootstrap.retention import retaining, retention_desk, when_due
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.bootstrap.telemetry import watching
-from coatcheck.core.blob_ids import RANDOM_BYTES, new_blob_id
-from coatcheck.core.policy import as_redaction
+from coatcheck.core.encoding.blob_ids import RANDOM_BYTES, new_blob_id
+from coatcheck.core.policies.policy import as_redaction
 from coatcheck.core.search import Limits
 from coatcheck.jobs.decisions import deciding
 from coatcheck.jobs.schedule import running
@@ -47,25 +47,25 @@ from coatcheck.upkeep.index import Index
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
 from coatcheck.upkeep.seal_key import SealKey
-from coatcheck.usecases.administer_holds import Holds
-from coatcheck.usecases.administer_keys import AdministerKeys, AdministerNamespaces
-from coatcheck.usecases.authenticate import Authenticate
-from coatcheck.usecases.browse import Browse
-from coatcheck.usecases.budget_search import SearchResults, SearchResultsDeps
-from coatcheck.usecases.check_readiness import CheckReadiness
-from coatcheck.usecases.describe import Describe
-from coatcheck.usecases.empty_namespace import EmptyNamespace
-from coatcheck.usecases.extend import Extend
-from coatcheck.usecases.find_passages import FindPassages
-from coatcheck.usecases.flush_fallback import LAST_SECONDS, FlushFallback
-from coatcheck.usecases.forget import Forget, ForgetSession
-from coatcheck.usecases.ingest import Ingest
-from coatcheck.usecases.outline import Outline
-from coatcheck.usecases.read import Read
-from coatcheck.usecases.read_json import ReadJson
-from coatcheck.usecases.search import Search
-from coatcheck.usecases.show_usage import ShowUsage
-from coatcheck.usecases.verify_citations import VerifyCitations
+from coatcheck.usecases.operations.check_readiness import CheckReadiness
+from coatcheck.usecases.operations.flush_fallback import LAST_SECONDS, FlushFallback
+from coatcheck.usecases.payloads.browse import Browse
+from coatcheck.usecases.payloads.describe import Describe
+from coatcheck.usecases.payloads.extend import Extend
+from coatcheck.usecases.payloads.forget import Forget, ForgetSession
+from coatcheck.usecases.payloads.ingest import Ingest
+from coatcheck.usecases.reading.find_passages import FindPassages
+from coatcheck.usecases.reading.outline import Outline
+from coatcheck.usecases.reading.read import Read
+from coatcheck.usecases.reading.read_json import ReadJson
+from coatcheck.usecases.reading.search import Search
+from coatcheck.usecases.retention.administer_holds import Holds
+from coatcheck.usecases.tenants.administer_keys import AdministerKeys, AdministerNamespaces
+from coatcheck.usecases.tenants.authenticate import Authenticate
+from coatcheck.usecases.tenants.empty_namespace import EmptyNamespace
+from coatcheck.usecases.tenants.show_usage import ShowUsage
+from coatcheck.usecases.web_search.budget_search import SearchResults, SearchResultsDeps
+from coatcheck.usecases.web_search.verify_citations import VerifyCitations
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from coatcheck.runtime.pool import ReadThreads
 from coatcheck.settings import Settings
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.content import OpenContent
-from coatcheck.usecases.verify_store import Examination
+from coatcheck.usecases.operations.verify_store import Examination
 
 _READS_WAITING: Final = 2048
 """Pieces of reading that may wait for a thread: about as many as are done in ten seconds."""

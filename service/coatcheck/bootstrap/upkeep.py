@@ -18,7 +18,7 @@ from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.findings import HARMLESS
 from coatcheck.settings import Settings
-from coatcheck.usecases.verify_store import RepairCatalog, VerifyStore
+from coatcheck.usecases.operations.verify_store import RepairCatalog, VerifyStore
 
 
 def _audit_of(store: Store, repairs: RepairCatalog | None = None) -> VerifyStore:

@@ -16,7 +16,7 @@ from coatcheck.cli.exits import Exit, echo
 from coatcheck.cli.waiting import waiting
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.text.plural import plural
-from coatcheck.usecases.verify_store import StoreVerification
+from coatcheck.usecases.operations.verify_store import StoreVerification
 
 _SHOWN = 20
 """Findings of one kind that are printed; `--json` has all."""

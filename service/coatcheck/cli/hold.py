@@ -8,7 +8,7 @@ import click
 from coatcheck.cli.exits import Exit, echo, echo_items, fail
 from coatcheck.cli.http_client import all_items, ask, connect, service_options
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.holds import check_hold_id
+from coatcheck.core.retention.holds import check_hold_id
 
 _HOLDS = "/v1/admin/holds"
 _HOLD: dict[str, type] = {"id": str, "artifact": object, "session": object, "until": object, "reason": str}

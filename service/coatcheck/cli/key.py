@@ -25,7 +25,7 @@ from coatcheck.settings import is_set
 
 if TYPE_CHECKING:
     from coatcheck.core.keys import KeyInfo
-    from coatcheck.usecases.administer_keys import AdministerKeys
+    from coatcheck.usecases.tenants.administer_keys import AdministerKeys
 
 T = TypeVar("T")
 _HERE = Caller(name="command line")

@@ -10,7 +10,7 @@ import httpx
 
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.http_client import ask, connect, service_options
-from coatcheck.core.policy import FIELDS, PARTS
+from coatcheck.core.policies.policy import FIELDS, PARTS
 
 _POLICIES = "/v1/admin/policies"
 _SIZES = ("max_bytes", "max_artifacts", "max_artifact_bytes")

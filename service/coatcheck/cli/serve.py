@@ -19,9 +19,9 @@ from msgspec import structs
 
 from coatcheck.cli.command_setup import holds_store
 from coatcheck.cli.exits import Exit, echo, fail
-from coatcheck.cli.logs import set_up as set_up_logs
-from coatcheck.cli.notify import notify
-from coatcheck.cli.workers import ServingWorkers, WorkerPost
+from coatcheck.cli.serving.logs import set_up as set_up_logs
+from coatcheck.cli.serving.notify import notify
+from coatcheck.cli.serving.workers import ServingWorkers, WorkerPost
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import Settings, is_loopback, load
 
@@ -230,7 +230,7 @@ def _settle() -> None:
 
     Looking through all of it takes 40 ms and more, and everything waits meanwhile.
     """
-    from coatcheck.cli.allocator import return_large_blocks  # noqa: PLC0415
+    from coatcheck.cli.serving.allocator import return_large_blocks  # noqa: PLC0415
 
     return_large_blocks()
     gc.collect()

@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.command import command_of
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.signs import is_ours, is_own_tool, search_text
 
 EVENT: Final = "PostToolUse"

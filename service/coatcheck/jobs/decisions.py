@@ -13,7 +13,7 @@ from coatcheck.jobs.schedule import rounds
 from coatcheck.ports.decisions import Decisions
 from coatcheck.storing.evict import Evict
 from coatcheck.storing.policies import REFRESH_SECONDS, Policies
-from coatcheck.usecases.empty_namespace import EmptyNamespace, EmptyRound
+from coatcheck.usecases.tenants.empty_namespace import EmptyNamespace, EmptyRound
 
 log = logging.getLogger(__name__)
 

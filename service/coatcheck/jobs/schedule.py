@@ -20,7 +20,7 @@ from coatcheck.storing.reads import NoteReads
 from coatcheck.upkeep.index import Index
 from coatcheck.upkeep.maintenance import Maintenance, MaintenanceRound
 from coatcheck.upkeep.note_accounts import NoteAccounts
-from coatcheck.usecases.flush_fallback import FlushFallback
+from coatcheck.usecases.operations.flush_fallback import FlushFallback
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ from msgspec import UNSET, Struct, UnsetType
 from typing_extensions import override
 
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure
-from coatcheck.core.audit import By
-from coatcheck.core.holds import HoldConflict
-from coatcheck.core.quota import QuotaExceeded, QuotaLimits
-from coatcheck.core.view_inputs import ViewInputs
-from coatcheck.core.views import View
+from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits
+from coatcheck.core.reads.view_inputs import ViewInputs
+from coatcheck.core.retention.audit import By
+from coatcheck.core.retention.holds import HoldConflict
+from coatcheck.core.views.view import View
 from coatcheck.ports.change import ROW_BYTES, ArtifactChange, CatalogChange, NamespaceChange
 
 _SECTION_BYTES = 100

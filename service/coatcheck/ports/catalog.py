@@ -6,8 +6,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from coatcheck.core.artifact import Artifact, Blob, Gone, Kind
-from coatcheck.core.holds import HoldConflict
-from coatcheck.core.quota import Usage
+from coatcheck.core.policies.quota import Usage
+from coatcheck.core.retention.holds import HoldConflict
 from coatcheck.ports.artifacts import (
     FoundView,
     KeyRecord,

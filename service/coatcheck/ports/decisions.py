@@ -7,10 +7,10 @@ from msgspec import Struct
 from typing_extensions import override
 
 from coatcheck.core.artifact import Gone
-from coatcheck.core.audit import SCHEDULE, By
-from coatcheck.core.holds import Hold, HoldConflict
-from coatcheck.core.policy import Policy, PolicyScope, Rules
-from coatcheck.core.quota import Usage
+from coatcheck.core.policies.policy import Policy, PolicyScope, Rules
+from coatcheck.core.policies.quota import Usage
+from coatcheck.core.retention.audit import SCHEDULE, By
+from coatcheck.core.retention.holds import Hold, HoldConflict
 from coatcheck.ports.change import ROW_BYTES, CatalogChange, Commits, NamespaceChange
 
 

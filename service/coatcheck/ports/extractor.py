@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 
 
 class Extractor(Protocol):

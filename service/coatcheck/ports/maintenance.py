@@ -8,8 +8,8 @@ from msgspec import Struct
 from typing_extensions import override
 
 from coatcheck.core.artifact import Blob, Placement
-from coatcheck.core.audit import SCHEDULE, By
-from coatcheck.core.quota import QuotaLimits
+from coatcheck.core.policies.quota import QuotaLimits
+from coatcheck.core.retention.audit import SCHEDULE, By
 from coatcheck.ports.change import ROW_BYTES, CatalogChange, Commits, NamespaceChange
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from coatcheck.core.audit import AuditLine
+from coatcheck.core.retention.audit import AuditLine
 from coatcheck.core.retention.jobs import Criteria, Job
 from coatcheck.core.retention.plan import PlanPart, RetentionCandidate, Sample
 from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun

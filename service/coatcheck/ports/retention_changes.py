@@ -8,11 +8,11 @@ from msgspec import Struct
 from typing_extensions import override
 
 from coatcheck.core.artifact import Artifact, Blob
-from coatcheck.core.audit import By
+from coatcheck.core.retention.audit import By
 from coatcheck.core.retention.jobs import Criteria, JobScope
 from coatcheck.core.retention.plan import PART, PlanPart, RetentionPlan
 from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
-from coatcheck.core.views import View
+from coatcheck.core.views.view import View
 from coatcheck.ports.artifacts import IngestResult, UploadFenced
 from coatcheck.ports.change import ROW_BYTES, CatalogChange, NamespaceChange
 

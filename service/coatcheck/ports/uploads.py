@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from coatcheck.core.artifact import Placement
-from coatcheck.core.quota import QuotaExceeded, QuotaLimits
+from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits
 from coatcheck.ports.change import NamespaceChange
 
 

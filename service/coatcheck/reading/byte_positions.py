@@ -1,7 +1,7 @@
 """Find the byte where a line or a character begins, through the frame that holds it: one frame, wherever it is."""
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.window import NUMBER_LIMIT, Position, Span, nth_char, nth_newline, past_end
+from coatcheck.core.views.window import NUMBER_LIMIT, Position, Span, nth_char, nth_newline, past_end
 from coatcheck.reading.view import ViewReading
 from coatcheck.storing.content import Content
 

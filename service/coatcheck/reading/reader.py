@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 
 from msgspec import Struct
 
-from coatcheck.core.read_bounds import MAX_CHARS
+from coatcheck.core.reads.read_bounds import MAX_CHARS
 from coatcheck.core.redact.answers import revealed
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.reading.view import OpenView, ViewReading

@@ -26,7 +26,7 @@ from coatcheck.core.search import (
     lay_out,
     normalise,
 )
-from coatcheck.core.window import decode
+from coatcheck.core.views.window import decode
 from coatcheck.ports.catalog import ArtifactFilter, Catalog, FoundArtifact
 from coatcheck.ports.clock import Clock
 from coatcheck.runtime.lru import Lru

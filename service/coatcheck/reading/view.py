@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.media.documents import is_document
-from coatcheck.core.read_bounds import ViewName, is_binary
+from coatcheck.core.outline.section_names import SectionPart, no_section, nth_section, part
+from coatcheck.core.reads.read_bounds import ViewName, is_binary
+from coatcheck.core.reads.view_inputs import is_plain
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import sections_of
-from coatcheck.core.sections import SectionPart, no_section, nth_section, part
 from coatcheck.core.text.visible_text import writes_over
-from coatcheck.core.view_inputs import is_plain
-from coatcheck.core.views import Section, ViewMeasure
-from coatcheck.core.window import Extent, LineExtent
+from coatcheck.core.views.view import Section, ViewMeasure
+from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck.ports.artifacts import FoundView
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.runtime.circuit_breaker import REFUSALS

@@ -15,12 +15,12 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, PayloadSample
 from coatcheck.core.card import CardSource, may_show_text, shows_text, text_of
+from coatcheck.core.encoding.payload_encoder import PayloadEncoder, sample_ranges
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.payload_encoder import PayloadEncoder, sample_ranges
+from coatcheck.core.reads.view_inputs import view_inputs
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.view_inputs import view_inputs
-from coatcheck.core.views import TEXT, ExtractedText, View, ViewMeasure
+from coatcheck.core.views.view import TEXT, ExtractedText, View, ViewMeasure
 from coatcheck.ports.artifacts import FoundView, NewView
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.extractor import Extractor

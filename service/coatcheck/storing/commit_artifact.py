@@ -6,7 +6,7 @@ Crash story: one transaction decides; before it there is at most an intent and a
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Blob, Gone
-from coatcheck.core.quota import QuotaExceeded, QuotaLimits
+from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits
 from coatcheck.ports.artifacts import IngestResult, KeyConflict, StoreArtifact, UploadFenced
 from coatcheck.ports.catalog import Catalog
 from coatcheck.runtime.circuit_breaker import CircuitBreaker

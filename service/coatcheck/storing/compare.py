@@ -7,8 +7,8 @@ from typing import Final
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, EarlierRun, PayloadSample
+from coatcheck.core.encoding.payload_encoder import sample_ranges
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.payload_encoder import sample_ranges
 from coatcheck.ports.catalog import FoundArtifact, RunKey
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.storing.content import OpenContent

@@ -13,9 +13,9 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Blob
+from coatcheck.core.encoding.frames import FrameIndex
+from coatcheck.core.encoding.seekable import decode_frames
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.frames import FrameIndex
-from coatcheck.core.seekable import decode_frames
 from coatcheck.ports.artifacts import FoundView
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import FoundArtifact, InlineBytes

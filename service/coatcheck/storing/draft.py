@@ -25,10 +25,10 @@ from coatcheck.core.artifact import (
 )
 from coatcheck.core.card import Card, CardSource
 from coatcheck.core.card.compare import compared
+from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.payload_encoder import PayloadEncoder
-from coatcheck.core.policy import NOTHING, Policy, Rules
+from coatcheck.core.policies.policy import NOTHING, Policy, Rules
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import noted, veiled
 from coatcheck.core.survey.survey import Survey

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Final, Protocol, TypeVar
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.quota import QuotaExceeded, QuotaLimits, Usage
+from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits, Usage
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.decisions import Decisions

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact
-from coatcheck.core.expiry import expiry
+from coatcheck.core.policies.expiry import expiry
 from coatcheck.ports.artifacts import FoundView, NewView, StoreArtifact
 from coatcheck.ports.catalog import FoundArtifact
 

@@ -11,7 +11,7 @@ import msgspec
 
 from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.expiry import expiry
+from coatcheck.core.policies.expiry import expiry
 from coatcheck.ports.catalog import Catalog, FoundArtifact
 from coatcheck.ports.clock import Clock
 from coatcheck.runtime.lru import Lru

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from coatcheck.core.policy import NO_RULES, Rules
+from coatcheck.core.policies.policy import NO_RULES, Rules
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from coatcheck.core.artifact import DeclaredMetadata, EarlierRun
 from coatcheck.core.card import Card
 from coatcheck.core.pictures import Pictures
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 
 
 class IngestRequest(Struct, frozen=True, kw_only=True):

@@ -16,15 +16,15 @@ from msgspec import UNSET, structs
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, Gone, Kind, Measure
+from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.expiry import check_idle_ttl
 from coatcheck.core.keys import own_key, require_session
-from coatcheck.core.payload_encoder import PayloadEncoder
-from coatcheck.core.policy import Policy, kept
-from coatcheck.core.policy import said as decided
+from coatcheck.core.policies.expiry import check_idle_ttl
+from coatcheck.core.policies.policy import Policy, kept
+from coatcheck.core.policies.policy import said as decided
+from coatcheck.core.reads.view_inputs import is_plain, view_inputs
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import pack_survey
-from coatcheck.core.view_inputs import is_plain, view_inputs
 from coatcheck.ports.artifacts import IdempotencyKey, IngestResult, KeyConflict, StoreArtifact, UploadFenced
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.work_placement import WorkPlacement

@@ -17,12 +17,12 @@ from msgspec import structs
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
+from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.payload_encoder import PayloadEncoder
+from coatcheck.core.reads.view_inputs import ViewInputs, is_plain, view_inputs
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.view_inputs import ViewInputs, is_plain, view_inputs
-from coatcheck.core.views import TEXT, ExtractedText, View, ViewMeasure
+from coatcheck.core.views.view import TEXT, ExtractedText, View, ViewMeasure
 from coatcheck.ports.artifacts import FoundView, NewView, StoredView, StoreView, UploadFenced
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.extractor import Extractor

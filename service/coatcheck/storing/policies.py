@@ -11,11 +11,11 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.audit import By
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import administered, is_everywhere, require_everywhere
-from coatcheck.core.policy import EVERYWHERE, NO_RULES, Policy, PolicyScope, PolicySource, Rules, check, said
-from coatcheck.core.quota import QuotaLimits, room_of
+from coatcheck.core.policies.policy import EVERYWHERE, NO_RULES, Policy, PolicyScope, PolicySource, Rules, check, said
+from coatcheck.core.policies.quota import QuotaLimits, room_of
+from coatcheck.core.retention.audit import By
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.decisions import Decisions, PolicyVersion, SetPolicy
 

@@ -6,9 +6,9 @@ from msgspec import UNSET
 
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policy import RetentionTerms, Rules, kept
-from coatcheck.core.read_answer import is_read_answer
-from coatcheck.core.read_bounds import MAX_TOKENS
+from coatcheck.core.policies.policy import RetentionTerms, Rules, kept
+from coatcheck.core.reads.read_answer import is_read_answer
+from coatcheck.core.reads.read_bounds import MAX_TOKENS
 from coatcheck.ports.artifacts import IngestResult
 from coatcheck.storing.compare import PREVIOUS
 from coatcheck.storing.draft import Draft, RenderedCard, policy_of

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policy import Redaction
+from coatcheck.core.policies.policy import Redaction
 from coatcheck.core.redact.mask import Mask, MaskedSecrets
 from coatcheck.core.redact.masked_artifact import said_of
 from coatcheck.core.redact.redacting_stream import RedactingStream, refused_name

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, DeclaredMetadata
-from coatcheck.core.policy import NO_RULES, Redaction, Rules, said
+from coatcheck.core.policies.policy import NO_RULES, Redaction, Rules, said
 from coatcheck.core.redact.filler import SecretRange, fill
 from coatcheck.core.redact.find import MARGIN
 from coatcheck.core.redact.mask import Mask

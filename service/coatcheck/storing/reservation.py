@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from coatcheck.core.artifact import Placement
-from coatcheck.core.quota import QuotaExceeded, QuotaLimits
+from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.uploads import BeginUpload, ReserveMore
 from coatcheck.storing.evict import QuotaEnforcer

@@ -14,8 +14,8 @@ from datetime import timedelta
 from typing import Protocol, Self, TypeVar
 
 from coatcheck.core.artifact import Blob, Caller
+from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.payload_encoder import PayloadEncoder
 from coatcheck.ports.blobs import BlobStore, BlobWriter
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock

@@ -11,11 +11,11 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.read_answer import MAX_CHARS, first_line
+from coatcheck.core.reads.read_answer import MAX_CHARS, first_line
 from coatcheck.core.text.around import count_around
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import NUMBER_LIMIT
+from coatcheck.core.views.window import NUMBER_LIMIT
 from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.pool import count_aside
 from coatcheck.tools.values import ReadStart

@@ -9,7 +9,7 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.tools.answers import AnswerText, ToolAnswer, clipped, fitted, plain
 from coatcheck.tools.arguments import ListArguments
-from coatcheck.usecases.browse import Browse
+from coatcheck.usecases.payloads.browse import Browse
 from coatcheck_client.contract.inert import one_line
 from coatcheck_client.contract.tools import DEFAULT_LISTED, MAX_LISTED
 

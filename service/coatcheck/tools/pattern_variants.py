@@ -9,7 +9,7 @@ was. Refuses to know whether anything matches.
 import re
 from typing import Final
 
-from coatcheck.core.patterns import PATTERN_LIMIT
+from coatcheck.core.grep.patterns import PATTERN_LIMIT
 
 _META: Final = re.compile(r"[][(){}*+?|^$]")
 _NO_EXPRESSION: Final = re.compile(r"^\||\|\s*$|\|\||\s\|\s")

@@ -9,12 +9,12 @@ from msgspec import structs
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
-from coatcheck.core.cursor import Cursor
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import Span, separates
+from coatcheck.core.views.cursor import Cursor
+from coatcheck.core.views.window import Span, separates
 from coatcheck.reading.byte_positions import place_of
 from coatcheck.reading.view import OpenView, ViewReading
 from coatcheck.tools.answers import AnswerText, ToolAnswer, answer, clipped, counted, fitted, show, within
@@ -22,11 +22,11 @@ from coatcheck.tools.arguments import OUTLINE_WORDS, ReadArguments
 from coatcheck.tools.failures import not_text
 from coatcheck.tools.search import PatternSearch
 from coatcheck.tools.values import ReadStart
-from coatcheck.usecases.find_passages import FindPassages
-from coatcheck.usecases.outline import Outline, OutlineAnswer, Ways
-from coatcheck.usecases.read import Read, ReadAnswer, ReadRequest
-from coatcheck.usecases.read_json import ReadJson
-from coatcheck.usecases.search import MIN_TOKENS, Search
+from coatcheck.usecases.reading.find_passages import FindPassages
+from coatcheck.usecases.reading.outline import Outline, OutlineAnswer, Ways
+from coatcheck.usecases.reading.read import Read, ReadAnswer, ReadRequest
+from coatcheck.usecases.reading.read_json import ReadJson
+from coatcheck.usecases.reading.search import MIN_TOKENS, Search
 from coatcheck_client.contract.inert import one_line
 from coatcheck_client.contract.tools import DEFAULT_LINES, MAX_VALUES
 

@@ -9,14 +9,14 @@ from typing import Final
 from msgspec import structs
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.patterns import wants_line_feed
+from coatcheck.core.grep.patterns import wants_line_feed
 from coatcheck.core.text.plural import plural
 from coatcheck.reading.view import ViewReading
 from coatcheck.tools import pattern_variants
 from coatcheck.tools.answers import AnswerText, answer, clipped, counted, plain, show, within
 from coatcheck.tools.arguments import ReadArguments
 from coatcheck.tools.values import ReadStart
-from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_LIMIT, PatternSearchRequest, Search, SearchAnswer
+from coatcheck.usecases.reading.search import DEFAULT_LIMIT, MAX_LIMIT, PatternSearchRequest, Search, SearchAnswer
 from coatcheck_client.contract.inert import inert
 
 _SHOWN: Final = 80

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.window import NUMBER_LIMIT
+from coatcheck.core.views.window import NUMBER_LIMIT
 
 _NOTHING: Final = frozenset({"", "null", "none", "nil", "undefined", "n/a", "default"})
 _PLACEHOLDER: Final = frozenset({"…", "...", "<…>", "<...>"})

@@ -35,7 +35,7 @@ from coatcheck.core.fulltext import (
     to_merge,
 )
 from coatcheck.core.media.documents import is_document
-from coatcheck.core.read_bounds import is_binary
+from coatcheck.core.reads.read_bounds import is_binary
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, TextIndex, Unindexed
 from coatcheck.runtime.pool import in_pool

@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from coatcheck.core.audit import By
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention import JobState
+from coatcheck.core.retention.audit import By
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.retention_changes import MarkJob, SetJob

@@ -19,7 +19,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 from coatcheck.adapters.sql import schema  # noqa: E402 - after the path to the tests
 from coatcheck.adapters.sql.engine import sqlite_url  # noqa: E402
 from coatcheck.adapters.sql.postgres import PostgresCatalog  # noqa: E402
-from coatcheck.adapters.sql.sqlite import SqliteCatalog  # noqa: E402
+from coatcheck.adapters.sql.sqlite.store import SqliteCatalog  # noqa: E402
 from coatcheck.core import ids  # noqa: E402
 from coatcheck.core.artifact import DeclaredMetadata, Gone, Kind  # noqa: E402
 from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, StoreArtifact  # noqa: E402

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from coatcheck.adapters.backup.disk import Disk, explained, file_sha256
 from coatcheck.adapters.backup.manifest import DATABASE, FORMAT, DatabaseFile, Manifest, write_manifest
-from coatcheck.adapters.sql.snapshot import FileBlob, Snapshot, live_file_blobs, writers_waiting
+from coatcheck.adapters.sql.sqlite.snapshot import FileBlob, Snapshot, live_file_blobs, writers_waiting
 from coatcheck.core.errors import CoatcheckError, Code
 
 _ATTEMPTS = 5

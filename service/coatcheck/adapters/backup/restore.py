@@ -18,7 +18,7 @@ from coatcheck.adapters.backup.disk import Disk, explained
 from coatcheck.adapters.backup.manifest import DATABASE, Manifest, read_manifest
 from coatcheck.adapters.sql.datadir import DirectoryLock, refuse_network_file_system
 from coatcheck.adapters.sql.schema import REVISION
-from coatcheck.adapters.sql.snapshot import FileBlob, Snapshot
+from coatcheck.adapters.sql.sqlite.snapshot import FileBlob, Snapshot
 from coatcheck.core.errors import CoatcheckError, Code
 
 STAGE = "restoring"

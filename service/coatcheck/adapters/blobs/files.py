@@ -18,7 +18,7 @@ from coatcheck.adapters.blobs.faults import missing, storage_error, too_short
 from coatcheck.adapters.blobs.filesystem import FileEntry, FileSystem
 from coatcheck.adapters.blobs.writer import FileWriter
 from coatcheck.core.artifact import Placement
-from coatcheck.core.blob_ids import is_blob_id
+from coatcheck.core.encoding.blob_ids import is_blob_id
 from coatcheck.ports.blobs import BlobStore, StoredName
 
 T = TypeVar("T")

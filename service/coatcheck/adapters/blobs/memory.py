@@ -5,7 +5,7 @@ from datetime import datetime
 
 from coatcheck.adapters.blobs.faults import missing, too_short
 from coatcheck.core.artifact import Placement
-from coatcheck.core.blob_ids import is_blob_id
+from coatcheck.core.encoding.blob_ids import is_blob_id
 from coatcheck.ports.blobs import BlobStore, StoredName
 from coatcheck.ports.clock import Clock
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
-from coatcheck.core.blob_ids import blob_day, is_blob_id
+from coatcheck.core.encoding.blob_ids import blob_day, is_blob_id
 
 Addressing = Literal["path", "virtual"]
 Checksum = Literal["sha256", "crc64nvme", "none"]

@@ -22,7 +22,7 @@ from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import identify
 from coatcheck.core.media.archives import ArchiveEntry, described, is_plausible, sized, zip_format
 from coatcheck.core.media.documents import TAR
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "archive 1"
 _MEMBERS: Final = 20_000

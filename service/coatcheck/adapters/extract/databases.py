@@ -15,7 +15,7 @@ from msgspec import Struct
 from coatcheck.adapters.extract.view_writer import ViewWriter, cell
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.text.plural import counted
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "sqlite 2"
 _CELL: Final = 200

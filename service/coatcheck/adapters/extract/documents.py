@@ -20,7 +20,7 @@ from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import describe, identify
 from coatcheck.core.media.documents import PDF, SQLITE, STREAMS, is_document
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 
 DOCUMENT_BYTES: Final = 32 * 1024 * 1024
 """Bytes of a document that is opened; a part of one is worth nothing."""

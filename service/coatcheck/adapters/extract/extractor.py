@@ -22,7 +22,7 @@ from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.extract import PAGE_BYTES, extract_text, reads_as_document, strip_markup
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.views import ExtractedText, TextForm
+from coatcheck.core.views.view import ExtractedText, TextForm
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from coatcheck.core.extract.charset import decoded
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import describe, identify
 from coatcheck.core.media.archives import ArchiveEntry
-from coatcheck.core.views import MAX_SECTIONS, ExtractedText
+from coatcheck.core.views.view import MAX_SECTIONS, ExtractedText
 
 MEMBER_BYTES: Final = 1024 * 1024
 """Bytes that are shown of one file of many."""

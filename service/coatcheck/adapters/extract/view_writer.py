@@ -4,7 +4,7 @@ import time
 from typing import Final, final
 
 from coatcheck.core.extract.sections import SectionStart, one_line, sections
-from coatcheck.core.views import MAX_SECTIONS, ExtractedText
+from coatcheck.core.views.view import MAX_SECTIONS, ExtractedText
 
 TEXT_BYTES: Final = 16 * 1024 * 1024
 """Bytes of text that are taken of one document."""

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.views import MAX_SECTIONS, ExtractedText, Section, TextForm
+from coatcheck.core.views.view import MAX_SECTIONS, ExtractedText, Section, TextForm
 
 HEADER: Final = struct.Struct(">I")
 """Length of the message that follows, in bytes."""

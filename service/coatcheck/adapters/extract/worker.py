@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, ExtractJob, framed, job
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 
 _GRACE: Final = 2
 """Seconds after which a worker ends itself when the service has not."""

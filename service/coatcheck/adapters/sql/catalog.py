@@ -10,21 +10,13 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from coatcheck.adapters.sql import (
-    audit_reads,
-    backlog,
-    key_rows,
-    listing,
-    matching,
-    reads,
-    removed_reads,
-    retention_reads,
-    texts,
-)
+from coatcheck.adapters.sql import key_rows
 from coatcheck.adapters.sql.changes import holds as hold_rows
 from coatcheck.adapters.sql.changes import leases, session_usage, usage
 from coatcheck.adapters.sql.changes import policies as policy_rows
 from coatcheck.adapters.sql.port_methods import SqlAccess, asks, asks_namespace
+from coatcheck.adapters.sql.reads import artifact_reads as reads
+from coatcheck.adapters.sql.reads import audit_reads, backlog, listing, matching, removed_reads, retention_reads, texts
 from coatcheck.core.artifact import Blob
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, RunKey
 

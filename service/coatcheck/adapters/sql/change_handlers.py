@@ -7,17 +7,13 @@ from sqlalchemy import Connection
 
 from coatcheck.adapters.sql.changes import (
     alter,
-    evict,
     forget,
     holds,
     keys,
     leases,
     namespaces,
-    plans,
     policies,
     quota,
-    restore,
-    runs,
     session_usage,
     store,
     texts,
@@ -25,6 +21,7 @@ from coatcheck.adapters.sql.changes import (
     uploads,
     views,
 )
+from coatcheck.adapters.sql.changes.retention import evict, plans, restore, runs
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession, PatchArtifact, StoreArtifact, StoreView, Touch
 from coatcheck.ports.change import CatalogChange
 from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace, PlaceHold, ReleaseHold, SetPolicy

@@ -10,8 +10,8 @@ from sqlalchemy import ColumnElement, FromClause
 from coatcheck.adapters.sql.tables import artifacts, blobs, views
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure
-from coatcheck.core.view_inputs import ViewInputs, view_inputs
-from coatcheck.core.views import View, ViewMeasure, unpack_sections
+from coatcheck.core.reads.view_inputs import ViewInputs, view_inputs
+from coatcheck.core.views.view import View, ViewMeasure, unpack_sections
 from coatcheck.ports.artifacts import FoundView
 
 Reason = Literal["expired", "deleted", "session_deleted", "namespace_deleted", "evicted"]

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from coatcheck.api.parameters import MAX_SEQ, Limit, Name, OneNamespace
 from coatcheck.core import ids
-from coatcheck.core.audit import AuditLine
+from coatcheck.core.retention.audit import AuditLine
 
 
 class AuditQuery(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from coatcheck.api.content.dispositions import content_disposition, content_type
 from coatcheck.core.artifact import Artifact
-from coatcheck.core.window import Extent
+from coatcheck.core.views.window import Extent
 from coatcheck.reading.view import ViewReading
 from coatcheck.storing.content import Content
 

@@ -16,7 +16,7 @@ from coatcheck.api.content.representation import Representation
 from coatcheck.api.http.conditional_requests import Fields, Validators, evaluate, range_applies
 from coatcheck.api.http.ranges import parse_range, select
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.ranges import HttpByteRange
+from coatcheck.core.views.ranges import HttpByteRange
 
 Headers = list[tuple[str, str]]
 

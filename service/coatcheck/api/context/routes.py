@@ -9,8 +9,8 @@ from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.json_body import BOM, MENDED, decode_aside, mend
 from coatcheck.api.route import JSON, JSON_BODY, RouteCall, route
 from coatcheck.core.context import Measured
-from coatcheck.usecases.compact_context import CompactRequest, HistoryBody
-from coatcheck.usecases.find_or_ingest import PayloadRetention
+from coatcheck.usecases.context.compact_context import CompactRequest, HistoryBody
+from coatcheck.usecases.payloads.find_or_ingest import PayloadRetention
 
 
 @route(

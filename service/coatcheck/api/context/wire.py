@@ -18,7 +18,7 @@ from coatcheck.core.context import (
 )
 from coatcheck.core.context.policy import BOUNDS, LEAST_BUDGET, QUIET_BATCH
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.compact_context import Compacted, KeptPayload
+from coatcheck.usecases.context.compact_context import Compacted, KeptPayload
 
 _SHOWN: Final = CompactionPolicy()
 _HISTORY_EXAMPLE: Final = {

@@ -12,8 +12,8 @@ from coatcheck.api.route import JSON_BODY, RouteCall, route
 from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.errors import Code
-from coatcheck.core.holds import MAX_REASON, Hold
-from coatcheck.usecases.administer_holds import two_ends
+from coatcheck.core.retention.holds import MAX_REASON, Hold
+from coatcheck.usecases.retention.administer_holds import two_ends
 
 
 class NewHoldAsk(Struct, kw_only=True, forbid_unknown_fields=True):

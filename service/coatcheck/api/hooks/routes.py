@@ -14,7 +14,7 @@ from coatcheck.api.http.request_parts import require_json
 from coatcheck.api.parameters import CardTokens, InlineTokens, Labels, Ttl
 from coatcheck.api.route import BODY, JSON, RouteCall, route
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.answer_hook import HookRequest, answer_hook
+from coatcheck.usecases.context.answer_hook import HookRequest, answer_hook
 
 _UNTAKEN: Final = frozenset({Code.BODY_TOO_LARGE, Code.OVERLOADED, Code.INVALID_CONTENT})
 """Events that are right and cannot be taken: the host keeps what it has."""

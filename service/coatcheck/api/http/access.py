@@ -11,7 +11,7 @@ from litestar.types import HTTPScope, Scope
 
 from coatcheck.api.http.headers import field
 from coatcheck.core.keys import PREFIX, unauthenticated
-from coatcheck.usecases.authenticate import Authenticate
+from coatcheck.usecases.tenants.authenticate import Authenticate
 
 INGEST, READ, DELETE, ADMIN = "ingest", "read", "delete", "admin"
 

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from coatcheck.core.compression import zstd
+from coatcheck.core.encoding.compression import zstd
 from coatcheck.core.errors import CoatcheckError, Code
 
 STEP: Final = 1024 * 1024

@@ -7,7 +7,7 @@ client gets the whole representation, which it must expect anyway. It resolves n
 import re
 from typing import Literal
 
-from coatcheck.core.ranges import FromTo, HttpByteRange, RangeSpec, Suffix, resolve
+from coatcheck.core.views.ranges import FromTo, HttpByteRange, RangeSpec, Suffix, resolve
 
 RANGES_LIMIT = 64
 """Ranges in one request. Players and readers of archives ask for fewer than 20; longer sets are ignored."""

@@ -14,7 +14,7 @@ from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.parts import PartsPayload
+from coatcheck.core.views.parts import PartsPayload
 from coatcheck.storing.compare import PREVIOUS
 from coatcheck.storing.ingest_request import IngestRequest, Notice
 

@@ -30,11 +30,11 @@ from coatcheck.api.ingest.wire import (
     receipt_view,
 )
 from coatcheck.api.route import BODY, FORM, JSON, STORING, Answer, Reply, RouteCall, route
-from coatcheck.core import parts
 from coatcheck.core.card.compose import MIN_BUDGET
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.pictures import Pictures, pictures_of
 from coatcheck.core.search.limits import shares
+from coatcheck.core.views import parts
 from coatcheck.runtime.work_placement import SMALL
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.oversize import too_large

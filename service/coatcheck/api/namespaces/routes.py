@@ -12,8 +12,8 @@ from coatcheck.api.route import JSON_BODY, Reply, RouteCall, route
 from coatcheck.api.views import copy_fields
 from coatcheck.core.errors import Code
 from coatcheck.core.keys import NAMESPACE, not_a_cursor
-from coatcheck.core.quota import QuotaLimits
-from coatcheck.usecases.show_usage import NamespaceUsage
+from coatcheck.core.policies.quota import QuotaLimits
+from coatcheck.usecases.tenants.show_usage import NamespaceUsage
 
 
 class NamespacesQuery(Struct, kw_only=True, forbid_unknown_fields=True):

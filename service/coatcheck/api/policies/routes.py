@@ -20,7 +20,7 @@ from coatcheck.api.policies.wire import (
 from coatcheck.api.route import JSON_BODY, RouteCall, route
 from coatcheck.core.errors import Code
 from coatcheck.core.keys import administered
-from coatcheck.core.policy import PolicyScope
+from coatcheck.core.policies.policy import PolicyScope
 
 
 @route("GET /v1/admin/policies", answers={200: "All policies that concern the namespace."})

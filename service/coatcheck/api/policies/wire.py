@@ -10,7 +10,7 @@ from coatcheck.api.parameters import DURATION, AnyNamespace, Name, Namespace
 from coatcheck.api.views import copy_fields
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policy import MAX_BYTES, PARTS, Part, Policy, PolicyScope, decisions
+from coatcheck.core.policies.policy import MAX_BYTES, PARTS, Part, Policy, PolicyScope, decisions
 from coatcheck.core.search.limits import BOUNDS
 from coatcheck.ports.decisions import PolicyVersion
 from coatcheck.storing.policies import EffectivePolicy

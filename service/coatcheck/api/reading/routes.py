@@ -6,11 +6,11 @@ from coatcheck.api.reading.wire import JsonQuery, OutlineQuery, PassagesQuery, R
 from coatcheck.api.route import ONE, RouteCall, route
 from coatcheck.api.views import copy_fields
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.usecases.find_passages import PassagesAnswer
-from coatcheck.usecases.outline import OutlineAnswer
-from coatcheck.usecases.read import ReadAnswer, ReadRequest
-from coatcheck.usecases.read_json import JsonAnswer
-from coatcheck.usecases.search import PatternSearchRequest, SearchAnswer
+from coatcheck.usecases.reading.find_passages import PassagesAnswer
+from coatcheck.usecases.reading.outline import OutlineAnswer
+from coatcheck.usecases.reading.read import ReadAnswer, ReadRequest
+from coatcheck.usecases.reading.read_json import JsonAnswer
+from coatcheck.usecases.reading.search import PatternSearchRequest, SearchAnswer
 
 
 @route(

@@ -8,13 +8,13 @@ from coatcheck.api.parameters import Section, View, text_budget
 from coatcheck.core.jsonpath.parse import PATH_LIMIT
 from coatcheck.core.jsonpath.render import MIN_TOKENS as JSON_MIN_TOKENS
 from coatcheck.core.outline.render import MIN_TOKENS as OUTLINE_MIN_TOKENS
-from coatcheck.core.read_bounds import DEFAULT_TOKENS
-from coatcheck.core.window import Unit
-from coatcheck.usecases.find_passages import MIN_TOKENS as PASSAGES_MIN_TOKENS
-from coatcheck.usecases.outline import MAX_LIMIT as OUTLINE_MAX_LIMIT
-from coatcheck.usecases.read_json import MAX_FIELDS
-from coatcheck.usecases.read_json import MAX_LIMIT as JSON_MAX_LIMIT
-from coatcheck.usecases.search import DEFAULT_LIMIT, MAX_CONTEXT, MAX_LIMIT, MIN_TOKENS
+from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS
+from coatcheck.core.views.window import Unit
+from coatcheck.usecases.reading.find_passages import MIN_TOKENS as PASSAGES_MIN_TOKENS
+from coatcheck.usecases.reading.outline import MAX_LIMIT as OUTLINE_MAX_LIMIT
+from coatcheck.usecases.reading.read_json import MAX_FIELDS
+from coatcheck.usecases.reading.read_json import MAX_LIMIT as JSON_MAX_LIMIT
+from coatcheck.usecases.reading.search import DEFAULT_LIMIT, MAX_CONTEXT, MAX_LIMIT, MIN_TOKENS
 
 
 class ReadQuery(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -11,10 +11,10 @@ from coatcheck.api.parameters import DURATION, MAX_SEQ, Cursor, Limit, Name, One
 from coatcheck.api.views import copy_fields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.ids import EXAMPLE_ID
-from coatcheck.core.policy import MAX_BYTES
+from coatcheck.core.policies.policy import MAX_BYTES
 from coatcheck.core.retention import Group, Job, JobScope, Outcome, RetentionPlan, RetentionRun, Sample
-from coatcheck.usecases.administer_retention import MOST_WAIT, Status
-from coatcheck.usecases.undo_removal import LIMIT, UndoResult
+from coatcheck.usecases.retention.administer_retention import MOST_WAIT, Status
+from coatcheck.usecases.retention.undo_removal import LIMIT, UndoResult
 
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="`digest` of the plan.")]
 Count = Annotated[int, Meta(ge=0, le=MAX_BYTES)]

@@ -14,9 +14,9 @@ from coatcheck.api.search.wire import QuotationBody, QuotationView, SearchResult
 from coatcheck.api.views import copy_fields
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.window import Extent
-from coatcheck.usecases.budget_search import SearchResultsAnswer, SearchResultsRequest
-from coatcheck.usecases.verify_citations import Checked, Quotation
+from coatcheck.core.views.window import Extent
+from coatcheck.usecases.web_search.budget_search import SearchResultsAnswer, SearchResultsRequest
+from coatcheck.usecases.web_search.verify_citations import Checked, Quotation
 
 _QUOTATIONS: Final = 4 * MIB
 """Bytes of a body with quotations: a hundred of the longest, escaped."""

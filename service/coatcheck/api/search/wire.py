@@ -9,8 +9,8 @@ from coatcheck.core.ids import EXAMPLE_ID, SECTION_LENGTH
 from coatcheck.core.search.domains import DOMAIN_LENGTH, MOST_DOMAINS
 from coatcheck.core.search.limits import BOUNDS, Limits
 from coatcheck.core.search.verify import QUOTE_CHARS
-from coatcheck.core.window import Extent, LineExtent
-from coatcheck.usecases.verify_citations import MOST, Checked
+from coatcheck.core.views.window import Extent, LineExtent
+from coatcheck.usecases.web_search.verify_citations import MOST, Checked
 
 DomainNames = Annotated[
     tuple[Annotated[str, Meta(min_length=1, max_length=DOMAIN_LENGTH)], ...], Meta(max_length=MOST_DOMAINS)

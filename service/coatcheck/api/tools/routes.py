@@ -10,7 +10,7 @@ from coatcheck.api.http.json_body import decode_aside
 from coatcheck.api.http.limits import MIB
 from coatcheck.api.route import JSON, JSON_BODY, Answer, RouteCall, json_response, route
 from coatcheck.api.tools.schemas import TOOL_SCHEMAS
-from coatcheck.core.read_bounds import MAX_TOKENS
+from coatcheck.core.reads.read_bounds import MAX_TOKENS
 
 _BODY: Final = MIB
 """Bytes of a body with calls: no payload is in it."""

@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from coatcheck.core.artifact import Kind, Marker, Tokens
-from coatcheck.core.views import ViewMeasure
+from coatcheck.core.views.view import ViewMeasure
 
 
 class ByteRange(Struct, frozen=True):

@@ -13,7 +13,7 @@ from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Measure
 from coatcheck.core.card import render
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.views import ViewMeasure
+from coatcheck.core.views.view import ViewMeasure
 from coatcheck_client.contract.inert import one_line
 
 _URL_KEPT: Final = 256

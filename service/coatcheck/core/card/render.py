@@ -4,7 +4,7 @@ from typing import Final
 
 from coatcheck.core.artifact import Measure, Tokens
 from coatcheck.core.card.model import Excerpt, NextCall, Omission
-from coatcheck.core.views import ViewMeasure
+from coatcheck.core.views.view import ViewMeasure
 from coatcheck_client.contract.inert import MARK
 
 BRIEF: Final = 300

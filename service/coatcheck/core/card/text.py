@@ -10,7 +10,7 @@ from msgspec import Struct
 from coatcheck.core.artifact import DetectedMetadata, Kind, Measure, PayloadSample
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
-from coatcheck.core.views import LINKS, Section, ViewMeasure
+from coatcheck.core.views.view import LINKS, Section, ViewMeasure
 
 TEXT_BYTES: Final = 2 * 1024**2
 """Payloads up to this have their text view made before their card is cut, in about 60 ms for each MiB."""

@@ -5,17 +5,17 @@ changes in the body's bytes, `measure` says how full a context is. See docs/deci
 """
 
 from coatcheck.core.context.apply import CompactedBody, carry_out
+from coatcheck.core.context.body.model import Format
+from coatcheck.core.context.body.splice import Splice, spliced
 from coatcheck.core.context.counting import CountCache, Counter, Sizes
 from coatcheck.core.context.detect import detect, index_of
 from coatcheck.core.context.measure import Measured, MeasureRequest, Meters, measure, measure_both
-from coatcheck.core.context.model import Format
 from coatcheck.core.context.plan import CompactionPlan, PlanContext, PlannedPayload, plan
 from coatcheck.core.context.policy import CompactionPolicy, CompactionRule
 from coatcheck.core.context.references import KnownArtifacts, references
 from coatcheck.core.context.replace import StoredPayload
 from coatcheck.core.context.report import Change, Report
 from coatcheck.core.context.signs import SearchText
-from coatcheck.core.context.splice import Splice, spliced
 from coatcheck.core.context.usage import input_tokens
 from coatcheck.core.context.window import Budget, ModelWindow
 

@@ -10,17 +10,17 @@ from typing import Final, cast
 from msgspec import Struct, structs
 
 from coatcheck.core.context import notice, thinking
+from coatcheck.core.context.body.model import Format, HistoryIndex, Role
+from coatcheck.core.context.body.pointer import Pointer, edited, get, render
+from coatcheck.core.context.body.shape import Value, as_list
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.model import Format, HistoryIndex, Role
 from coatcheck.core.context.notice import Omitted, OmittedArtifact, notice_tokens
 from coatcheck.core.context.plan import OMITTED, CompactionPlan, PlannedPayload
-from coatcheck.core.context.pointer import Pointer, edited, get, render
 from coatcheck.core.context.references import standing
 from coatcheck.core.context.replace import StoredPayload, Swap, edits, swaps
 from coatcheck.core.context.replaceable import Left
 from coatcheck.core.context.report import Cache, Change, Over, Report
-from coatcheck.core.context.shape import Value, as_list
 from coatcheck.core.context.signs import is_own_tool
 from coatcheck.core.errors import CoatcheckError, Code
 

@@ -10,11 +10,11 @@ from typing import Final, final
 
 from msgspec import Struct, field
 
+from coatcheck.core.context.body.inner import MAX_DEPTH, parsed
+from coatcheck.core.context.body.model import HistoryCall, Site
+from coatcheck.core.context.body.pointer import Pointer, get
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, serialised
 from coatcheck.core.context.counting import Counter, escaped
-from coatcheck.core.context.inner import MAX_DEPTH, parsed
-from coatcheck.core.context.model import HistoryCall, Site
-from coatcheck.core.context.pointer import Pointer, get
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, serialised
 
 OMITTED: Final = "omitted"
 """The member of an object that holds the marker of what was taken out of it."""

@@ -8,18 +8,18 @@ from typing import Any, Final, final
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import ArgumentReader, ArgumentUnit
+from coatcheck.core.context.body.inner import parsed
+from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Item, Media, Output, Piece, Role
+from coatcheck.core.context.body.pointer import Pointer, get, render
+from coatcheck.core.context.body.shape import Object, Value, as_object, is_utf8, serialised
 from coatcheck.core.context.command import command_of, reads_file
 from coatcheck.core.context.counting import Counter
-from coatcheck.core.context.inner import parsed
-from coatcheck.core.context.model import HistoryCall, HistoryIndex, Item, Media, Output, Piece, Role
 from coatcheck.core.context.notice import notice_in
 from coatcheck.core.context.pairs import Pairs
-from coatcheck.core.context.pointer import Pointer, get, render
 from coatcheck.core.context.policy import CompactionPolicy, same_tool
 from coatcheck.core.context.references import KnownArtifacts
 from coatcheck.core.context.replaceable import Left, ReplacementCandidate, ReplacementSite, Why
-from coatcheck.core.context.shape import Object, Value, as_object, is_utf8, serialised
-from coatcheck.core.read_answer import read_answer_of
+from coatcheck.core.reads.read_answer import read_answer_of
 
 MARKER_TOKENS: Final = 32
 """Tokens of a marker or a placeholder, at most."""

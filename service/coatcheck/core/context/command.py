@@ -4,7 +4,7 @@ import json
 import re
 from typing import Final
 
-from coatcheck.core.context.shape import Value, as_object, is_utf8
+from coatcheck.core.context.body.shape import Value, as_object, is_utf8
 
 SHORT: Final = 500
 """Characters of a command that is taken from a call's arguments."""

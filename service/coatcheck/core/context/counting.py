@@ -14,10 +14,10 @@ from typing import Final, final
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from coatcheck.core.context.inner import parsed
-from coatcheck.core.context.model import HistoryCall, HistoryIndex, Item, Media, Opaque, Output, Role
-from coatcheck.core.context.pointer import get
-from coatcheck.core.context.shape import Value, as_object
+from coatcheck.core.context.body.inner import parsed
+from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Item, Media, Opaque, Output, Role
+from coatcheck.core.context.body.pointer import get
+from coatcheck.core.context.body.shape import Value, as_object
 from coatcheck.core.context.window import percent_of
 from coatcheck.core.pictures import picture_tokens, provider_of
 from coatcheck.core.text.count import TokenMeter

@@ -8,10 +8,10 @@ adapter, in a sentence that names what was looked for.
 from collections.abc import Callable
 from typing import Final
 
+from coatcheck.core.context.body.model import Format, HistoryIndex
+from coatcheck.core.context.body.pointer import Pointer, get
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, kind_of, too_deep
 from coatcheck.core.context.formats import anthropic, gemini, langchain, openai_chat, openai_responses
-from coatcheck.core.context.model import Format, HistoryIndex
-from coatcheck.core.context.pointer import Pointer, get
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, kind_of, too_deep
 from coatcheck.core.errors import CoatcheckError, Code
 
 MAX_ITEMS: Final = 100_000

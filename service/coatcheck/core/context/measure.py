@@ -17,15 +17,15 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from coatcheck.core.context.apply import CompactedBody
+from coatcheck.core.context.body.model import HistoryIndex
+from coatcheck.core.context.body.shape import Value, too_deep
 from coatcheck.core.context.candidates import Candidates
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.model import HistoryIndex
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.plan import CompactionPlan
 from coatcheck.core.context.policy import CompactionPolicy, checked
 from coatcheck.core.context.replaceable import ReplacementCandidate
-from coatcheck.core.context.shape import Value, too_deep
 from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.context.usage import percent, scaled
 from coatcheck.core.context.window import ModelWindow, Room, family_percent, room_of

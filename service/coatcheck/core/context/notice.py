@@ -13,8 +13,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.context.model import Format, Item, Role
-from coatcheck.core.context.shape import Object, Value, as_object
+from coatcheck.core.context.body.model import Format, Item, Role
+from coatcheck.core.context.body.shape import Object, Value, as_object
 from coatcheck.core.ids import is_id
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.tokens import Tokenizer

@@ -9,7 +9,7 @@ from typing import final
 
 from msgspec import Struct
 
-from coatcheck.core.context.model import HistoryCall, HistoryIndex, Output
+from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Output
 
 
 class Pair(Struct, frozen=True):

@@ -12,18 +12,18 @@ The caller stores each payload as ingest would, with its tool name and call ID, 
 
 from msgspec import Struct
 
+from coatcheck.core.context.body.model import Format, HistoryIndex
+from coatcheck.core.context.body.pointer import get, render
+from coatcheck.core.context.body.shape import Value, as_object, is_utf8, too_deep
 from coatcheck.core.context.candidates import Candidates
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.model import Format, HistoryIndex
 from coatcheck.core.context.notice import line_of
 from coatcheck.core.context.pairs import pair
-from coatcheck.core.context.pointer import get, render
 from coatcheck.core.context.policy import CompactionPolicy, checked
 from coatcheck.core.context.references import KnownArtifacts
 from coatcheck.core.context.replaceable import Left, ReplaceablePayload, ReplacementCandidate
 from coatcheck.core.context.replay import Replay, ReplayDecisions
-from coatcheck.core.context.shape import Value, as_object, is_utf8, too_deep
 from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.context.window import Budget, ModelWindow, budget_of
 

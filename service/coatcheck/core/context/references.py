@@ -9,13 +9,13 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct, field
 
 from coatcheck.core.context import signs
+from coatcheck.core.context.body.model import HistoryIndex
+from coatcheck.core.context.body.pointer import get
+from coatcheck.core.context.body.shape import Value, serialised
 from coatcheck.core.context.command import command_of
-from coatcheck.core.context.model import HistoryIndex
 from coatcheck.core.context.notice import OmittedArtifact, about
-from coatcheck.core.context.pointer import get
-from coatcheck.core.context.shape import Value, serialised
 from coatcheck.core.context.signs import SearchText, ids_in
-from coatcheck.core.read_answer import read_answer_of
+from coatcheck.core.reads.read_answer import read_answer_of
 
 
 class HistoryReferences(Struct, frozen=True):

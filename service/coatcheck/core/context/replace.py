@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import short_members, without
-from coatcheck.core.context.inner import parsed, spliced
-from coatcheck.core.context.model import Media
+from coatcheck.core.context.body.inner import parsed, spliced
+from coatcheck.core.context.body.model import Media
+from coatcheck.core.context.body.pointer import Pointer, get
+from coatcheck.core.context.body.shape import Value, as_object, as_text
 from coatcheck.core.context.plan import PlannedPayload
-from coatcheck.core.context.pointer import Pointer, get
 from coatcheck.core.context.replaceable import ReplacementSite
-from coatcheck.core.context.shape import Value, as_object, as_text
 from coatcheck.core.text.excerpt import head, tail
 from coatcheck.core.tokens import Tokenizer
 

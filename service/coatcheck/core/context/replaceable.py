@@ -4,10 +4,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from coatcheck.core.context.model import Media
-from coatcheck.core.context.pointer import Pointer
+from coatcheck.core.context.body.model import Media
+from coatcheck.core.context.body.pointer import Pointer
+from coatcheck.core.context.body.shape import Value
 from coatcheck.core.context.policy import CompactionPolicy
-from coatcheck.core.context.shape import Value
 
 Kind = Literal["output", "arguments", "media", "read", "search", "message"]
 Why = Literal[

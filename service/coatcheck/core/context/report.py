@@ -2,10 +2,10 @@
 
 from msgspec import Struct
 
+from coatcheck.core.context.body.shape import Value
 from coatcheck.core.context.counting import Sizes
 from coatcheck.core.context.notice import Omitted
 from coatcheck.core.context.replaceable import Left
-from coatcheck.core.context.shape import Value
 from coatcheck.core.context.window import Budget
 
 

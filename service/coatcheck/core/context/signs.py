@@ -2,7 +2,7 @@
 
 Known again exactly and as a whole, never by a phrase somewhere in a text: what is recognised is left as it is, so that
 a history that was compacted stays as it is when it is compacted again. Cards and answers of the declared tool are
-recognised where they are made (core/card/recognition.py, core/read_answer.py).
+recognised where they are made (core/card/recognition.py, core/reads/read_answer.py).
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.card.recognition import is_card
-from coatcheck.core.context.shape import Object
+from coatcheck.core.context.body.shape import Object
 from coatcheck.core.ids import is_id
-from coatcheck.core.read_answer import MAX_CHARS, is_read_answer, read_answer_of
+from coatcheck.core.reads.read_answer import MAX_CHARS, is_read_answer, read_answer_of
 from coatcheck_client.contract.inert import MARK, one_line
 
 _MARKER: Final = re.compile(

@@ -9,10 +9,10 @@ before its first changed block, stay valid.
 
 from typing import Final
 
-from coatcheck.core.context.model import Format, HistoryIndex
-from coatcheck.core.context.pointer import Pointer
+from coatcheck.core.context.body.model import Format, HistoryIndex
+from coatcheck.core.context.body.pointer import Pointer
+from coatcheck.core.context.body.shape import Value, as_object
 from coatcheck.core.context.report import Send
-from coatcheck.core.context.shape import Value, as_object
 
 BETA: Final = "thinking-binding-controls-2026-08-01"
 

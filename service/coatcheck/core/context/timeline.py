@@ -14,7 +14,7 @@ from typing import final
 
 from msgspec import Struct
 
-from coatcheck.core.context.model import HistoryIndex, Item, Role
+from coatcheck.core.context.body.model import HistoryIndex, Item, Role
 from coatcheck.core.context.notice import notice_in
 from coatcheck.core.context.pairs import Pairs
 

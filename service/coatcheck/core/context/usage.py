@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from coatcheck.core.context.shape import Value
+from coatcheck.core.context.body.shape import Value
 
 _WHOLE: Final = ("prompt_tokens", "promptTokenCount", "prompt_token_count")
 _CACHED: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")

@@ -10,10 +10,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.context.model import Format, HistoryIndex
-from coatcheck.core.context.pointer import get
+from coatcheck.core.context.body.model import Format, HistoryIndex
+from coatcheck.core.context.body.pointer import get
+from coatcheck.core.context.body.shape import Value
 from coatcheck.core.context.policy import LEAST_BUDGET, CompactionPolicy
-from coatcheck.core.context.shape import Value
 from coatcheck.core.context.usage import scaled
 from coatcheck.core.errors import CoatcheckError, Code
 

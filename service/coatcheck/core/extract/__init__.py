@@ -14,7 +14,7 @@ from coatcheck.core.extract.page import extract_page
 from coatcheck.core.extract.parts_text import extract_parts, may_be_parts
 from coatcheck.core.extract.results_text import extract_results
 from coatcheck.core.extract.tags import TAG, without_opaque
-from coatcheck.core.views import ExtractedText, TextForm
+from coatcheck.core.views.view import ExtractedText, TextForm
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of a page that are looked at; a longer one has a partial view."""

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urldefrag, urljoin, urlsplit
 
 from coatcheck.core.extract.sections import count_lines, placed, sections
-from coatcheck.core.views import LINKS, Section
+from coatcheck.core.views.view import LINKS, Section
 
 _LINKS: Final = 200
 _LINK_WORDS: Final = 80

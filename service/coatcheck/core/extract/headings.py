@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import structs
 
 from coatcheck.core.extract.sections import SectionStart, sections
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 
 EXTRACTOR: Final = "headings 1"
 _DOCUMENTS: Final = ("markdown", "x-rst", "restructuredtext")

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 
 EXTRACTOR: Final = "json-indented 1"
 _BOM: Final = b"\xef\xbb\xbf"

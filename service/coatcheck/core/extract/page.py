@@ -7,7 +7,7 @@ from coatcheck.core.extract.article import article_blocks
 from coatcheck.core.extract.blocks import Blocks
 from coatcheck.core.extract.reader import PageBlock, PageReader
 from coatcheck.core.extract.tags import without_opaque
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 
 EXTRACTOR: Final = "markup-removed 2"
 

@@ -1,6 +1,6 @@
 """A tool result of several parts as a text: each part's own text under a heading, other parts in a line each.
 
-What a part is, `core/parts.py` knows. Base64 is never shown: a reader is told what it is and how much of it there is.
+What a part is, `core/views/parts.py` knows. Base64 is never shown: a reader is told what it is and how much there is.
 """
 
 import re
@@ -8,11 +8,11 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from coatcheck.core import parts
 from coatcheck.core.extract.json_text import indented
 from coatcheck.core.extract.sections import count_lines, one_line, placed, sections
 from coatcheck.core.extract.tags import words
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views import parts
+from coatcheck.core.views.view import ExtractedText
 
 EXTRACTOR: Final = "parts 1"
 _TYPES: Final = words(
@@ -39,7 +39,7 @@ def may_be_parts(head: bytes) -> bool:
 
 
 def extract_parts(data: bytes) -> ExtractedText | None:
-    """The text of a payload that `core/parts.py` made of several parts; None when it is no such payload."""
+    """The text of a payload that `core/views/parts.py` made of several parts; None when it is no such payload."""
     if not may_be_parts(data):
         return None
     try:

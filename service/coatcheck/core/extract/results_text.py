@@ -4,7 +4,7 @@ The ranges that a budgeted search gives are ranges of this view, so that there m
 neither a result nor a provider's answer is none of its business.
 """
 
-from coatcheck.core.views import ExtractedText
+from coatcheck.core.views.view import ExtractedText
 
 
 def extract_results(data: bytes) -> ExtractedText | None:

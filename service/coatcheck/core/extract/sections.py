@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.views import MAX_SECTIONS, TITLE_CHARS, Section
+from coatcheck.core.views.view import MAX_SECTIONS, TITLE_CHARS, Section
 
 _LEVELS: Final = 6
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import decode
+from coatcheck.core.views.window import decode
 from coatcheck_client.contract.inert import inert
 
 _PIECES: Final = re.compile(

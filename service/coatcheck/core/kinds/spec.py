@@ -21,7 +21,7 @@ from coatcheck.core.kinds.table import describe_table
 from coatcheck.core.kinds.text_facts import describe_diff, describe_output, describe_source
 from coatcheck.core.outline import landmarks
 from coatcheck.core.outline.model import Landmarks
-from coatcheck.core.views import TextForm
+from coatcheck.core.views.view import TextForm
 
 _MIB: Final = 1024 * 1024
 Describe = Callable[[PayloadProbe], Description]

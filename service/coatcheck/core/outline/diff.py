@@ -12,7 +12,7 @@ from coatcheck.core.outline.line_scanner import StartScanner
 from coatcheck.core.outline.model import Entry, EntryStart, What, titled
 from coatcheck.core.text.plural import plural
 from coatcheck.core.text.scan import BlockPattern
-from coatcheck.core.window import Position
+from coatcheck.core.views.window import Position
 
 _MARKS: Final = BlockPattern(
     r"^(?:diff --git |diff --cc |diff --combined |diff -r |Index: |--- |\+\+\+ |@@ |-- $|rename to |copy to "

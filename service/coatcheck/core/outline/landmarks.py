@@ -17,7 +17,7 @@ from coatcheck.core.outline.output import Phases
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
-from coatcheck.core.window import Position
+from coatcheck.core.views.window import Position
 
 _BEGINNING: Final = Position(0, 0, 0)
 _HEAD: Final = 16 * 1024

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, EntryStart, What, reaching
 from coatcheck.core.text.scan import BlockPattern
-from coatcheck.core.window import Position
+from coatcheck.core.views.window import Position
 
 
 class StartScanner:

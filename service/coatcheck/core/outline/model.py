@@ -5,7 +5,7 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-from coatcheck.core.window import Extent, LineExtent, Position
+from coatcheck.core.views.window import Extent, LineExtent, Position
 from coatcheck_client.contract.inert import one_line
 
 MAX_ENTRIES: Final = 5_000

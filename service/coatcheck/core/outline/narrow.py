@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from coatcheck.core.outline.model import Entry
-from coatcheck.core.sections import no_section, not_found, shortened
-from coatcheck.core.titles import meant_titles
-from coatcheck.core.views import Section
+from coatcheck.core.outline.section_names import no_section, not_found, shortened
+from coatcheck.core.outline.titles import meant_titles
+from coatcheck.core.views.view import Section
 
 
 def chosen(entries: Sequence[Entry], wanted: str, artifact_id: str) -> int:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineEntries, titled
-from coatcheck.core.window import Extent, LineExtent
+from coatcheck.core.views.window import Extent, LineExtent
 
 _MARK: Final = b'"nbformat"'
 _EXCEPTION: Final = 300

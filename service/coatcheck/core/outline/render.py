@@ -7,10 +7,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.clip import ClipBudget
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views.clip import ClipBudget
 from coatcheck_client.contract.inert import MARK
 
 MIN_TOKENS: Final = 64

@@ -3,8 +3,8 @@
 from typing import Final
 
 from coatcheck.core.outline.model import Entry, What, titled
-from coatcheck.core.views import Section
-from coatcheck.core.window import Extent, LineExtent
+from coatcheck.core.views.view import Section
+from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck_client.contract.inert import one_line
 
 _KINDS: Final[dict[str, What]] = {"r": "result", "p": "part"}

@@ -16,7 +16,7 @@ from coatcheck.core.outline.line_scanner import StartScanner
 from coatcheck.core.outline.model import Entry, EntryStart, titled
 from coatcheck.core.outline.regions import Regions
 from coatcheck.core.text.scan import BlockPattern
-from coatcheck.core.window import Position
+from coatcheck.core.views.window import Position
 
 _LINE: Final = 600
 """Bytes of a line above which it is no definition; generated code is full of longer ones."""

@@ -5,7 +5,7 @@ from typing import Final
 from coatcheck.core.outline.model import Entry, OutlineEntries, titled
 from coatcheck.core.structure.delimited_tables import read_table
 from coatcheck.core.text.plural import plural
-from coatcheck.core.window import LineExtent
+from coatcheck.core.views.window import LineExtent
 
 _COLUMNS: Final = 1_000
 _EXAMPLE: Final = 40

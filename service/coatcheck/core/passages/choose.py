@@ -10,8 +10,8 @@ from typing import Final, final
 import numpy as np
 from msgspec import Struct
 
-from coatcheck.core.clip import ClipBudget
 from coatcheck.core.passages.rank import RatedUnit
+from coatcheck.core.views.clip import ClipBudget
 
 FILL: Final = 0.2
 """Share of the best score below which nothing is shown for its own sake, where a budget is to be used."""

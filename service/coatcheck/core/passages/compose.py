@@ -13,15 +13,15 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from coatcheck.core.clip import ClipBudget
 from coatcheck.core.passages.choose import FILL, Chooser, UnitRun
 from coatcheck.core.passages.lead import lead_line
 from coatcheck.core.passages.rank import DocumentPart, RatedUnit
 from coatcheck.core.text.excerpt import fit_head
 from coatcheck.core.text.terminal import hidden_ranges
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.views import Section
-from coatcheck.core.window import Extent, LineIndex, Window, decode, window
+from coatcheck.core.views.clip import ClipBudget
+from coatcheck.core.views.view import Section
+from coatcheck.core.views.window import Extent, LineIndex, Window, decode, window
 from coatcheck_client.contract.inert import MARK, inert, one_line
 
 BRIEF: Final = 300

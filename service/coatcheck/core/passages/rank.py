@@ -22,7 +22,7 @@ from coatcheck.core.passages.units import markup, units
 from coatcheck.core.passages.worth import MEANT, Floats, worth_at, worths
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.text.terminal import blanked
-from coatcheck.core.window import Position
+from coatcheck.core.views.window import Position
 
 _SATURATION: Final = 1.2
 _LENGTH: Final = 0.6

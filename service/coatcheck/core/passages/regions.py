@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from coatcheck.core.passages.scan import Hits
 from coatcheck.core.passages.terms import Term
-from coatcheck.core.window import Extent
+from coatcheck.core.views.window import Extent
 
 CELL: Final = 512
 """Bytes whose terms count as standing together, and as one occurrence of each."""

@@ -1,6 +1,6 @@
 """Expressions of ours on bytes, through RE2: linear in the text, and with as little as possible for each match.
 
-RE2's public wrapper makes several objects for every match; here the binding below it is used, as in `core/patterns.py`.
+RE2's public wrapper makes several objects for every match; the binding below it is used, as in `core/grep/patterns.py`.
 A letter is a byte: the rules are about ASCII, and bytes that are no UTF-8 are looked through like any others.
 """
 

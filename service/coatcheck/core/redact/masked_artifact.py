@@ -13,7 +13,7 @@ from coatcheck.core.artifact import Artifact, DeclaredMetadata, DetectedMetadata
 from coatcheck.core.kinds import recognise
 from coatcheck.core.redact.mask import Mask, MaskedSecrets
 from coatcheck.core.survey.survey import Survey
-from coatcheck.core.views import TITLE_CHARS, Section
+from coatcheck.core.views.view import TITLE_CHARS, Section
 
 
 class MaskedArtifact(Struct, frozen=True):

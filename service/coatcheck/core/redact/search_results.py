@@ -10,7 +10,7 @@ from coatcheck.core.redact.masked_artifact import sections_of
 from coatcheck.core.search import ResponseLayout
 from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.view import ResultBody
-from coatcheck.core.window import decode
+from coatcheck.core.views.window import decode
 
 _NAMES: Final = ("title", "url", "canonical_url", "snippet", "content", "date", "site", "author")
 

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.audit import pack_numbers
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.retention.audit import pack_numbers
 from coatcheck.core.retention.jobs import REMOVING, Job, JobScope, described
 
 PART: Final = 500

@@ -10,7 +10,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.audit import SCHEDULE
+from coatcheck.core.retention.audit import SCHEDULE
 from coatcheck.core.retention.jobs import JobScope
 
 

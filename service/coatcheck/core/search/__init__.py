@@ -5,17 +5,17 @@ what is kept for later turns; `search_view` is the view for storing, `verify` ch
 response, query and limits give the same bytes for ever. It fetches nothing and understands no meaning.
 """
 
-from coatcheck.core.search.actions import action_line
 from coatcheck.core.search.blocks import anthropic_result, text_result
 from coatcheck.core.search.budget import budget_search
 from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
-from coatcheck.core.search.canonical import canonical
 from coatcheck.core.search.domains import Domains
 from coatcheck.core.search.fold import EarlierSource, Fold, fingerprints
 from coatcheck.core.search.limits import Limits
 from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
-from coatcheck.core.search.normalise import normalise
 from coatcheck.core.search.passages import Quote
+from coatcheck.core.search.responses.actions import action_line
+from coatcheck.core.search.responses.canonical import canonical
+from coatcheck.core.search.responses.normalise import normalise
 from coatcheck.core.search.similarity import fingerprint
 from coatcheck.core.search.summary import Point, Source, ToolSummary, summarise
 from coatcheck.core.search.verify import Difference, QuotationMatch, verify

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from coatcheck.core.passages.units import units
 from coatcheck.core.text.scan import BlockPattern
-from coatcheck.core.window import decode
+from coatcheck.core.views.window import decode
 
 _LINK: Final = re.compile(r"!?\[([^\]\n]{0,400})\]\([^()\n]{0,2000}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)")
 _LINKED: Final = 3

@@ -28,7 +28,7 @@ from coatcheck.core.search.shorten import short
 from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import decode
+from coatcheck.core.views.window import decode
 from coatcheck_client.contract.inert import inert
 
 _ANSWER: Final = 400

@@ -12,7 +12,6 @@ from typing import Final, final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.clip import ClipBudget
 from coatcheck.core.passages import (
     DocumentPart,
     Layout,
@@ -30,7 +29,8 @@ from coatcheck.core.search.boilerplate import Ranges
 from coatcheck.core.search.view import ResultBody
 from coatcheck.core.text.excerpt import fit_head, fit_text
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import Extent, Position, Window, decode, window
+from coatcheck.core.views.clip import ClipBudget
+from coatcheck.core.views.window import Extent, Position, Window, decode, window
 from coatcheck_client.contract.inert import inert, one_line
 
 _WHOLE: Final = 8

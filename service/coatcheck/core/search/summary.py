@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from coatcheck.core.passages import PassageScanner, Ranking, terms_of, weigh
 from coatcheck.core.passages.units import units
-from coatcheck.core.search.actions import action_line
 from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
+from coatcheck.core.search.responses.actions import action_line
 from coatcheck.core.search.shorten import short
 from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.window import Extent, Window, decode, window
+from coatcheck.core.views.window import Extent, Window, decode, window
 from coatcheck_client.contract.inert import MARK, one_line
 
 POINTS: Final = 6

@@ -3,8 +3,8 @@
 import unicodedata
 from typing import Final
 
-from coatcheck.core.search.markup import format_of, inline, readable
 from coatcheck.core.search.model import SearchResult
+from coatcheck.core.search.responses.markup import format_of, inline, readable
 
 _COMPARED: Final = 60
 """Letters of an excerpt by whose presence it is known to stand in the content already."""

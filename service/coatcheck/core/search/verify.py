@@ -16,7 +16,7 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.window import Extent
+from coatcheck.core.views.window import Extent
 
 Verdict = Literal["exact", "normalised", "fuzzy", "absent"]
 

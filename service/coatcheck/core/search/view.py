@@ -22,10 +22,10 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
-from coatcheck.core.search.normalise import normalise
+from coatcheck.core.search.responses.normalise import normalise
 from coatcheck.core.search.texts import result_text
-from coatcheck.core.views import MAX_SECTIONS, TITLE_CHARS, ExtractedText, Section
-from coatcheck.core.window import Position
+from coatcheck.core.views.view import MAX_SECTIONS, TITLE_CHARS, ExtractedText, Section
+from coatcheck.core.views.window import Position
 
 EXTRACTOR: Final = "search-results 1"
 """A change of what a view looks like is a new number."""

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from typing import Final, final
 
 from coatcheck.core.text.plural import plural
-from coatcheck.core.window import decode, raw_length
+from coatcheck.core.views.window import decode, raw_length
 
 ESCAPES: Final = re.compile(
     rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b\r\n]{0,4000}(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[=>78cDEHMNOZ])"

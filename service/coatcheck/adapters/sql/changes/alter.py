@@ -15,7 +15,7 @@ from coatcheck.adapters.sql.dialect import among
 from coatcheck.adapters.sql.tables import artifacts, blobs
 from coatcheck.adapters.sql.types import Many
 from coatcheck.core.artifact import Artifact, Gone
-from coatcheck.core.expiry import expiry
+from coatcheck.core.policies.expiry import expiry
 from coatcheck.ports.artifacts import PatchArtifact, Touch
 
 _HERE = (artifacts.c.namespace == bindparam("space")) & (artifacts.c.number == bindparam("at"))

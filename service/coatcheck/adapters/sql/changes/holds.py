@@ -32,8 +32,8 @@ from coatcheck.adapters.sql.tables import artifacts, holds, tombstones
 from coatcheck.adapters.sql.types import UtcDateTime
 from coatcheck.core import ids
 from coatcheck.core.artifact import Gone
-from coatcheck.core.audit import AuditLine, By, Detail
-from coatcheck.core.holds import NAMED, Hold, HoldConflict
+from coatcheck.core.retention.audit import AuditLine, By, Detail
+from coatcheck.core.retention.holds import NAMED, Hold, HoldConflict
 from coatcheck.ports.decisions import PlaceHold, ReleaseHold
 
 _NOW: Final = bindparam("now", type_=UtcDateTime)

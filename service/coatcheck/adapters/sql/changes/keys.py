@@ -10,8 +10,8 @@ from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
 from coatcheck.adapters.sql.key_rows import KEY_COLUMNS, info_of, namespace_of, scopes_column
 from coatcheck.adapters.sql.tables import keys, namespaces
 from coatcheck.core.artifact import Caller
-from coatcheck.core.audit import AuditLine, By, Detail
 from coatcheck.core.keys import EVERYWHERE, KeyInfo, NamespaceInfo
+from coatcheck.core.retention.audit import AuditLine, By, Detail
 from coatcheck.ports.keys import MakeKey, MakeNamespace, RevokeKey, SwitchNamespace
 
 _ONE = select(*KEY_COLUMNS).where(keys.c.id == bindparam("key_id")).with_for_update()

@@ -10,8 +10,8 @@ from coatcheck.adapters.sql.changes.holds import holds_on, stand_by_now
 from coatcheck.adapters.sql.dialect import insert_into
 from coatcheck.adapters.sql.tables import usage
 from coatcheck.adapters.sql.types import UtcDateTime
-from coatcheck.core.audit import AuditLine
-from coatcheck.core.holds import HoldConflict
+from coatcheck.core.retention.audit import AuditLine
+from coatcheck.core.retention.holds import HoldConflict
 from coatcheck.ports.decisions import MarkNamespace
 
 _NAMESPACE = bindparam("space", type_=Text())

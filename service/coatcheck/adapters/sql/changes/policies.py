@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Text, bindparam, func, insert, select
 
 from coatcheck.adapters.sql.changes import audit
 from coatcheck.adapters.sql.tables import policies
-from coatcheck.core.audit import AuditLine, Detail
-from coatcheck.core.policy import EVERYWHERE, Part, PolicyScope, Rules, decode, encode
+from coatcheck.core.policies.policy import EVERYWHERE, Part, PolicyScope, Rules, decode, encode
+from coatcheck.core.retention.audit import AuditLine, Detail
 from coatcheck.ports.decisions import PolicyVersion, SetPolicy
 
 _LOCK: Final = 0x706F6C69  # "poli"

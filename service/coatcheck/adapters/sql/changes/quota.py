@@ -13,7 +13,7 @@ from coatcheck.adapters.sql.changes import dedupe, usage
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer, find_slot
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import blobs, idempotency_keys, uploads
-from coatcheck.core.quota import QuotaExceeded
+from coatcheck.core.policies.quota import QuotaExceeded
 from coatcheck.ports.artifacts import StoreArtifact
 from coatcheck.ports.uploads import BeginUpload, ReserveMore
 

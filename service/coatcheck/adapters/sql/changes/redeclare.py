@@ -15,8 +15,8 @@ from coatcheck.adapters.sql.changes.tombstone import lock_row, release
 from coatcheck.adapters.sql.changes.views import add_view
 from coatcheck.adapters.sql.tables import artifacts, views
 from coatcheck.core.artifact import Artifact
-from coatcheck.core.view_inputs import view_inputs
-from coatcheck.core.views import TEXT
+from coatcheck.core.reads.view_inputs import view_inputs
+from coatcheck.core.views.view import TEXT
 from coatcheck.ports.artifacts import StoreArtifact
 
 _NAMES = ("said", "facts", "tool_name", "kind", "url", "engine", "declared_at")

@@ -33,8 +33,8 @@ from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, idempotency_keys, tombstones
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, Gone
-from coatcheck.core.audit import SCHEDULE
-from coatcheck.core.expiry import expiry
+from coatcheck.core.policies.expiry import expiry
+from coatcheck.core.retention.audit import SCHEDULE
 from coatcheck.ports.artifacts import (
     IdempotencyKey,
     IngestResult,

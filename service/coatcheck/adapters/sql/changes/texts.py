@@ -17,7 +17,7 @@ from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, text_parts, text_segments, unindexed, views
 from coatcheck.adapters.sql.types import Many
 from coatcheck.core.fulltext import PackedSegment, fingerprint
-from coatcheck.core.views import TEXT
+from coatcheck.core.views.view import TEXT
 from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, Reindex
 
 _NAMESPACE = bindparam("namespace", type_=Text())

@@ -31,9 +31,9 @@ from coatcheck.adapters.sql.rows import Reason, gone
 from coatcheck.adapters.sql.tables import artifacts, blobs, tombstones, views
 from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.core.artifact import Gone
-from coatcheck.core.audit import AuditLine, By
-from coatcheck.core.holds import HoldConflict
-from coatcheck.core.views import TEXT
+from coatcheck.core.retention.audit import AuditLine, By
+from coatcheck.core.retention.holds import HoldConflict
+from coatcheck.core.views.view import TEXT
 from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
 from coatcheck.ports.maintenance import ExpireArtifacts
 

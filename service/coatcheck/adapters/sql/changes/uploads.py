@@ -7,7 +7,7 @@ from coatcheck.adapters.sql.changes.quota import reserve
 from coatcheck.adapters.sql.changes.tombstone import NOW
 from coatcheck.adapters.sql.dialect import by_now
 from coatcheck.adapters.sql.tables import blobs, uploads
-from coatcheck.core.quota import QuotaExceeded
+from coatcheck.core.policies.quota import QuotaExceeded
 from coatcheck.ports.maintenance import ReapUploads
 from coatcheck.ports.uploads import AbandonUpload, BeginUpload, RenewUpload
 

@@ -19,7 +19,7 @@ from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, uploads, usage
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.quota import QuotaExceeded, QuotaLimits, Usage
+from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits, Usage
 
 _SUMS: Final = "coatcheck.usage"
 _ANY: Final = 2**62

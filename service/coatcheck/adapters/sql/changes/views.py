@@ -13,7 +13,7 @@ from coatcheck.adapters.sql.changes.dedupe import BlobReference, bury_ours, sett
 from coatcheck.adapters.sql.changes.texts import wait_for_index
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, views
-from coatcheck.core.views import pack_sections
+from coatcheck.core.views.view import pack_sections
 from coatcheck.ports.artifacts import FoundView, NewView, StoreArtifact, StoredView, StoreView, UploadFenced
 
 # Views of one artifact are kept one after the other, also by different replicas; and none while it is being buried.

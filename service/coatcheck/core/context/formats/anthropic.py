@@ -6,6 +6,9 @@ plain text can ever be replaced, ciphertext never.
 
 from typing import Final
 
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role
+from coatcheck.core.context.body.pointer import Pointer
+from coatcheck.core.context.body.shape import Object, Value, as_object, as_text, kind_of
 from coatcheck.core.context.formats.content import (
     indexed,
     item_of,
@@ -17,9 +20,6 @@ from coatcheck.core.context.formats.content import (
     site_of,
     tell_prompt,
 )
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role
-from coatcheck.core.context.pointer import Pointer
-from coatcheck.core.context.shape import Object, Value, as_object, as_text, kind_of
 
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})

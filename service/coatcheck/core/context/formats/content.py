@@ -7,9 +7,9 @@ to decode anything: of base64 it says how many bytes it is.
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from coatcheck.core.context.model import Format, HistoryIndex, Item, Media, Opaque, Output, Piece, Role, Site
-from coatcheck.core.context.pointer import Pointer, get
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, kind_of, serialised
+from coatcheck.core.context.body.model import Format, HistoryIndex, Item, Media, Opaque, Output, Piece, Role, Site
+from coatcheck.core.context.body.pointer import Pointer, get
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of, serialised
 
 TEXTS: Final = frozenset(
     {"text", "input_text", "output_text", "text-plain", "summary_text", "reasoning_text", "refusal"}

@@ -7,10 +7,10 @@ key, or all of it as `{"output": card}` (`{"error": card}` when it failed).
 
 from typing import Final
 
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role
+from coatcheck.core.context.body.pointer import Pointer
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, serialised
 from coatcheck.core.context.formats.content import indexed, item_of, media, read_said, site_of, tell_prompt
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role
-from coatcheck.core.context.pointer import Pointer
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, serialised
 
 _ROLES: Final = {"model": Role.ASSISTANT, "user": Role.USER, "function": Role.TOOL}
 

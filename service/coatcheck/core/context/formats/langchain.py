@@ -6,6 +6,9 @@ message's `artifact` never goes to a model and is left alone.
 
 from typing import Final
 
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Role
+from coatcheck.core.context.body.pointer import Pointer, get
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
 from coatcheck.core.context.formats import anthropic
 from coatcheck.core.context.formats.content import (
     indexed,
@@ -18,9 +21,6 @@ from coatcheck.core.context.formats.content import (
     site_of,
     tool_message,
 )
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Role
-from coatcheck.core.context.pointer import Pointer, get
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text, kind_of
 
 _KINDS: Final = {
     "human": Role.USER,

@@ -6,10 +6,10 @@ images in tool messages, or names, or fields of its own, is read as well.
 
 from typing import Final
 
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Piece, Role
+from coatcheck.core.context.body.pointer import Pointer
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.formats.content import indexed, item_of, keys_of, read_message, site_of, tool_message
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Piece, Role
-from coatcheck.core.context.pointer import Pointer
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
 
 _ROLES: Final = {
     "system": Role.SYSTEM,

@@ -6,11 +6,11 @@ output themselves. Types that are not known here stay as they are; a `call_id` o
 
 from typing import Final
 
+from coatcheck.core.context.body.inner import parsed
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Output, Piece, Role
+from coatcheck.core.context.body.pointer import Pointer, get
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.formats.content import item_of, keys_of, read_message, read_output, read_reasoning, site_of
-from coatcheck.core.context.inner import parsed
-from coatcheck.core.context.model import Format, HistoryCall, HistoryIndex, Item, Output, Piece, Role
-from coatcheck.core.context.pointer import Pointer, get
-from coatcheck.core.context.shape import Object, Value, as_list, as_object, as_text
 
 _CALLS: Final = {
     "function_call": ("arguments", "json"),

@@ -1,0 +1,1 @@
+"""Changes that retention runs make."""

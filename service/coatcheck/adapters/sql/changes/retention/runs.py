@@ -1,0 +1,251 @@
+"""Runs as rows: begun, carried on part by part, ended; and the schedule's rounds summed up by the hour.
+
+A part moves the run on in the transaction that removes its artifacts. So whoever carries a run on, after a crash or
+beside another, does each part once; and what was counted is what was removed.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import BigInteger, Connection, Executable, Text, bindparam, insert, select, update
+
+from coatcheck.adapters.sql import run_rows
+from coatcheck.adapters.sql.changes import audit, holds
+from coatcheck.adapters.sql.changes.retention.conditions import belongs, values_of
+from coatcheck.adapters.sql.changes.tombstone import (
+    ARTIFACT_ROW,
+    ArtifactRow,
+    Removal,
+    read_rows,
+    tombstone,
+    tombstone_expired,
+)
+from coatcheck.adapters.sql.dialect import DIALECTS, among, insert_into
+from coatcheck.adapters.sql.rows import Reason
+from coatcheck.adapters.sql.tables import artifacts, jobs, plan_parts, plans, runs
+from coatcheck.adapters.sql.types import Many
+from coatcheck.core.retention.audit import AuditLine, By, Detail, unpack_numbers
+from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun, scheduled_round
+from coatcheck.ports.maintenance import ExpireArtifacts
+from coatcheck.ports.retention_changes import BeginRun, ClaimRun, EndRun, MarkJob, NoteRound, RemoveBatch, SetJob
+
+_LOCK = select(*run_rows.COLUMNS).where(runs.c.id == bindparam("run")).with_for_update()
+_OF_PLAN = select(*run_rows.COLUMNS).where(runs.c.plan_id == bindparam("plan"), runs.c.outcome == Outcome.RUNNING.value)
+_LEFT = (
+    select(*run_rows.COLUMNS)
+    .where(
+        runs.c.outcome == Outcome.RUNNING.value, runs.c.lease_until <= bindparam("now", type_=runs.c.lease_until.type)
+    )
+    .order_by(runs.c.lease_until)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
+_PART = select(plan_parts.c.namespace, plan_parts.c.numbers, plans.c.criteria).where(
+    plan_parts.c.plan_id == plans.c.id, plans.c.id == bindparam("plan"), plan_parts.c.part == bindparam("part")
+)
+_THESE = (
+    artifacts.c.namespace == bindparam("namespace", type_=Text()),
+    among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
+)
+# By their rows, as everybody locks them.
+_MEMBERS = {
+    job: select(*ARTIFACT_ROW)
+    .where(*_THESE, *belongs(job), holds.is_not_held())
+    .order_by(artifacts.c.seq)
+    .with_for_update()
+    for job in REMOVING
+}
+_REASONS: Final[dict[Job, Reason]] = {
+    Job.EXPIRE: "expired",
+    Job.EVICT: "evicted",
+    Job.SESSION: "session_deleted",
+    Job.NAMESPACE: "deleted",
+    Job.LOST: "deleted",
+}
+
+
+def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
+    """Begin a run, or answer the one that is at the same plan."""
+    run = change.run
+    if run.plan_id is not None:
+        # Of two at once the second waits here, and then sees the first one's run.
+        conn.execute(select(plans.c.id).where(plans.c.id == run.plan_id).with_for_update()).all()
+        found = conn.execute(_OF_PLAN, {"plan": run.plan_id}).first()
+        if found is not None:
+            return run_rows.run_of(found)
+    conn.execute(insert(runs), run_rows.values_of(run) | {"worker": change.worker, "lease_until": change.lease_until})
+    _tell(conn, run, "run.started", run.started_at, {"planned": run.planned, "plan": run.plan_digest})
+    return run
+
+
+def apply_claim(conn: Connection, change: ClaimRun) -> RetentionRun | None:
+    """Take up a run that was left."""
+    found = conn.execute(_LEFT, {"now": change.now}).first()
+    if found is None:
+        return None
+    run = run_rows.run_of(found)
+    conn.execute(update(runs).where(runs.c.id == run.id), {"worker": change.worker, "lease_until": change.lease_until})
+    return run
+
+
+def apply_batch(conn: Connection, change: RemoveBatch) -> RetentionRun | None:
+    """Carry out one part of a run, unless that was done already."""
+    found = conn.execute(_LOCK, {"run": change.run_id}).first()
+    if found is None:
+        return None
+    run = run_rows.run_of(found)
+    if run.outcome is not Outcome.RUNNING or run.next_part != change.part or change.part >= run.parts:
+        return run
+    gone = _members(conn, run, change)
+    reason = _REASONS[Job(run.job)]
+    by = By(run.actor, run.key_id, run.id)
+    tombstone(conn, gone, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
+    done = _counts(gone, change.now)
+    moved = msgspec.structs.replace(
+        run,
+        next_part=change.part + 1,
+        artifacts=run.artifacts + done["artifacts"],
+        bytes=run.bytes + done["bytes"],
+        oldest_overdue=max(run.oldest_overdue, done["oldest_overdue"] if reason == "expired" else 0.0),
+        updated_at=change.now,
+    )
+    conn.execute(
+        update(runs).where(runs.c.id == run.id),
+        run_rows.values_of(moved) | {"worker": change.worker, "lease_until": change.lease_until},
+    )
+    return moved
+
+
+def _counts(gone: list[ArtifactRow], now: datetime) -> dict[str, Any]:
+    """What became of a run's counts by removing these."""
+    late = [(now - each.expires_at).total_seconds() for each in gone if each.expires_at is not None]
+    return {
+        "artifacts": len(gone),
+        "bytes": sum(each.size for each in gone),
+        "oldest_overdue": max(late, default=0.0),
+    }
+
+
+def _members(conn: Connection, run: RetentionRun, change: RemoveBatch) -> list[ArtifactRow]:
+    part = conn.execute(_PART, {"plan": run.plan_id, "part": change.part}).first()
+    if part is None:
+        return []
+    criteria = msgspec.json.decode(part.criteria, type=Criteria)
+    values: dict[str, Any] = {
+        "namespace": part.namespace,
+        "numbers": unpack_numbers(part.numbers),
+        "now": change.now,
+        **values_of(criteria),
+    }
+    return read_rows(conn, _MEMBERS[criteria.job], values)
+
+
+def apply_end(conn: Connection, change: EndRun) -> RetentionRun | None:
+    """Write down how a run ended."""
+    found = conn.execute(_LOCK, {"run": change.run_id}).first()
+    if found is None:
+        return None
+    run = run_rows.run_of(found)
+    if run.outcome is not Outcome.RUNNING:
+        return run
+    ended = msgspec.structs.replace(
+        run,
+        outcome=change.outcome,
+        detail=change.detail,
+        finished_at=change.now,
+        updated_at=change.now,
+        bytes=run.bytes + change.bytes,
+        items=run.items + change.items,
+        busy_seconds=run.busy_seconds + change.busy_seconds,
+    )
+    conn.execute(update(runs).where(runs.c.id == run.id), run_rows.values_of(ended))
+    details: dict[str, Detail] = {"artifacts": ended.artifacts, "bytes": ended.bytes, "items": ended.items}
+    _tell(conn, ended, f"run.{change.outcome.value}", change.now, details)
+    return ended
+
+
+def _tell(conn: Connection, run: RetentionRun, action: str, at: datetime, details: dict[str, Detail]) -> None:
+    line = AuditLine(
+        at=at,
+        action=action,
+        by=By(run.actor, run.key_id, run.id),
+        namespace=run.scope.namespace,
+        reason=run.job,
+        details=details if run.scope.session is None else {**details, "session": run.scope.session},
+    )
+    audit.append(conn, line)
+
+
+# ---------------------------------------------------------------------------------------------- the schedule
+
+_ADDED = ("artifacts", "bytes", "items", "busy_ms")
+
+
+def _add(dialect: str) -> Executable:
+    statement = insert_into(runs, dialect)
+    new = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=[runs.c.id],
+        set_={
+            **{name: runs.c[name] + new[name] for name in _ADDED},
+            "oldest_overdue": run_rows.larger(dialect, runs.c.oldest_overdue, new.oldest_overdue),
+            "updated_at": run_rows.larger(dialect, runs.c.updated_at, new.updated_at),
+        },
+    )
+
+
+_ADD = {dialect: _add(dialect) for dialect in DIALECTS}
+
+
+def apply_note_round(conn: Connection, change: NoteRound) -> None:
+    """Add what a round did to the hour's run."""
+    _add_round(conn, change.run)
+
+
+def _add_round(conn: Connection, run: RetentionRun) -> None:
+    """Add what was done to the hour's run. Behind the locks of what it counts, before those that all take last."""
+    conn.execute(_ADD[conn.dialect.name], run_rows.values_of(run))
+
+
+def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
+    """Remove what has expired, and count it to its run in the same transaction."""
+    gone = tombstone_expired(conn, change)
+    if gone and change.by.run_id is not None:
+        run = scheduled_round("expire", change.now, **_counts(gone, change.now))
+        _add_round(conn, msgspec.structs.replace(run, id=change.by.run_id))
+    return len(gone)
+
+
+_JOB = select(*jobs.c).where(jobs.c.name == bindparam("job")).with_for_update()
+
+
+def apply_set_job(conn: Connection, change: SetJob) -> JobState:
+    """Pause, resume, or change how often."""
+    state = _state(conn, change.name)
+    interval = state.interval if change.interval is None else (change.interval or None)
+    paused = state.paused if change.paused is None else change.paused
+    changed = {"paused": paused, "interval": interval, "changed_by": change.by.actor, "changed_at": change.now}
+    conn.execute(update(jobs).where(jobs.c.name == change.name), changed)
+    line = AuditLine(
+        at=change.now,
+        action="job.changed",
+        by=change.by,
+        reason=change.name,
+        details={"paused": paused, "interval": interval},
+    )
+    audit.append(conn, line)
+    return msgspec.structs.replace(state, **changed)
+
+
+def apply_mark_job(conn: Connection, change: MarkJob) -> None:
+    """Write down when a job ran last."""
+    _state(conn, change.name)
+    marked = {"last_at": change.now, "last_outcome": change.outcome, "last_detail": change.detail}
+    conn.execute(update(jobs).where(jobs.c.name == change.name), marked)
+
+
+def _state(conn: Connection, name: str) -> JobState:
+    conn.execute(insert_into(jobs, conn.dialect.name).on_conflict_do_nothing(), {"name": name, "paused": False})
+    return run_rows.job_of(conn.execute(_JOB, {"job": name}).one())

@@ -1,0 +1,253 @@
+"""What is asked of the catalogue and changes nothing, lists aside. Each question is one statement: one moment."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import product
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Connection,
+    Integer,
+    LargeBinary,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    literal_column,
+    null,
+    or_,
+    select,
+    tuple_,
+    union_all,
+)
+
+from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes.tombstone import NOW, is_live
+from coatcheck.adapters.sql.dialect import among, by_now, contains_text
+from coatcheck.adapters.sql.prepared_statements import Prepared
+from coatcheck.adapters.sql.tables import (
+    artifacts,
+    blobs,
+    idempotency_keys,
+    inline_bytes,
+    surveys,
+    tombstones,
+    uploads,
+    views,
+)
+from coatcheck.adapters.sql.types import Many, UtcDateTime
+from coatcheck.core.artifact import Blob, Gone
+from coatcheck.core.views.view import TEXT
+from coatcheck.ports.artifacts import KeyRecord
+from coatcheck.ports.catalog import FoundArtifact, RunKey
+from coatcheck.ports.maintenance import DeadBlob
+
+_WIDTH = rows.WIDTH
+_NAMESPACE = bindparam("namespace", type_=Text())
+_NUMBER = bindparam("number", type_=BigInteger())
+_VIEW_BLOBS = blobs.alias("view_blobs")
+_VIEW_BYTES = inline_bytes.alias("view_bytes")
+
+
+def _find(*, with_bytes: bool, with_view: bool, with_survey: bool) -> Select[Any]:
+    # Artifact and tombstone in one statement: a re-post between two would show neither.
+    anchor = select(literal_column("1", Integer()).label("one")).subquery("anchor")
+    here = anchor.outerjoin(
+        artifacts, and_(artifacts.c.namespace == _NAMESPACE, artifacts.c.number == _NUMBER)
+    ).outerjoin(blobs, blobs.c.seq == artifacts.c.blob_seq)
+    stored: ColumnElement[Any] = null()
+    if with_bytes:
+        here = here.outerjoin(inline_bytes, inline_bytes.c.blob_seq == artifacts.c.blob_seq)
+        stored = inline_bytes.c.stored
+    survey: ColumnElement[Any] = null()
+    if with_survey:
+        here = here.outerjoin(surveys, surveys.c.artifact_seq == artifacts.c.seq)
+        survey = surveys.c.data
+    view: list[ColumnElement[Any]] = []
+    if with_view:
+        here = (
+            here.outerjoin(views, and_(views.c.artifact_seq == artifacts.c.seq, views.c.name == TEXT))
+            .outerjoin(_VIEW_BLOBS, _VIEW_BLOBS.c.seq == views.c.blob_seq)
+            .outerjoin(_VIEW_BYTES, _VIEW_BYTES.c.blob_seq == views.c.blob_seq)
+        )
+        view = [*rows.VIEW_COLUMNS, *rows.blob_columns(_VIEW_BLOBS), _VIEW_BYTES.c.stored]
+    here = here.outerjoin(
+        tombstones,
+        and_(
+            artifacts.c.seq.is_(None),
+            tombstones.c.namespace == _NAMESPACE,
+            tombstones.c.number == _NUMBER,
+            tombstones.c.until > NOW,
+        ),
+    )
+    return select(
+        *rows.ARTIFACT_COLUMNS,
+        *rows.BLOB_COLUMNS,
+        is_live(),
+        artifacts.c.expires_at.label("ends_at"),
+        artifacts.c.tool_name,
+        artifacts.c.session,
+        stored,
+        survey,
+        tombstones.c.reason,
+        tombstones.c.at,
+        tombstones.c.tool_name,
+        tombstones.c.session,
+        *view,
+    ).select_from(here)
+
+
+_FIND = {
+    (with_bytes, with_view, with_survey): Prepared(
+        _find(with_bytes=with_bytes, with_view=with_view, with_survey=with_survey)
+    )
+    for with_bytes, with_view, with_survey in product((False, True), repeat=3)
+}
+_LOOKED_AT = 1_000
+"""Artifacts of a session among which an earlier run is looked for, the newest first."""
+_RECENT = (
+    select(artifacts)
+    .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.session == bindparam("session", type_=Text()))
+    .order_by(artifacts.c.seq.desc())
+    .limit(_LOOKED_AT)
+    .subquery("recent")
+)
+_COMMAND = bindparam("command", type_=Text())
+_LATEST = (
+    select(_RECENT.c.number)
+    .where(
+        or_(_RECENT.c.expires_at.is_(None), _RECENT.c.expires_at > NOW),
+        _RECENT.c.identity != bindparam("but", type_=LargeBinary()),
+        _RECENT.c.tool_name.is_not_distinct_from(bindparam("tool_name", type_=Text())),
+        contains_text(_RECENT.c.said, _COMMAND) == bindparam("has_command", type_=Boolean()),
+    )
+    .order_by(_RECENT.c.seq.desc())
+    .limit(1)
+)
+_STORED = (
+    select(inline_bytes.c.stored)
+    .join_from(blobs, inline_bytes, inline_bytes.c.blob_seq == blobs.c.seq)
+    .where(blobs.c.namespace == _NAMESPACE, blobs.c.id == bindparam("id"))
+)
+_KEY = select(idempotency_keys.c.fingerprint, idempotency_keys.c.number, idempotency_keys.c.created).where(
+    idempotency_keys.c.namespace == _NAMESPACE,
+    idempotency_keys.c.key == bindparam("key"),
+    idempotency_keys.c.expires_at > NOW,
+)
+_DEAD = (
+    select(blobs.c.namespace, blobs.c.id, blobs.c.placement, blobs.c.dead_at, blobs.c.stored_size)
+    .where(blobs.c.dead_at.is_not(None), blobs.c.dead_at < by_now(NOW))
+    .order_by(blobs.c.dead_at, blobs.c.id)
+    .limit(bindparam("most"))
+)
+_DEAD_AFTER = _DEAD.where(
+    tuple_(blobs.c.dead_at, blobs.c.id) > tuple_(bindparam("at", type_=UtcDateTime), bindparam("id", type_=Text()))
+)
+_SAME = (
+    select(*rows.BLOB_COLUMNS)
+    .where(
+        blobs.c.digest == bindparam("digest"),
+        blobs.c.dead_at.is_(None),
+        blobs.c.condemned_at.is_(None),
+        blobs.c.namespace == _NAMESPACE,
+        blobs.c.sha256 == bindparam("sha256"),
+        blobs.c.size == bindparam("size"),
+    )
+    .limit(1)
+)
+_IDS = bindparam("ids", type_=Many(Text()))
+_KNOWN = union_all(
+    select(blobs.c.namespace, blobs.c.id).where(among(blobs.c.id, _IDS)),
+    select(uploads.c.namespace, uploads.c.blob_id).where(among(uploads.c.blob_id, _IDS)),
+)
+_ALL = Prepared(
+    select(blobs.c.seq, blobs.c.namespace, *rows.BLOB_COLUMNS)
+    .where(blobs.c.seq > bindparam("after"), blobs.c.dead_at.is_(None))
+    .order_by(blobs.c.seq)
+    .limit(bindparam("most"))
+)
+_MOST_NAMES = 500
+
+
+def find(
+    conn: Connection,
+    namespace: str,
+    number: int,
+    now: datetime,
+    *,
+    with_bytes: bool = False,
+    with_view: bool = False,
+    with_survey: bool = False,
+) -> FoundArtifact | Gone | None:
+    """The artifact, its tombstone, or None."""
+    statement = _FIND[with_bytes, with_view, with_survey]
+    row = statement.rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
+    live, expires_at, tool_name, session, stored, survey, reason, at, *buried_and_view = row[_WIDTH:]
+    buried, view = buried_and_view[:2], buried_and_view[2:]
+    if row[0] is None:
+        return None if reason is None else rows.gone(number, reason, at, *buried)
+    if not live:
+        return rows.gone(number, "expired", expires_at, tool_name, session)
+    kept = rows.found_view(view[:-1], view[-1]) if view and view[0] is not None else None
+    return FoundArtifact(rows.artifact(row), stored, kept, survey)
+
+
+def latest_run(conn: Connection, run: RunKey, now: datetime) -> int | None:
+    """The number of a run's last artifact."""
+    wanted = {
+        "namespace": run.namespace,
+        "session": run.session,
+        "tool_name": run.tool_name,
+        "command": rows.command_in_said(run.command),
+        "has_command": run.command is not None,
+        "but": run.but,
+        "now": now,
+    }
+    found: int | None = conn.execute(_LATEST, wanted).scalar()
+    return found
+
+
+def stored_bytes(conn: Connection, namespace: str, blob_id: str) -> bytes | None:
+    """The stored bytes of an inline blob; None when there is no such row."""
+    return conn.execute(_STORED, {"namespace": namespace, "id": blob_id}).scalar_one_or_none()
+
+
+def find_key(conn: Connection, namespace: str, key: str, now: datetime) -> KeyRecord | None:
+    """What an idempotency key stands for."""
+    row = conn.execute(_KEY, {"namespace": namespace, "key": key, "now": now}).first()
+    return None if row is None else KeyRecord(*row)
+
+
+def dead_blobs(conn: Connection, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
+    """Blobs that died before a moment, by moment and ID."""
+    values: dict[str, Any] = {"now": before, "most": limit}
+    if after is None:
+        return [DeadBlob(*row) for row in conn.execute(_DEAD, values)]
+    return [DeadBlob(*row) for row in conn.execute(_DEAD_AFTER, values | {"at": after.dead_at, "id": after.id})]
+
+
+def same_bytes(conn: Connection, namespace: str, sha256: bytes, size: int) -> Blob | None:
+    """The live, trusted blob with this content."""
+    wanted = {"namespace": namespace, "digest": rows.digest(sha256), "sha256": sha256, "size": size}
+    row = conn.execute(_SAME, wanted).first()
+    return None if row is None else rows.blob(row)
+
+
+def known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The names that a row knows. An empty namespace asks for the ID in any."""
+    asked = list(names)
+    known: set[tuple[str, str]] = set()
+    for start in range(0, len(asked), _MOST_NAMES):
+        part = asked[start : start + _MOST_NAMES]
+        for namespace, blob_id in conn.execute(_KNOWN, {"ids": [blob_id for _, blob_id in part]}):
+            known |= {(namespace, blob_id), ("", blob_id)}
+    return known.intersection(asked)
+
+
+def live_blobs(conn: Connection, after: int, limit: int) -> list[tuple[int, str, Blob]]:
+    """A page of live blobs: row, namespace, blob."""
+    found = _ALL.rows(conn, {"after": after, "most": limit})
+    return [(row[0], row[1], rows.blob(row[2:])) for row in found]

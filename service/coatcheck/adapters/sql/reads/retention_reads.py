@@ -1,0 +1,271 @@
+"""What retention asks of the catalogue and changes nothing: candidates, plans, runs, jobs.
+
+Questions about many rows are asked in pages by row number, so that none of them keeps a connection for long.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Integer,
+    Text,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    select,
+    tuple_,
+)
+
+from coatcheck.adapters.sql import run_rows
+from coatcheck.adapters.sql.changes import audit, holds
+from coatcheck.adapters.sql.changes.retention.conditions import belongs, values_of
+from coatcheck.adapters.sql.changes.tombstone import is_live
+from coatcheck.adapters.sql.dialect import by_now
+from coatcheck.adapters.sql.prepared_statements import Prepared
+from coatcheck.adapters.sql.tables import (
+    artifacts,
+    audit_log,
+    blobs,
+    idempotency_keys,
+    jobs,
+    plan_parts,
+    plans,
+    runs,
+    tombstones,
+)
+from coatcheck.adapters.sql.tables import holds as hold_rows
+from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
+from coatcheck.core import ids
+from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
+from coatcheck.core.retention.plan import AGES, PlanPart, RetentionCandidate, RetentionPlan, Sample
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
+from coatcheck.ports.retention_changes import KeptPlan, LiveTotals
+
+_NAMESPACE = bindparam("namespace", type_=Text())
+_AFTER = bindparam("after", type_=RowNumber)
+_NOW = bindparam("now", type_=UtcDateTime)
+_LIMIT = bindparam("limit", type_=BigInteger())
+_AGE = case(
+    *(
+        (artifacts.c.created_at > bindparam(f"since{n}", type_=UtcDateTime), literal_column(str(n), Integer()))
+        for n in range(len(AGES))
+    ),
+    else_=literal_column(str(len(AGES)), Integer()),
+)
+_ROW: Final[list[Any]] = [
+    artifacts.c.seq,
+    artifacts.c.number,
+    blobs.c.size,
+    artifacts.c.kind,
+    artifacts.c.tool_name,
+    artifacts.c.session,
+    _AGE,
+]
+"""What a Candidate is made of. Nothing that needs a conversion: there may be a million."""
+
+
+def _candidates(job: Job, *, look: bool) -> Prepared:
+    conditions = [*belongs(job), *([holds.is_not_held()] if look else [])]
+    return Prepared(
+        select(*_ROW)
+        .join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
+        .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.seq > _AFTER, *conditions)
+        .order_by(artifacts.c.seq)
+        .limit(_LIMIT)
+    )
+
+
+_CANDIDATES = {(job, look): _candidates(job, look=look) for job in REMOVING for look in (False, True)}
+_SAMPLE = (
+    select(
+        blobs.c.size.label("bytes"),
+        *(artifacts.c[name] for name in ("namespace", "kind", "tool_name", "session", "created_at", "expires_at")),
+    )
+    .join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
+    .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.number == bindparam("number", type_=BigInteger()))
+)
+_FIRST_EXPIRED = (
+    select(artifacts.c.expires_at)
+    .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.expires_at <= bindparam("moment", type_=UtcDateTime))
+    .order_by(artifacts.c.expires_at)
+    .limit(1)
+)
+_HELD = {
+    job: select(func.count())
+    .select_from(artifacts)
+    .where(artifacts.c.namespace == _NAMESPACE, *belongs(job), ~holds.is_not_held())
+    for job in REMOVING
+}
+_ANY_HOLD = select(hold_rows.c.id).limit(1)
+_OLDEST_READ = Prepared(
+    select(artifacts.c.read_at, artifacts.c.seq, blobs.c.size)
+    .join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
+    .where(
+        artifacts.c.namespace == _NAMESPACE,
+        artifacts.c.pinned.is_(False),
+        artifacts.c.created_at <= bindparam("moment", type_=UtcDateTime),
+        tuple_(artifacts.c.read_at, artifacts.c.seq)
+        > tuple_(bindparam("read_after", type_=UtcDateTime), bindparam("after", type_=RowNumber)),
+        is_live(),
+        holds.is_not_held(),
+    )
+    .order_by(artifacts.c.read_at, artifacts.c.seq)
+    .limit(_LIMIT)
+)
+_PAGE = (
+    select(artifacts.c.seq, artifacts.c.blob_seq)
+    .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.seq > _AFTER)
+    .order_by(artifacts.c.seq)
+    .limit(_LIMIT)
+    .subquery()
+)
+_LIVE = Prepared(
+    select(func.count(), func.coalesce(func.sum(blobs.c.size), 0), func.max(_PAGE.c.seq)).join_from(
+        _PAGE, blobs, blobs.c.seq == _PAGE.c.blob_seq
+    )
+)
+
+
+def candidates(
+    conn: Connection, namespace: str, criteria: Criteria, now: datetime, *, after: int, limit: int
+) -> list[RetentionCandidate]:
+    """Artifacts of a namespace that a job would remove, behind a row."""
+    values = {"namespace": namespace, "after": after, "limit": limit, "now": now, **values_of(criteria)}
+    values |= {f"since{n}": criteria.moment - age for n, age in enumerate(AGES)}
+    # Three look-ups a row are saved where nothing is held; whoever removes looks again.
+    look = conn.execute(_ANY_HOLD).first() is not None
+    return list(map(RetentionCandidate._make, _CANDIDATES[criteria.job, look].rows(conn, values)))
+
+
+def sample(conn: Connection, namespace: str, number: int) -> Sample | None:
+    """An artifact of a namespace, as a plan shows it."""
+    row = conn.execute(_SAMPLE, {"namespace": namespace, "number": number}).mappings().first()
+    return None if row is None else Sample(id=ids.render(number), **row)
+
+
+def first_expired(conn: Connection, namespace: str, moment: datetime) -> datetime | None:
+    """When the first artifact of a namespace that has expired by then did."""
+    found: datetime | None = conn.execute(_FIRST_EXPIRED, {"namespace": namespace, "moment": moment}).scalar()
+    return found
+
+
+def held_back(conn: Connection, namespace: str, criteria: Criteria, now: datetime) -> int:
+    """How many it would remove were they not held."""
+    if conn.execute(_ANY_HOLD).first() is None:
+        return 0
+    count: int = conn.execute(
+        _HELD[criteria.job], {"namespace": namespace, "now": now, **values_of(criteria)}
+    ).scalar_one()
+    return count
+
+
+def oldest_read(
+    conn: Connection, namespace: str, moment: datetime, *, after: tuple[datetime, int], limit: int
+) -> list[tuple[datetime, int, int]]:
+    """What may be evicted, least recently read first: moment of the last read, row, bytes."""
+    values = {
+        "namespace": namespace,
+        "moment": moment,
+        "now": moment,
+        "read_after": after[0],
+        "after": after[1],
+        "limit": limit,
+    }
+    return [(row[0], row[1], row[2]) for row in _OLDEST_READ.rows(conn, values)]
+
+
+def live(conn: Connection, namespace: str, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
+    """What there is of a namespace behind a row, as far as `limit` rows, and where to go on."""
+    count, size, last = _LIVE.rows(conn, {"namespace": namespace, "after": after, "limit": limit})[0]
+    return LiveTotals(count, int(size)), (last if count == limit else None)
+
+
+_DEAD = select(func.count(), func.coalesce(func.sum(blobs.c.stored_size), 0)).where(
+    blobs.c.dead_at.is_not(None), blobs.c.dead_at < by_now(_NOW)
+)
+_OLD_TOMBSTONES = select(func.count()).select_from(tombstones).where(tombstones.c.until <= by_now(_NOW))
+_OLD_KEYS = select(func.count()).select_from(idempotency_keys).where(idempotency_keys.c.expires_at <= by_now(_NOW))
+_OLD_LINES = select(func.count()).select_from(audit_log).where(audit.IS_OLD)
+_ALL = select(func.count(), func.coalesce(func.sum(blobs.c.stored_size), 0)).where(blobs.c.dead_at.is_(None))
+
+
+def items(conn: Connection, job: Job, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
+    """What a job that removes no artifacts is about: how many, and their stored bytes."""
+    if job is Job.PURGE:
+        records: int = sum(conn.execute(each, {"now": before}).scalar_one() for each in (_OLD_TOMBSTONES, _OLD_KEYS))
+        if audit_life is not None:
+            records += conn.execute(_OLD_LINES, {"now": before, "before": before - audit_life}).scalar_one()
+        return records, 0
+    row = conn.execute(_DEAD, {"now": before}).one() if job is Job.SWEEP else conn.execute(_ALL).one()
+    return row[0], int(row[1])
+
+
+# -------------------------------------------------------------------------------------------- plans and runs
+
+_PARTS = select(func.count()).where(plan_parts.c.plan_id == plans.c.id).correlate(plans).scalar_subquery()
+_PLAN = (
+    select(plans.c.id, plans.c.summary, plans.c.criteria, _PARTS)
+    .where(plans.c.digest == bindparam("digest"), plans.c.until > _NOW)
+    .order_by(plans.c.until.desc())
+    .limit(1)
+)
+_SOME_PARTS = (
+    select(*(plan_parts.c[name] for name in PlanPart.__struct_fields__))
+    .where(plan_parts.c.plan_id == bindparam("plan"), plan_parts.c.part >= bindparam("first"))
+    .order_by(plan_parts.c.part)
+    .limit(_LIMIT)
+)
+
+
+def kept_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
+    """The plan of this digest, while it can be applied."""
+    row = conn.execute(_PLAN, {"digest": bytes.fromhex(digest), "now": now}).first()
+    if row is None:
+        return None
+    plan = msgspec.json.decode(row.summary, type=RetentionPlan)
+    return KeptPlan(id=row.id, plan=plan, criteria=msgspec.json.decode(row.criteria, type=Criteria), parts=row[3])
+
+
+def parts(conn: Connection, plan_id: str, *, first: int, limit: int) -> list[PlanPart]:
+    """Parts of a plan."""
+    found = conn.execute(_SOME_PARTS, {"plan": plan_id, "first": first, "limit": limit})
+    return [PlanPart(**row) for row in found.mappings()]
+
+
+def run(conn: Connection, run_id: str) -> RetentionRun | None:
+    """A run."""
+    row = conn.execute(select(*run_rows.COLUMNS).where(runs.c.id == run_id)).first()
+    return None if row is None else run_rows.run_of(row)
+
+
+def list_runs(
+    conn: Connection,
+    *,
+    before: tuple[datetime, str] | None = None,
+    limit: int,
+    job: str | None = None,
+    outcome: Outcome | None = None,
+    namespace: str | None = None,
+) -> list[RetentionRun]:
+    """Runs, the latest first."""
+    statement = select(*run_rows.COLUMNS).order_by(runs.c.started_at.desc(), runs.c.id.desc()).limit(limit)
+    if before is not None:
+        moment, last = before
+        older = (runs.c.started_at < moment) | ((runs.c.started_at == moment) & (runs.c.id < last))
+        statement = statement.where(older)
+    if job is not None:
+        statement = statement.where(runs.c.job == job)
+    if outcome is not None:
+        statement = statement.where(runs.c.outcome == outcome.value)
+    if namespace is not None:
+        statement = statement.where(runs.c.namespace == namespace)
+    return [run_rows.run_of(row) for row in conn.execute(statement)]
+
+
+def list_jobs(conn: Connection) -> list[JobState]:
+    """Jobs that were changed or have run."""
+    return [run_rows.job_of(row) for row in conn.execute(select(*jobs.c).order_by(jobs.c.name))]

@@ -1,0 +1,1 @@
+"""The embedded catalogue: SQLite behind one writer."""

@@ -1,0 +1,123 @@
+"""The catalogue on SQLite: Catalog and Upkeep in one process, on one local file.
+
+Changes go to one writer that commits them in groups; reads go to a few read-only connections. It takes the data
+directory for itself, and it refuses a directory on a network.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from sqlalchemy import Connection
+from typing_extensions import override
+
+from coatcheck.adapters.sql.catalog import SqlCatalog
+from coatcheck.adapters.sql.change_group import CommitWatch
+from coatcheck.adapters.sql.changes.artifact_slot import Numberer
+from coatcheck.adapters.sql.datadir import DirectoryLock, make_private, refuse_network_file_system
+from coatcheck.adapters.sql.engine import looking_engine, reading_engine, sqlite_url, writing_engine
+from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.schema import check_revision, give_room, take_room
+from coatcheck.adapters.sql.sqlite.readers import ReaderPool
+from coatcheck.adapters.sql.sqlite.writer import GroupWriter
+from coatcheck.core import ids
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports.change import CatalogChange
+
+T = TypeVar("T")
+
+
+class SqliteCatalog(SqlCatalog):
+    """Catalog and Upkeep on a migrated SQLite file. Make it with `open`; close it."""
+
+    def __init__(self, writer: GroupWriter | None, readers: ReaderPool, lock: DirectoryLock | None) -> None:
+        self._only_writer = writer
+        self._readers = readers
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: Path, *, threads: int = 4, number: Numberer = ids.number) -> Self:
+        """Open a database file that `migrate` has made. Blocks for a moment.
+
+        Args:
+            path: the file, on a local disk.
+            threads: most reads at once.
+            number: how identities become candidate numbers.
+
+        Raises:
+            CoatcheckError: `storage_unavailable` when another server has the directory, when it is on a network
+                file system, or when the file cannot be opened.
+        """
+        make_private(path)
+        refuse_network_file_system(path.parent)
+        lock = DirectoryLock(path.parent)
+        try:
+            writer = GroupWriter(writing_engine(sqlite_url(path)), number)
+        except Exception as error:
+            lock.release()
+            fault = known_fault(error)
+            if fault is None:
+                raise
+            raise fault from error
+        return cls(writer, ReaderPool(reading_engine(sqlite_url(path)), threads), lock)
+
+    @classmethod
+    def look(cls, path: Path, *, threads: int = 4) -> Self:
+        """Open it for reading, beside a server or where nothing can be written. It makes no file and starts no writer.
+
+        Every change is refused with `storage_unavailable`; a file that is not there shows at the first read.
+        """
+        return cls(None, ReaderPool(looking_engine(path), threads), None)
+
+    def watch_commits(self, watch: CommitWatch) -> None:
+        """Tell somebody of every group of changes. It is called in the writer's thread, and must not raise."""
+        self._writer.watch = watch
+
+    def gather_commits(self, approaching: Callable[[], int]) -> None:
+        """Let a group wait a moment for changes on their way; `approaching` is called in the writer's thread."""
+        self._writer.approaching = approaching
+
+    @classmethod
+    def beside(cls, path: Path) -> Self:
+        """Open it to change a few rows, whether or not somebody serves it: it takes no lock and never checkpoints.
+
+        For rows that a server reads anew each time that it needs them. Blocks for a moment; raises what SQLite raises.
+        """
+        writer = GroupWriter(writing_engine(sqlite_url(path), checkpoints=False), ids.number)
+        return cls(writer, ReaderPool(reading_engine(sqlite_url(path)), 1), None)
+
+    def close(self) -> None:
+        """Commit what is waiting, then let go of everything. Blocks."""
+        self._readers.close()
+        if self._only_writer is not None:
+            self._only_writer.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    async def ready(self) -> None:
+        """Return if the database answers, took the last write that was tried, and has this release's schema."""
+        await self._readers.run(check_revision)
+        if self._only_writer is not None and self._only_writer.fault is not None:
+            # Without this a service that nobody writes to any more could never become ready again.
+            await self._only_writer.run(take_room)
+            await self._only_writer.run(give_room)
+
+    @override
+    async def empty_log(self) -> bool:
+        """Cut the write-ahead log to nothing."""
+        return await self._writer.empty_log()
+
+    @property
+    def _writer(self) -> GroupWriter:
+        if self._only_writer is None:
+            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The catalogue was opened for looking only.")
+        return self._only_writer
+
+    @override
+    async def carry_out(self, change: CatalogChange[Any]) -> object:
+        return await self._writer.carry_out(change)
+
+    @override
+    async def ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
+        return await self._readers.run(question)

@@ -1,0 +1,168 @@
+"""Several processes that serve one port: the one that starts them, starts again those that die, and stops them all.
+
+Each worker has a socket of its own on the same address, between which the system shares out the connections. The
+sockets are the starter's, so that who connects while a worker is being replaced waits for the next one. The starter
+opens no store and answers nobody. A worker that finds the starter gone stops by itself.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from coatcheck.cli.serving.notify import SOCKET, notify
+
+log = logging.getLogger(__name__)
+
+_SOON: Final = 10.0
+"""Seconds under which a worker that lived no longer is not replaced at once."""
+_PAUSES: Final = (1.0, 30.0)
+"""Seconds before a worker is started again that died soon: at first, doubled each time, and at most."""
+
+
+class WorkerPost(Struct, frozen=True, array_like=True):
+    """What a worker is given: numbers of open files, and a directory."""
+
+    socket: int
+    """Bound to the address."""
+    ready: int
+    """Where it says that it listens."""
+    starter: int
+    """Ends when the starter does."""
+    metrics: str
+    """Where each worker leaves its metrics, so that any of them can tell those of all."""
+    announces: bool
+    """Whether it says where the service is."""
+
+
+class ServingWorkers:
+    """The workers of one service, from their start to their end."""
+
+    def __init__(self, sockets: list[socket.socket], arguments: list[str]) -> None:
+        """Start nothing yet.
+
+        Args:
+            sockets: one for each worker, bound to the service's address; they are closed in the end.
+            arguments: of the command that each worker is.
+        """
+        self._arguments = arguments
+        self._sockets = sockets
+        self._running: dict[int, asyncio.subprocess.Process] = {}
+        self._code = 0
+        self._stopping = asyncio.Event()
+        self._was_ready: set[int] = set()
+        self._told = False
+        """Whether a service manager knows that all listen."""
+
+    async def run(self) -> int:
+        """Serve until a signal asks to stop, or no worker can be started; returns the exit code."""
+        starter, lifeline = os.pipe()
+        with tempfile.TemporaryDirectory(prefix="coatcheck-") as metrics, self._signals():
+            try:
+                await asyncio.gather(*(self._keep(number, starter, metrics) for number in range(len(self._sockets))))
+            finally:
+                os.close(lifeline)
+                os.close(starter)
+                for each in self._sockets:
+                    each.close()
+        return self._code
+
+    @contextlib.contextmanager
+    def _signals(self) -> Generator[None]:
+        """Hand signals on: each has its own session, so that the terminal's reach them once."""
+        loop = asyncio.get_running_loop()
+
+        def handed(number: int) -> None:
+            notify("STOPPING=1")
+            self._stopping.set()
+            for process in self._running.values():
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(number)
+
+        signals = (signal.SIGTERM, signal.SIGINT)
+        for number in signals:
+            loop.add_signal_handler(number, handed, number)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+    async def _keep(self, number: int, starter: int, metrics: str) -> None:
+        """Have this worker running until all are to stop."""
+        pause = 0.0
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            process = await self._start(number, starter, metrics)
+            code = await process.wait()
+            self._leave_metrics(process.pid, metrics)
+            del self._running[number]
+            if self._stopping.is_set():
+                self._code = self._code or max(0, code)
+                return
+            if number not in self._was_ready:  # what it said on standard error tells why
+                self._end(code if code > 0 else 1)
+                return
+            log.error("worker %d (process %d) %s; another one is started", number, process.pid, _said(code))
+            pause = 0.0 if time.monotonic() - began > _SOON else min(max(_PAUSES[0], 2 * pause), _PAUSES[1])
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
+
+    async def _start(self, number: int, starter: int, metrics: str) -> asyncio.subprocess.Process:
+        said, says = os.pipe()
+        mine = self._sockets[number].fileno()
+        first = not self._was_ready
+        post = msgspec.json.encode(WorkerPost(mine, says, starter, metrics, announces=number == 0 and first)).decode()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "coatcheck",
+            "serve",
+            *self._arguments,
+            "--as-worker",
+            post,
+            pass_fds=(mine, says, starter),
+            env={name: value for name, value in os.environ.items() if name != SOCKET},  # noqa: TID251 - handed on
+            start_new_session=True,
+        )
+        os.close(says)
+        self._running[number] = process
+        asyncio.get_running_loop().add_reader(said, self._heard, number, said)
+        return process
+
+    def _heard(self, number: int, said: int) -> None:
+        """The worker listens, or has died before it could."""
+        if os.read(said, 1):
+            self._was_ready.add(number)
+            if len(self._was_ready) == len(self._sockets) and not self._told:
+                self._told = True
+                notify("READY=1")
+        asyncio.get_running_loop().remove_reader(said)
+        os.close(said)
+
+    def _end(self, code: int) -> None:
+        self._code = code
+        self._stopping.set()
+        for process in self._running.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+
+    def _leave_metrics(self, pid: int, folder: str) -> None:
+        """Have its counts go on counting, and nothing else of it."""
+        with contextlib.suppress(FileNotFoundError):
+            (Path(folder) / f"{pid}.json").rename(Path(folder) / f"{pid}.ended")
+
+
+def _said(code: int) -> str:
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"

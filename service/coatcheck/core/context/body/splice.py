@@ -1,0 +1,178 @@
+"""Changes in a JSON body as bytes: new values where the old ones stood, every other byte as it came.
+
+A body that is decoded and written anew has other bytes though it means the same: 1.0, 1e5, a large integer, an escape,
+the order of keys, blanks. Here the containers on the way to a change are walked through, and what lies between is
+passed over as a whole. Of a key that an object has twice the last one counts, as decoders have it.
+
+Refuses to check anything: the body was decoded before, so that it is JSON.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from coatcheck.core.context.body.pointer import Pointer
+from coatcheck.core.context.body.shape import Value
+
+_BLANK: Final = re.compile(rb"[ \t\n\r]*+")
+_BETWEEN: Final = re.compile(rb"[ \t\n\r,:]*+")
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SCALAR: Final = re.compile(rb"[^ \t\n\r,\]}]++")
+_TO_BRACKET: Final = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+', re.DOTALL)
+"""Everything up to the next bracket that is in no string. Possessive, or millions of escapes would take memory."""
+_QUOTE, _BRACKET, _BRACE = b'"[{'
+_CLOSING: Final = b"]}"
+_BEHIND: Final = b" \t\n\r,]}"
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_ARRAY: Final = msgspec.json.Decoder(list[Raw])
+"""They pass over a value ten times faster than a pattern does."""
+
+Span = tuple[int, int]
+
+
+class Splice(Struct, frozen=True):
+    """Elements that are left out of the array at a pointer; `note` stands where the first of them stood."""
+
+    at: Pointer
+    gone: tuple[int, ...]
+    """Their numbers, in order; at least one."""
+    note: Value
+
+
+def spliced(
+    data: bytes,
+    edits: Mapping[Pointer, Value],
+    cut: Splice | None = None,
+    *,
+    inside: str | None = None,
+    decodable: bytes | None = None,
+) -> bytes:
+    """The body with other values at these places, and without what is cut.
+
+    Every pointer names a value that exists, and none leads through another or through what is cut.
+
+    Args:
+        data: the body, or an object that holds it.
+        edits: what to set.
+        cut: what to leave out.
+        inside: under which key of that object the body is; None: `data` is the body.
+        decodable: the same as it was decoded, where some bytes had to be others for that; of the same length, and with
+            every value at the same place.
+    """
+    root = _Node()
+    for pointer, new in edits.items():
+        root.at(pointer).new = msgspec.json.encode(new)
+    if cut is not None:
+        root.at(cut.at).cut = cut
+    shape = data if decodable is None else decodable
+    span = (_after(_BLANK, shape, 0), len(shape.rstrip()))
+    if inside is not None:
+        span = dict(_members(shape, span))[inside]
+    elif not edits and cut is None:
+        return data
+    changes: list[tuple[Span, bytes]] = []
+    if edits or cut is not None:
+        _change(shape, span, root, changes)
+    view = memoryview(data)
+    at, end = span if inside is not None else (0, len(data))
+    pieces: list[bytes | memoryview] = []
+    for (begin, behind), new in sorted(changes):
+        pieces += [view[at:begin], new]
+        at = behind
+    return b"".join([*pieces, view[at:end]])
+
+
+@final
+class _Node:
+    """A value on the way to a change, or the one that changes."""
+
+    def __init__(self) -> None:
+        self.below: dict[str | int, _Node] = {}
+        self.new: bytes | None = None
+        self.cut: Splice | None = None
+
+    def at(self, pointer: Pointer) -> "_Node":
+        """The node at a pointer below this one."""
+        node = self
+        for step in pointer:
+            node = node.below.setdefault(step, _Node())
+        return node
+
+
+def _change(data: bytes, span: Span, node: _Node, changes: list[tuple[Span, bytes]]) -> None:
+    """Add what changes in the value that stands there."""
+    if node.new is not None:
+        changes.append((span, node.new))
+    elif data[span[0]] == _BRACE:
+        last = {key: value for key, value in _members(data, span) if key in node.below}
+        for key, value in last.items():
+            _change(data, value, node.below[key], changes)
+    else:
+        _change_elements(data, span, node, changes)
+
+
+def _change_elements(data: bytes, span: Span, node: _Node, changes: list[tuple[Span, bytes]]) -> None:
+    note, gone = (b"", ()) if node.cut is None else (msgspec.json.encode(node.cut.note), node.cut.gone)
+    left_out, first = set(gone), gone[0] if gone else -1
+    before = span[0]
+    for number, (start, end) in enumerate(_elements(data, span)):
+        if number == first:
+            changes.append(((start, end), note))
+        elif number in left_out:
+            changes.append(((before, end), b""))
+        elif number in node.below:
+            _change(data, (start, end), node.below[number], changes)
+        before = end
+
+
+def _elements(data: bytes, span: Span) -> Iterator[Span]:
+    """Where the elements of the array that stands there begin and end."""
+    at = _after(_BLANK, data, span[0] + 1)
+    for raw in _ARRAY.decode(memoryview(data)[span[0] : span[1]]):
+        end = at + len(memoryview(raw))
+        yield at, end
+        at = _after(_BETWEEN, data, end)
+
+
+def _members(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
+    """The keys of the object that stands there, and where their values are."""
+    view = memoryview(data)
+    known = _OBJECT.decode(view[span[0] : span[1]])
+    at = _after(_BLANK, data, span[0] + 1)
+    while data[at] == _QUOTE:
+        end = _after(_STRING, data, at)
+        key: str = msgspec.json.decode(view[at:end])
+        at = _after(_BETWEEN, data, end)
+        # Of a key that is there twice only the last value is known; one that begins like it may go on.
+        value = memoryview(known[key])
+        end = at + len(value)
+        if view[at:end] != value or data[end] not in _BEHIND:
+            end = _end(data, at)
+        yield key, (at, end)
+        at = _after(_BETWEEN, data, end)
+
+
+def _end(data: bytes, at: int) -> int:
+    """Where the value ends that begins there."""
+    first = data[at]
+    if first == _QUOTE:
+        return _after(_STRING, data, at)
+    if first not in {_BRACKET, _BRACE}:
+        return _after(_SCALAR, data, at)
+    depth = 0
+    while True:
+        depth += -1 if data[at] in _CLOSING else 1
+        if depth == 0:
+            return at + 1
+        at = _after(_TO_BRACKET, data, at + 1)
+
+
+def _after(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+    """Where a pattern that matches there ends."""
+    found = pattern.match(data, at)
+    if found is None:
+        raise ValueError(f"no JSON at byte {at}")
+    return found.end()

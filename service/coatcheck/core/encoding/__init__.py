@@ -1,0 +1,1 @@
+"""How payloads are kept: blob IDs, frames and seekable compression."""

@@ -1,0 +1,198 @@
+"""Payload bytes to stored bytes and back, in the Zstandard Seekable Format (its specification 0.1.0).
+
+Independent frames of 128 KiB of content, each with its size and a checksum, then the seek table in a
+skippable frame: `zstd -d` opens a stored payload without Coatcheck, and a range read decompresses only what
+it touches. It reads and writes no file, and it never gives back bytes that it did not verify.
+"""
+
+import struct
+from array import array
+from collections import deque
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from coatcheck.core.encoding.compression import zstd
+from coatcheck.core.encoding.frames import FRAME_BYTES, FRAME_LIMIT, FrameIndex
+from coatcheck.core.errors import CoatcheckError, Code
+
+Buffer = bytes | bytearray | memoryview
+
+_SKIPPABLE = struct.Struct("<II")
+_SKIPPABLE_MAGIC = 0x184D2A5E
+_FOOTER = struct.Struct("<IBI")
+_SEEKABLE_MAGIC = 0x8F92EAB1
+
+_DESCRIPTOR = 4
+"""Where a frame header has its flags."""
+_CHECKSUM = 0x04
+"""The flag of a content checksum (RFC 8878, section 3.1.1.1.1)."""
+_LEVEL = 1
+_RAW_LEVEL = -131072
+"""The lowest level: blocks are stored as they are, at 5 GB/s against 3 GB/s for level 1 on random bytes."""
+_DECODING: dict[int, int] = {zstd.DecompressionParameter.window_log_max: FRAME_BYTES.bit_length() - 1}
+"""A window beyond a frame's content is a damaged header's."""
+_WORTH = 1.05
+"""Least ratio of the first frame for which the others are compressed too."""
+_FIRST_BYTES = -64
+"""As signed bytes, UTF-8 continuation bytes (0x80 to 0xBF) are the ones below -64."""
+
+_IDLE: Final[deque[zstd.ZstdCompressor]] = deque(maxlen=16)
+"""Compressors between two payloads: making one costs more than compressing a small payload. Safe for threads."""
+
+
+class FrameEncoder:
+    """One payload being compressed. Holds at most a frame of it. Not for two threads at once.
+
+    Attributes:
+        size: bytes of content taken so far.
+        newlines: LF bytes among them.
+        chars: characters among them (bytes that continue no UTF-8 sequence).
+        stored_size: stored bytes given out so far.
+        index: after `finish`, the index of the whole.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.newlines = 0
+        self.chars = 0
+        self.stored_size = 0
+        self.index: FrameIndex | None = None
+        self._compressor = _idle_compressor()
+        self._raw = False
+        """Whether frames are stored as they are."""
+        self._frame = bytearray()
+        self._stored = array("I")
+        self._newlines = array("I")
+        self._chars = array("I")
+        self._frame_newlines = 0
+        self._frame_chars = 0
+
+    def feed(self, data: Buffer) -> bytes:
+        """Take more content; give out the stored bytes of the frames that it completes."""
+        if self.index is not None:
+            raise ValueError("the payload is finished")
+        out: list[bytes] = []
+        rest = memoryview(data).cast("B")
+        while rest:
+            piece = rest[: FRAME_BYTES - len(self._frame)]
+            rest = rest[len(piece) :]
+            self._count(piece)
+            if len(piece) == FRAME_BYTES:
+                out.append(self._close(piece))
+                continue
+            self._frame += piece
+            if len(self._frame) == FRAME_BYTES:
+                out.append(self._close(self._frame))
+                self._frame = bytearray()
+        return b"".join(out)
+
+    def finish(self) -> bytes:
+        """End the content: the stored bytes of its last frame and the seek table."""
+        if self.index is not None:
+            raise ValueError("the payload is finished")
+        last = self._close(self._frame) if self._frame else b""
+        table = _seek_table(self._stored, self.size)
+        self.stored_size += len(table)
+        self._frame = bytearray()
+        if not self._raw:
+            _IDLE.append(self._compressor)
+        self.index = FrameIndex(
+            frame_size=FRAME_BYTES,
+            size=self.size,
+            stored_size=self.stored_size,
+            stored=self._stored,
+            newlines=self._newlines,
+            chars=self._chars,
+        )
+        return last + table
+
+    def _count(self, piece: memoryview) -> None:
+        content = bytes(piece)
+        newlines = content.count(b"\n")
+        chars = len(content)
+        if not content.isascii():
+            chars = int(np.count_nonzero(np.frombuffer(content, dtype=np.int8) >= _FIRST_BYTES))
+        self.size += len(piece)
+        self.newlines += newlines
+        self.chars += chars
+        self._frame_newlines += newlines
+        self._frame_chars += chars
+
+    def _close(self, content: bytearray | memoryview) -> bytes:
+        if len(self._stored) == FRAME_LIMIT:
+            raise CoatcheckError(Code.PAYLOAD_TOO_LARGE, "The payload has more frames than the storage format allows.")
+        stored = self._compressor.compress(content, zstd.ZstdCompressor.FLUSH_FRAME)
+        if not self._stored and len(content) < _WORTH * len(stored):
+            self._compressor, self._raw = _compressor(_RAW_LEVEL), True
+        self._stored.append(len(stored))
+        self._newlines.append(self._frame_newlines)
+        self._chars.append(self._frame_chars)
+        self._frame_newlines = self._frame_chars = 0
+        self.stored_size += len(stored)
+        return stored
+
+
+def decode_frames(stored: Buffer, index: FrameIndex, i: int, j: int) -> bytes:
+    """The content of frames `i` to `j` - 1, from exactly their stored bytes (`index.stored_range(i, j)`).
+
+    Raises:
+        CoatcheckError: `integrity` when anything is not as it was written: a length, a header, a checksum.
+    """
+    start, end = index.stored_range(i, j)
+    view = memoryview(stored).cast("B")
+    if len(view) != end - start:
+        raise _damaged(f"{len(view)} stored bytes where {end - start} were expected")
+    out: list[bytes] = []
+    for frame in range(i, j):
+        first, last = index.stored_range(frame, frame + 1)
+        piece = view[first - start : last - start]
+        out.append(_decode(piece, index.frame_length(frame), frame))
+    return out[0] if len(out) == 1 else b"".join(out)
+
+
+def _decode(piece: memoryview, length: int, frame: int) -> bytes:
+    # The header is read before anything is allocated: it must promise exactly what the index says and carry a
+    # checksum, so that a damaged header can neither ask for memory nor switch the verification off.
+    try:
+        header = zstd.get_frame_info(piece)
+        if header.decompressed_size != length or not piece[_DESCRIPTOR] & _CHECKSUM or header.dictionary_id:
+            raise _damaged(f"the header of frame {frame} is not the one that was written")
+        decompressor = zstd.ZstdDecompressor(options=_DECODING)
+        content = decompressor.decompress(piece, length)
+    except zstd.ZstdError as error:
+        raise _damaged(f"frame {frame} does not decompress ({error})") from error
+    if len(content) != length or not decompressor.eof or decompressor.unused_data:
+        raise _damaged(f"frame {frame} has {len(content)} bytes instead of {length}")
+    return content
+
+
+def _idle_compressor() -> zstd.ZstdCompressor:
+    try:
+        return _IDLE.pop()
+    except IndexError:
+        return _compressor(_LEVEL)
+
+
+def _compressor(level: int) -> zstd.ZstdCompressor:
+    parameter = zstd.CompressionParameter
+    return zstd.ZstdCompressor(options={parameter.compression_level: level, parameter.checksum_flag: True})
+
+
+def _seek_table(stored: "array[int]", size: int) -> bytes:
+    count = len(stored)
+    sizes = [FRAME_BYTES] * count
+    if count:
+        sizes[-1] = size - (count - 1) * FRAME_BYTES
+    entries = struct.pack(f"<{2 * count}I", *chain.from_iterable(zip(stored, sizes, strict=True)))
+    # The frames carry their own checksums, so that the table's optional ones would only repeat them.
+    body = entries + _FOOTER.pack(count, 0, _SEEKABLE_MAGIC)
+    return _SKIPPABLE.pack(_SKIPPABLE_MAGIC, len(body)) + body
+
+
+def _damaged(why: str) -> CoatcheckError:
+    return CoatcheckError(
+        Code.INTEGRITY,
+        f"The stored bytes are damaged: {why}. Run the tool again, or restore the payload from a backup.",
+    )

@@ -1,0 +1,1 @@
+"""Lines by a regular expression, over any text in constant memory."""

@@ -1,0 +1,263 @@
+"""Find matching lines in content that streams past, in bounded memory and with a deadline.
+
+A call to the pattern cannot be interrupted. So it gets only as many bytes as it could finish in time at its worst;
+for all but patterns with large repeats that is everything at hand.
+
+A hit is a matching line. In a line of more than 2,000 bytes every stretch of 2,000 bytes that begins with a match is
+a hit of its own, so that each can be counted, skipped and reached. It shows nothing; `grep_text` does.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from coatcheck.core.grep.patterns import WORST_SECONDS, Pattern
+from coatcheck.core.views.window import Extent, newlines
+
+STRETCH = 2_000
+"""Bytes of a line that make one hit."""
+PIECE = 1024 * 1024
+"""A line longer than this is searched in pieces."""
+OVERLAP = 64 * 1024
+"""Bytes that pieces share: the longest match that is sure to be found whole in such a line."""
+MATCHES_LIMIT = 16
+"""Matches kept of one hit."""
+_AT_ONCE = 2 * PIECE
+"""More is never at hand: a piece, and a block of content after it."""
+_SLICE_SECONDS = 0.25
+"""What searching a few whole lines may take at worst."""
+_GRACE_SECONDS = 0.3
+"""How far past the deadline a call may end at worst."""
+
+
+class LineHit(Struct, frozen=True):
+    """A matching line, or a stretch of one."""
+
+    line: int
+    """Counted from 1."""
+    line_start: int
+    """The byte where the line begins."""
+    matches: list[Extent]
+    """At least one, in order; at most MATCHES_LIMIT."""
+    more: bool
+    """There are more matches in this stretch."""
+
+
+class ScanPosition(Struct, frozen=True):
+    """Where a scan can go on: so many hits lie before a byte of a line."""
+
+    hits: int = 0
+    byte: int = 0
+    newlines: int = 0
+    """LF bytes before `line_start`."""
+    line_start: int = 0
+
+
+class PatternScan:
+    """One pass over content of `size` bytes. `feed` it blocks from `mark.byte` - 1 (0 at the beginning) on.
+
+    Attributes:
+        hits: the page, in order.
+        count: hits so far, those before the page and after it included.
+        expired: the deadline came first; `mark()` is where it stopped.
+        in_pieces: a line was too long to be searched at once.
+        piece: bytes of a line above which that is so.
+        overlap: the longest match that is sure to be found in such a line.
+    """
+
+    def __init__(
+        self,
+        pattern: Pattern,
+        size: int,
+        mark: ScanPosition,
+        *,
+        skip: int,
+        keep: int,
+        clock: Callable[[], float],
+        deadline: float,
+        count_on: float,
+    ) -> None:
+        """Keep `keep` hits after the first `skip`; when the page is full, count on for `count_on` seconds at most."""
+        self.hits: list[LineHit] = []
+        self.count = mark.hits
+        self.expired = False
+        self.page_end: ScanPosition | None = None
+        self.in_pieces = False
+        self._most = _bytes_in(WORST_SECONDS, pattern)
+        self.piece = min(PIECE, self._most)
+        self.overlap = min(OVERLAP, self.piece // 2)
+        self._slice = _bytes_in(_SLICE_SECONDS, pattern)
+        self._begun = False
+        self._ahead: tuple[int, int, tuple[int, int] | None] | None = None
+        self._pattern = pattern
+        self._size = size
+        self._skip = skip
+        self._keep = keep
+        self._clock = clock
+        self._deadline = deadline
+        self._count_on = count_on
+        self._buffer = b""
+        self._base = max(0, mark.byte - 1)
+        self._at = mark.byte
+        self._line_start = mark.line_start
+        self._newlines = mark.newlines
+        self._counted = mark.line_start
+
+    @property
+    def needs(self) -> int:
+        """The byte that the next block must begin with."""
+        return self._base + len(self._buffer)
+
+    @property
+    def done(self) -> bool:
+        """Whether the scan is over."""
+        return self.expired or self._at >= self._size
+
+    def mark(self) -> ScanPosition:
+        """Where the scan stands."""
+        return ScanPosition(self.count, self._at, self._lines_before(self._line_start), self._line_start)
+
+    def feed(self, block: bytes) -> None:
+        """Search as far as whole lines, or pieces of very long ones, are at hand."""
+        self._buffer = self._buffer + block if self._buffer else block
+        while not self.done:
+            start = self._at - self._base
+            length = len(self._buffer)
+            if self._base + length == self._size and length - start <= self._slice:
+                self._search(start, length, length, last=True)
+            elif (lf := self._buffer.rfind(b"\n", start, start + self._slice)) >= 0:
+                self._search(start, lf + 1, lf + 1, last=False)
+            elif not self._long_line(start, length):
+                break
+        if not self.expired:
+            self._drop()
+
+    def _long_line(self, start: int, length: int) -> bool:
+        """Search a line that is longer than a slice, whole or in pieces. False: more of it must come first."""
+        end = min(length, start + self._most)
+        if (lf := self._buffer.find(b"\n", start, end)) >= 0:
+            self._search(start, lf + 1, lf + 1, last=False)
+        elif end == length and self._base + length == self._size:
+            self._search(start, length, length, last=True)
+        elif end - start > self.piece or end < length:
+            self.in_pieces = True
+            self._search(start, end - self.overlap, end - 1, last=False)
+        else:
+            return False
+        return True
+
+    def _drop(self) -> None:
+        """Forget what is searched, but for one byte, which anchors and word boundaries look back at."""
+        self._newlines = self._lines_before(self._line_start)
+        self._counted = self._line_start
+        low = max(self._base, min(self._at, self._base + len(self._buffer)) - 1)
+        self._buffer = self._buffer[low - self._base :]
+        self._base = low
+
+    def _lines_before(self, byte: int) -> int:
+        if byte <= self._counted:
+            return self._newlines
+        low = max(0, self._counted - self._base)
+        self._newlines += newlines(memoryview(self._buffer)[low : byte - self._base])
+        self._counted = byte
+        return self._newlines
+
+    def _search(self, position: int, stop: int, end: int, *, last: bool) -> None:
+        """Search matches that begin before `stop`, looking no further than `end`."""
+        buffer = self._buffer
+        ends_line = stop > 0 and buffer[stop - 1] == 10  # noqa: PLR2004 - LF
+        self._ahead = None
+        large = (end - position) * self._pattern.byte_seconds > _GRACE_SECONDS
+        find, clock = self._pattern.find, self._clock
+        while position < stop:
+            if clock() >= self._deadline or (large and self._too_late(end - position)):
+                self.expired = True
+                self._at = self._base + position
+                return
+            self._begun = True
+            found = find(buffer, position, end) if self._ahead is None else self._find(position, end)
+            if found is None or found[0] > stop or (found[0] == stop and (ends_line or not last)):
+                break
+            after = self._pass_by(found, position)
+            if after >= 0:
+                position = after
+                continue
+            before = buffer.rfind(b"\n", position, found[0])
+            if before >= 0:
+                self._line_start = self._base + before + 1
+            position = self._hit(found, end, last=last)
+        self._at = self._base + max(position, stop)
+        if ends_line:
+            self._line_start = max(self._line_start, self._base + stop)
+
+    def _too_late(self, size: int) -> bool:
+        """Whether so many bytes cannot be searched in time. A scan's first are searched, so that each gets further."""
+        worst = size * self._pattern.byte_seconds
+        return self._begun and self._clock() + worst > self._deadline + _GRACE_SECONDS
+
+    def _find(self, position: int, end: int) -> tuple[int, int] | None:
+        """The next match, which collecting a hit may have come upon already."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            start, known_end, found = ahead
+            if known_end == end and start <= position and (found is None or found[0] >= position):
+                return found
+        return self._pattern.find(self._buffer, position, end)
+
+    def _pass_by(self, found: tuple[int, int], position: int) -> int:
+        """Count a hit outside the page in the cheapest way, if its line is surely short; -1 when it is not."""
+        if self._line_start != self._base + position or self._skip <= self.count < self._skip + self._keep:
+            return -1
+        # Every line that begins at `position` or later and ends by then is no longer than a stretch.
+        line_end = self._buffer.find(b"\n", found[1], position + STRETCH + 1)
+        if line_end < 0:
+            return -1
+        self.count += 1
+        self._line_start = self._base + line_end + 1
+        return line_end + 1
+
+    def _hit(self, found: tuple[int, int], end: int, *, last: bool) -> int:
+        """Count a hit, keep it if it belongs to the page, and answer where to search on."""
+        start, match_end = found
+        buffer, line_start = self._buffer, self._line_start - self._base
+        stretch_end = max(start + STRETCH, match_end, start + 1)
+        line_end = buffer.find(b"\n", start, max(line_start + STRETCH, stretch_end) + 1)
+        if line_end < 0 and last and len(buffer) <= max(line_start + STRETCH, stretch_end):
+            line_end = len(buffer)
+        ends = line_end >= 0 and (line_end - line_start <= STRETCH or line_end < stretch_end)
+        after = line_end + 1 if ends else stretch_end
+        if self._skip <= self.count < self._skip + self._keep:
+            bound, limit = (line_end, line_end + 1) if ends else (end, start + STRETCH)
+            self._collect(found, bound, limit)
+        self.count += 1
+        if ends:
+            self._line_start = self._base + after
+        if self.count == self._skip + self._keep:
+            self._at = self._base + after
+            self.page_end = self.mark()
+            self._deadline = min(self._deadline, self._clock() + self._count_on)
+        return after
+
+    def _collect(self, found: tuple[int, int], bound: int, limit: int) -> None:
+        matches = [found]
+        more = False
+        while True:
+            start, end = matches[-1]
+            following = max(end, start + 1)
+            found_next = self._pattern.find(self._buffer, following, bound) if following < bound else None
+            self._ahead = (following, bound, found_next)
+            if found_next is None or found_next[0] >= limit:
+                break
+            if len(matches) == MATCHES_LIMIT:
+                more = True
+                break
+            matches.append(found_next)
+        extents = [Extent(self._base + a, self._base + b) for a, b in matches]
+        line = self._lines_before(self._line_start) + 1
+        self.hits.append(LineHit(line, self._line_start, extents, more))
+
+
+def _bytes_in(seconds: float, pattern: Pattern) -> int:
+    """Bytes that the pattern is sure to have searched in that time; no more than are ever at hand."""
+    worst = pattern.byte_seconds * _AT_ONCE
+    return _AT_ONCE if worst <= seconds else int(_AT_ONCE * seconds / worst)

@@ -1,0 +1,387 @@
+"""Show hits as grep does: `12:matching line`, `11-context line`, `--` between groups, within a budget.
+
+Every shown byte belongs to a window that says exactly where it is; what a row leaves out is marked where it is
+missing. It searches nothing and fetches nothing: the caller brings the bytes around each hit.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from msgspec import Struct, structs
+
+from coatcheck.core.grep.matcher import MATCHES_LIMIT, LineHit
+from coatcheck.core.text.excerpt import counts
+from coatcheck.core.text.visible_text import frame_start, overwritten, shown_bytes, without_escapes
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views.clip import ClipBudget, Cut
+from coatcheck.core.views.window import Extent, decode, separates, whole_chars
+
+LONGEST_LINE = 8_000
+"""Bytes up to which a matching line is shown whole, while the budget holds several."""
+LONGEST_CONTEXT = 2_000
+"""Bytes shown of a context line, likewise."""
+_SEVERAL = 8
+"""Hits that are worth more than whole lines."""
+MATCH_SHOWN = 1_000
+"""Bytes shown of one match."""
+_AT_ONCE = 24
+"""Hits that are counted in one encoding."""
+_FRAME_END = re.compile(rb"\r(?=[^\r\n])")
+_JOIN = 32
+"""Gaps up to this many bytes are shown: the mark would be as long."""
+
+
+class GrepDetail(Struct, frozen=True):
+    """How generously hits are shown."""
+
+    line: int
+    """Bytes up to which a matching line is shown whole."""
+    beside: int
+    """Bytes shown of a context line."""
+    around: int
+    """Bytes shown before and after a match in a longer line."""
+    match: int
+    """Bytes shown of a match."""
+    context: int
+    """Lines before and after."""
+    matches: int
+    """Matches shown of one hit."""
+
+    def of(self, around: "Around") -> "Around":
+        """The hit with as many matches as are shown."""
+        hit = around.hit
+        if len(hit.matches) <= self.matches:
+            return around
+        return structs.replace(around, hit=structs.replace(hit, matches=hit.matches[: self.matches], more=True))
+
+
+_GENEROUS = ((LONGEST_LINE, LONGEST_CONTEXT, 400), (2_000, 1_000, 300), (800, 400, 200), (400, 200, 120))
+"""Bytes of a line, of a context line, around a match: ever less, until several hits fit."""
+_BRIEF = ((40, 300, 4), (8, 48, 1))
+"""Bytes around a match, bytes of it, matches: ever less of a first hit, until it fits."""
+
+
+class Around(Struct, frozen=True):
+    """The bytes that a hit's rows are cut from."""
+
+    hit: LineHit
+    before: bytes
+    """What ends where the line starts."""
+    at: int
+    """Where `data` begins: at the line's start, or at a character inside it."""
+    data: bytes
+    ends: bool
+    """`data` reaches the end of what is searched."""
+    begins: bool
+    """`before` reaches its beginning."""
+    seen: bool = False
+    """Lines are shown as a terminal showed them: see `core/text/visible_text.py`."""
+    frames: bool = False
+    """A carriage return writes over what stands before it in its line."""
+
+
+class GrepRow(Struct, frozen=True):
+    """One line of the answer."""
+
+    line: int
+    match: bool
+    parts: list[tuple[int, bytes]]
+    """What is shown: where it begins, and its bytes."""
+    start: int
+    """Where the line begins; for a context line whose beginning is not at hand, -1."""
+    end: int
+    """Where it ends, LF not included; -1 when that is not at hand."""
+    more: bool = False
+    """There are more matches near those that are shown; nobody needs to be told where the whole line is."""
+    over: int = -1
+    """What stands before this place in the line was written over."""
+    seen: bool = False
+    """Escape sequences are not shown."""
+
+    def text(self) -> str:
+        """The row as it is shown, without an end of line."""
+        out = [f"{self.line}{':' if self.match else '-'}"]
+        place = self.start
+        hidden = self.end < 0
+        for at, data in self.parts:
+            if place < 0:
+                out.append("[…]")
+            elif at > place:
+                if self.over > place:
+                    out.append(overwritten(self.over - place))
+                if at > max(place, self.over):
+                    out.append(f"[… {at - max(place, self.over):,} bytes …]")
+            hidden = hidden or at > max(place, self.over)
+            out.append(decode(without_escapes(data) if self.seen else data))
+            place = at + len(data)
+        if self.end < 0:
+            out.append("[…]")
+        elif self.end > place:
+            out.append(f"[… {self.end - place:,} bytes …]")
+            hidden = True
+        if self.more and hidden:
+            out.append("[… more matches near …]")
+        return "".join(out)
+
+
+def rows(around: Around, detail: GrepDetail) -> list[GrepRow]:
+    """The rows of a hit: its line, and its context."""
+    line_end = _line_end(around)
+    found = _match_row(around, line_end, detail)
+    return [
+        *_before(around, around.hit, detail),
+        found,
+        *(_after(around, line_end, detail) if line_end >= 0 and detail.context else []),
+    ]
+
+
+def _line_end(around: Around) -> int:
+    last = max(m.start for m in around.hit.matches) - around.at
+    at = around.data.find(b"\n", max(0, last))
+    if at < 0:
+        return around.at + len(around.data) if around.ends else -1
+    return around.at + at
+
+
+def _match_row(around: Around, line_end: int, detail: GrepDetail) -> GrepRow:
+    hit = around.hit
+    stop = line_end if line_end >= 0 else around.at + len(around.data)
+    low, high = _frame(around, stop)
+    at_hand = low >= around.at and (high < stop or line_end >= 0)
+    if at_hand and _visible(around, low, high) <= detail.line:
+        spans = [Extent(low, high)]
+    else:
+        spans = _merged([_shown(m, low, high, detail) for m in hit.matches])
+    parts = [_cut(around, s.start, s.end, high) for s in spans]
+    return GrepRow(hit.line, True, parts, hit.line_start, line_end, hit.more, low, around.seen)
+
+
+def _frame(around: Around, stop: int) -> tuple[int, int]:
+    """Where the frame of a hit's matches begins and ends; all of its line where nothing is written over."""
+    hit, data, base = around.hit, around.data, around.at
+    low, high = hit.line_start, stop
+    if around.frames:
+        first = data.rfind(b"\r", 0, hit.matches[0].start - base)
+        low = base + first + 1 if first >= 0 else low
+        following = _FRAME_END.search(data, hit.matches[-1].end - base, stop - base)
+        high = base + following.start() if following else stop
+    return low, high
+
+
+def _visible(around: Around, start: int, end: int) -> int:
+    data = around.data[start - around.at : end - around.at]
+    return len(without_escapes(data)) if around.seen else len(data)
+
+
+def _in_last_frame(around: Around) -> Around:
+    """The hit with only those of its matches that were not written over by another that is kept."""
+    matches, data, base = around.hit.matches, around.data, around.at
+    if not around.frames or len(matches) < 2:  # noqa: PLR2004 - nothing to choose from
+        return around
+    frame = base + data.rfind(b"\r", 0, matches[-1].start - base) + 1
+    kept = [match for match in matches if match.start >= frame]
+    if len(kept) == len(matches):
+        return around
+    return structs.replace(around, hit=structs.replace(around.hit, matches=kept, more=True))
+
+
+def _shown(match: Extent, line_start: int, stop: int, detail: GrepDetail) -> Extent:
+    low = max(line_start, match.start - detail.around)
+    capped = match.end - match.start > detail.match
+    high = match.start + detail.match if capped else match.end + detail.around
+    return Extent(low if low - line_start > _JOIN else line_start, high if stop - high > _JOIN else stop)
+
+
+def _merged(spans: list[Extent]) -> list[Extent]:
+    out: list[Extent] = []
+    for span in spans:
+        if out and span.start - out[-1].end <= _JOIN:
+            out[-1] = Extent(out[-1].start, max(out[-1].end, span.end))
+        else:
+            out.append(span)
+    return out
+
+
+def _cut(around: Around, start: int, end: int, stop: int) -> tuple[int, bytes]:
+    """The bytes of a span, moved outwards to whole characters."""
+    low, high = max(0, start - around.at), min(end, stop) - around.at
+    while not separates(around.data, low):
+        low -= 1
+    while high < stop - around.at and not separates(around.data, high):
+        high += 1
+    return around.at + low, around.data[low:high]
+
+
+def _before(around: Around, hit: LineHit, detail: GrepDetail) -> list[GrepRow]:
+    context = detail.context
+    if not context or not around.before:
+        return []
+    pieces = around.before.split(b"\n")[:-1]
+    out: list[GrepRow] = []
+    end = hit.line_start - 1
+    for number, piece in enumerate(reversed(pieces[-context:]), 1):
+        start = end - len(piece)
+        at_hand = around.begins or number < len(pieces)
+        over = start + frame_start(piece) if around.frames else start
+        data = piece[over - start :]
+        if at_hand:
+            part = over, _whole(data, _width(around, data, detail.beside))
+        else:
+            part = _tail(end, data[-detail.beside :])
+        out.append(
+            GrepRow(hit.line - number, False, [part], start if at_hand else -1, end, over=over, seen=around.seen)
+        )
+        end = start - 1
+    return out[::-1]
+
+
+def _after(around: Around, line_end: int, detail: GrepDetail) -> list[GrepRow]:
+    data = around.data[line_end + 1 - around.at :]
+    pieces = data.split(b"\n")
+    if around.ends and not pieces[-1]:
+        pieces.pop()
+    out: list[GrepRow] = []
+    start = line_end + 1
+    for number, piece in enumerate(pieces[: detail.context], 1):
+        at_hand = around.ends or number < len(pieces)
+        if not at_hand and not piece:
+            break
+        end = start + len(piece) if at_hand else -1
+        over = start + frame_start(piece) if around.frames and at_hand else start
+        last = piece[over - start :]
+        part = over, _whole(last, _width(around, last, detail.beside))
+        out.append(GrepRow(around.hit.line + number, False, [part], start, end, over=over, seen=around.seen))
+        start += len(piece) + 1
+    return out
+
+
+def _width(around: Around, data: bytes, width: int) -> int:
+    """Bytes of a line in which so many are shown."""
+    return shown_bytes(data, width) if around.seen else width
+
+
+def _whole(data: bytes, width: int) -> bytes:
+    """At most so many bytes of the beginning of a line, and no part of a character."""
+    return data if len(data) <= width else data[: whole_chars(data, width)]
+
+
+def _tail(end: int, data: bytes) -> tuple[int, bytes]:
+    """The end of a line without the rest of a character at its beginning."""
+    skip = next((n for n in range(min(4, len(data))) if data[n] & 0xC0 != 0x80), 0)  # noqa: PLR2004 - UTF-8
+    return end - len(data) + skip, data[skip:]
+
+
+class ShownHits(Struct, frozen=True):
+    """The hits that the budget holds."""
+
+    hits: list[LineHit]
+    """With the matches that are shown."""
+    text: str
+    tokens: int
+    rows: list[GrepRow]
+    cut: Cut | None
+
+
+def compose(found: list[Around], budget: ClipBudget, context: int, tokenizer: Tokenizer) -> ShownHits:
+    """As many hits as the budget holds, and at least one: whole lines while several fit, and as briefly as it takes."""
+    found = [_in_last_frame(around) for around in found]
+    best = ShownHits([], "", 0, [], None)
+    for line, beside, around in _GENEROUS:
+        detail = GrepDetail(line, beside, around, MATCH_SHOWN, context, MATCHES_LIMIT)
+        best = _fit(found, budget, detail, tokenizer)
+        if len(best.hits) >= min(len(found), _SEVERAL):
+            return best
+    for around, match, matches in ((_GENEROUS[-1][2], MATCH_SHOWN, MATCHES_LIMIT), *_BRIEF):
+        for lines in dict.fromkeys((context, 0)):
+            if best.hits:
+                return best
+            detail = GrepDetail(0, _GENEROUS[-1][1], around, match, lines, matches)
+            best = _fit([detail.of(a) for a in found], budget, detail, tokenizer)
+    return best
+
+
+def _fit(found: list[Around], budget: ClipBudget, detail: GrepDetail, tokenizer: Tokenizer) -> ShownHits:
+    table: dict[int, _Sized] = {}
+    prefixes: list[dict[int, GrepRow]] = [{}]
+    tokens = chars = 0
+    cut: Cut | None = None
+    for sized in _sized(found, detail, tokenizer):
+        for new in sized:
+            old = table.get(new.row.line)
+            if old is not None:
+                row = _both(old.row, new.row)
+                if row is old.row:
+                    continue
+                tokens -= old.tokens
+                chars -= old.chars
+                if row is not new.row:
+                    text = row.text()
+                    new = _Sized(row, tokenizer.count(text) + 1, len(text) + 1)  # noqa: PLW2901 - what is shown of both
+            table[new.row.line] = new
+            tokens += new.tokens
+            chars += new.chars
+        if tokens > budget.tokens or chars > budget.chars:
+            cut = "max_tokens" if tokens > budget.tokens else "max_characters"
+            break
+        prefixes.append({line: held.row for line, held in table.items()})
+    while True:
+        text, kept = _text(prefixes[-1], detail.context)
+        exact = tokenizer.count(text)
+        if (exact <= budget.tokens and len(text) <= budget.chars) or len(prefixes) == 1:
+            return ShownHits([a.hit for a in found[: len(prefixes) - 1]], text, exact, kept, cut)
+        cut = "max_tokens" if exact > budget.tokens else "max_characters"
+        prefixes.pop()
+
+
+class _Sized(Struct, frozen=True):
+    """A row, and what its line takes."""
+
+    row: GrepRow
+    tokens: int
+    chars: int
+
+
+def _sized(found: list[Around], detail: GrepDetail, tokenizer: Tokenizer) -> Iterator[list[_Sized]]:
+    """The rows of hit after hit, counted some hits at a time."""
+    source = iter(found)
+    while batch := [rows(around, detail) for around in islice(source, _AT_ONCE)]:
+        texts = [f"{row.text()}\n" for of_hit in batch for row in of_hit]
+        sizes = iter(zip(counts(texts, tokenizer), map(len, texts), strict=True))
+        for of_hit in batch:
+            yield [_Sized(row, *next(sizes)) for row in of_hit]
+
+
+def _both(old: GrepRow, new: GrepRow) -> GrepRow:
+    """A line that two hits show: matches win over context, and the parts of two stretches of one line are joined."""
+    if new.match and not old.match:
+        return new
+    if old.match and not new.match:
+        return old
+    if not new.match:
+        return old if old.start >= 0 and old.end >= 0 else new
+    parts = list(old.parts)
+    for at, data in new.parts:
+        last, held = parts[-1]
+        place = last + len(held)
+        if at + len(data) <= place:
+            continue
+        if at <= place:
+            parts[-1] = (last, held + data[place - at :])
+        else:
+            parts.append((at, data))
+    over = min(old.over, new.over)
+    end = new.end if new.end >= 0 else old.end
+    return GrepRow(new.line, True, parts, new.start, end, old.more or new.more, over, new.seen)
+
+
+def _text(table: dict[int, GrepRow], context: int) -> tuple[str, list[GrepRow]]:
+    kept = [table[line] for line in sorted(table)]
+    out: list[str] = []
+    last = None
+    for row in kept:
+        if context and last is not None and row.line > last + 1:
+            out.append("--\n")
+        out.append(row.text() + "\n")
+        last = row.line
+    return "".join(out), kept

@@ -1,0 +1,1 @@
+"""Policies: how long artifacts live and how much a tenant may keep."""

@@ -1,0 +1,298 @@
+"""What administrators have decided: defaults and limits by scope, and which of them hold for one payload.
+
+Values only. What no policy says is left to the settings; what a receipt has promised, a later policy does not take
+back. It refuses fields where nothing could keep them: what is counted by the namespace is said of a namespace.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from coatcheck.core.artifact import Kind
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.policies.expiry import MIN_IDLE_TTL
+from coatcheck.core.search.limits import BOUNDS as SEARCH_BOUNDS
+
+T = TypeVar("T")
+
+Evict = Literal["off", "least_recently_read"]
+Redaction = Literal["off", "shown", "stored", "refuse"]
+Part = Literal["session", "kind", "tool", "label"]
+
+EVERYWHERE = "*"
+"""As a scope's namespace: all of them."""
+PARTS: tuple[Part, ...] = get_args(Part)
+"""From the least to the most specific."""
+NAMESPACE_ONLY = frozenset({"max_bytes", "max_artifacts", "evict", "tombstone_ttl"})
+"""Fields that are kept by the namespace, and can be said only of one or of all."""
+MAX_SECONDS = 10 * 365 * 86_400
+"""Ten years, as for what callers ask. Longer is for ever, and said so."""
+MAX_BYTES = 2**60
+MAX_VALUE = 1024
+"""Characters of a scope's value."""
+
+
+class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Decisions for one scope, or what several of them come to. An unset field says nothing.
+
+    Where a field may be None that is a decision too: for ever, or without a limit.
+    """
+
+    ttl: int | None | UnsetType = UNSET
+    """Seconds an artifact is kept when the caller names no time; None keeps for ever."""
+    idle_ttl: int | None | UnsetType = UNSET
+    """Seconds without a read when the caller names none; at least a minute."""
+    max_ttl: int | None | UnsetType = UNSET
+    """Most seconds from creation that a caller may ask for. A longer wish is cut to it; a pin suspends it."""
+    max_bytes: int | None | UnsetType = UNSET
+    """Stored bytes of a namespace."""
+    max_artifacts: int | None | UnsetType = UNSET
+    """Artifacts of a namespace."""
+    max_artifact_bytes: int | None | UnsetType = UNSET
+    """Bytes of one payload, beside the service's own limit."""
+    evict: Evict | UnsetType = UNSET
+    """What a full namespace does: refuse (`off`, and when nothing is said), or let go of what was read longest ago."""
+    tombstone_ttl: int | UnsetType = UNSET
+    """Seconds for which what is gone is answered with "gone, because"."""
+    card_tokens: int | UnsetType = UNSET
+    """Token budget of a card when the caller names none; 64 to 8192."""
+    inline_tokens: int | UnsetType = UNSET
+    """Payloads of at most this many tokens are answered inline; 0 makes a card of everything."""
+    search_max_results: int | UnsetType = UNSET
+    """Results of a web search whose text is shown when the caller names no number."""
+    search_max_tokens_per_result: int | UnsetType = UNSET
+    search_max_total_tokens: int | UnsetType = UNSET
+    """Tokens of a web search's text when the caller names none."""
+    redaction: Redaction | UnsetType = UNSET
+    """What happens to secrets found in a payload."""
+
+
+NOTHING = Policy()
+"""Says nothing: everything is left to the settings."""
+FIELDS = Policy.__struct_fields__
+
+
+class PolicyScope(Struct, frozen=True, order=True):
+    """Whom a policy is for: a namespace or all of them, whole or one part."""
+
+    namespace: str = EVERYWHERE
+    part: Part | None = None
+    value: str = ""
+    """The session, kind, tool or label; empty for the whole."""
+
+    def __str__(self) -> str:
+        """As people write it: `default`, `default/kind=log`, `*`."""
+        return self.namespace if self.part is None else f"{self.namespace}/{self.part}={self.value}"
+
+
+class PolicySource(NamedTuple):
+    """Which scope decides a field, and how."""
+
+    scope: PolicyScope
+    value: object
+
+
+def as_redaction(word: str) -> Redaction:
+    """One of the words for what happens to secrets.
+
+    Raises:
+        msgspec.ValidationError: it is another word.
+    """
+    return msgspec.convert(word, Redaction)
+
+
+def said(value: T | UnsetType, otherwise: T) -> T:
+    """A field's decision, or what holds where there is none."""
+    return otherwise if value is UNSET else value
+
+
+class Rules:
+    """All policies there are. Immutable; asked on the path of every payload, so that none costs next to nothing."""
+
+    def __init__(self, policies: Mapping[PolicyScope, Policy] | None = None) -> None:
+        self._policies = dict(policies or {})
+        self._ceilings: dict[str, int | None | UnsetType] = {}
+        self._parts = {scope.part for scope in self._policies}
+        for namespace in {scope.namespace for scope in self._policies}:
+            self._ceilings[namespace] = self._ceiling(namespace)
+
+    def __bool__(self) -> bool:
+        """Whether there is any policy."""
+        return bool(self._policies)
+
+    def all(self) -> list[tuple[PolicyScope, Policy]]:
+        """Every policy, by scope: all namespaces first, a namespace before its parts."""
+        return sorted(self._policies.items(), key=lambda item: (item[0].namespace, item[0].part or "", item[0].value))
+
+    def effective(
+        self,
+        namespace: str,
+        *,
+        session: str | None = None,
+        kind: str | None = None,
+        tool_name: str | None = None,
+        labels: Iterable[str] = (),
+    ) -> Policy:
+        """What holds for a payload that is described so far: the most specific scope that says it, field by field.
+
+        From the least specific: all namespaces, the namespace, then a session, a kind, a tool, a label; of each first
+        that of all namespaces. Of several labels the first in the order of characters wins.
+        """
+        if not self._policies:
+            return NOTHING
+        sources = self.explain(namespace, session=session, kind=kind, tool_name=tool_name, labels=labels)
+        fields: dict[str, Any] = {field: source.value for field, source in sources.items()}
+        return Policy(**fields) if fields else NOTHING
+
+    def explain(
+        self,
+        namespace: str,
+        *,
+        session: str | None = None,
+        kind: str | None = None,
+        tool_name: str | None = None,
+        labels: Iterable[str] = (),
+    ) -> dict[str, PolicySource]:
+        """Which scope decides each field that is decided."""
+        sources: dict[str, PolicySource] = {}
+        for scope in self._scopes(namespace, session, kind, tool_name, labels):
+            policy = self._policies.get(scope)
+            for field, value in decisions(policy).items() if policy is not None else ():
+                sources[field] = PolicySource(scope, value)
+        return sources
+
+    def ceiling(self, namespace: str) -> int | None:
+        """Bytes of a payload that no policy of a namespace would allow, whatever the payload turns out to be.
+
+        None when there may be no limit: it can be told only of the whole payload.
+        """
+        if not self._policies:
+            return None
+        everywhere = self._ceilings.get(EVERYWHERE, UNSET)
+        here = self._ceilings.get(namespace, UNSET)
+        whole = self.effective(namespace).max_artifact_bytes
+        if whole is UNSET or None in (whole, everywhere, here):
+            return None
+        return max(limit for limit in (whole, everywhere, here) if isinstance(limit, int))
+
+    def _ceiling(self, namespace: str) -> int | None | UnsetType:
+        """The most that a part's policy allows; unset when none of them says anything."""
+        limits = [
+            policy.max_artifact_bytes
+            for scope, policy in self._policies.items()
+            if scope.namespace == namespace and scope.part is not None
+        ]
+        given = [limit for limit in limits if limit is not UNSET]
+        if not given:
+            return UNSET
+        known = [limit for limit in given if limit is not None]
+        return max(known) if len(known) == len(given) else None
+
+    def _scopes(
+        self, namespace: str, session: str | None, kind: str | None, tool_name: str | None, labels: Iterable[str]
+    ) -> Iterator[PolicyScope]:
+        """The scopes that a payload is in, the least specific first; only of parts that some policy names."""
+        spaces = (EVERYWHERE, namespace)
+        for space in spaces:
+            yield PolicyScope(space)
+        named: tuple[tuple[Part, Iterable[str]], ...] = (
+            ("session", () if session is None else (session,)),
+            ("kind", () if kind is None else (kind,)),
+            ("tool", () if tool_name is None else (tool_name,)),
+            ("label", sorted(set(labels), reverse=True)),
+        )
+        for part, values in named:
+            if part in self._parts:
+                for space in spaces:
+                    for value in values:
+                        yield PolicyScope(space, part, value)
+
+
+NO_RULES = Rules()
+
+
+def decisions(policy: Policy) -> dict[str, object]:
+    """The fields that a policy says something about."""
+    return {field: value for field in FIELDS if (value := getattr(policy, field)) is not UNSET}
+
+
+class RetentionTerms(NamedTuple):
+    """How long a payload is kept."""
+
+    ttl: int | None
+    idle_ttl: int | None
+    cut: bool
+    """Whether the caller asked for more than `max_ttl`."""
+
+
+def kept(
+    policy: Policy, *, ttl: int | None | UnsetType, idle_ttl: int | None | UnsetType, otherwise: int
+) -> RetentionTerms:
+    """What comes of a caller's wishes: theirs, or the policy's, or the settings' `otherwise`; never over `max_ttl`."""
+    longest = said(policy.max_ttl, None)
+    wanted = said(ttl, said(policy.ttl, otherwise))
+    idle = said(idle_ttl, said(policy.idle_ttl, None))
+    if longest is None or (wanted is not None and wanted <= longest):
+        return RetentionTerms(wanted, idle, cut=False)
+    return RetentionTerms(longest, idle, cut=ttl is not UNSET)
+
+
+def check(scope: PolicyScope, policy: Policy) -> None:
+    """Raise CoatcheckError `invalid_request` for a policy that cannot be kept or a scope that nothing is in."""
+    _check_scope(scope)
+    given = decisions(policy)
+    if not given:
+        raise _invalid("A policy must set at least one field. To withdraw a policy, remove it.")
+    if scope.part is not None:
+        for field in NAMESPACE_ONLY & given.keys():
+            raise _invalid(
+                f"'{field}' applies to a whole namespace: set it for {scope.namespace}, not for {scope}.", field
+            )
+    for field, (low, high) in _BOUNDS.items():
+        value = given.get(field)
+        if isinstance(value, int) and not low <= value <= high:
+            raise _invalid(f"'{field}' must be {low} to {high}.", field)
+
+
+_BOUNDS = {
+    "ttl": (1, MAX_SECONDS),
+    "idle_ttl": (MIN_IDLE_TTL, MAX_SECONDS),
+    "max_ttl": (1, MAX_SECONDS),
+    "max_bytes": (0, MAX_BYTES),
+    "max_artifacts": (0, MAX_BYTES),
+    "max_artifact_bytes": (0, MAX_BYTES),
+    "tombstone_ttl": (0, MAX_SECONDS),
+    "card_tokens": (64, 8192),
+    "inline_tokens": (0, 100_000),
+    **{f"search_{name}": bounds for name, bounds in SEARCH_BOUNDS.items()},
+}
+
+
+def _check_scope(scope: PolicyScope) -> None:
+    if not scope.namespace:
+        raise _invalid("A policy's scope names a namespace, or `*` for all of them.", "namespace")
+    if scope.part is None:
+        if scope.value:
+            raise _invalid("A policy of a whole namespace has no value.", "value")
+        return
+    if not 1 <= len(scope.value) <= MAX_VALUE or "\0" in scope.value:
+        raise _invalid(f"The {scope.part} of a policy must have 1 to {MAX_VALUE} characters and no NUL.", scope.part)
+    if scope.part == "kind" and scope.value not in set(Kind):
+        kinds = ", ".join(Kind)
+        raise _invalid(f"There is no kind {scope.value[:40]!r}. The kinds are {kinds}.", "kind")
+
+
+def _invalid(detail: str, field: str | None = None) -> CoatcheckError:
+    return CoatcheckError(Code.INVALID_REQUEST, detail, **({} if field is None else {"field": field}))
+
+
+def encode(policy: Policy) -> str:
+    """A policy as it is kept."""
+    return msgspec.json.encode(policy).decode()
+
+
+def decode(text: str) -> Policy:
+    """A kept policy."""
+    return msgspec.json.decode(text, type=Policy)

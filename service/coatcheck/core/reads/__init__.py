@@ -1,0 +1,1 @@
+"""What a read may ask for, and the shape of its answer."""

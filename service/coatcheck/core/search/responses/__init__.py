@@ -1,0 +1,1 @@
+"""Search providers' responses, brought into one shape."""

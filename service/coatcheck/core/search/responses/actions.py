@@ -1,0 +1,46 @@
+"""What a provider's own web tool did, where its response says so: searched, opened a page, looked for words in one.
+
+OpenAI's `web_search_call` items keep the action and no result's text. A history that keeps actions alone reads them as
+one short line each, in the words that hosts show. It reads; it decides nothing.
+"""
+
+from typing import Final
+
+from coatcheck.core.search.responses.values import found, record_of, text_at, text_of
+from coatcheck.core.search.shorten import ADDRESS, QUERY, short
+
+_CALLS: Final = ("output[type=web_search_call]", "[type=web_search_call]")
+_MOST: Final = 8
+_SHOWN: Final = 3
+"""Queries of one action that are told."""
+
+
+def actions_of(value: object) -> tuple[str, ...]:
+    """The actions in order, each once; none where the response names none."""
+    record = record_of(value)
+    alone = record is not None and text_of(record.get("type")) == "web_search_call"
+    calls = [value] if alone else [call for path in _CALLS for call in found(value, path)]
+    lines = (_line(action) for call in calls for action in found(call, "action"))
+    return tuple(dict.fromkeys(line for line in lines if line))[:_MOST]
+
+
+def _line(action: object) -> str:
+    queries = tuple(text for each in found(action, "queries[]") if (text := text_of(each)))
+    url, pattern, query = (text_at(action, name) for name in ("url", "pattern", "query"))
+    if not (url or query or queries):
+        return ""
+    return action_line(query, url=url, pattern=pattern, queries=queries)
+
+
+def action_line(
+    query: str | None = None, *, url: str | None = None, pattern: str | None = None, queries: tuple[str, ...] = ()
+) -> str:
+    """What a web tool did, in the words that hosts show: `searched 'x'`, `opened https://…`, `'y' in https://…`."""
+    if url:
+        address = short(url, ADDRESS)
+        return f"'{short(pattern, QUERY)}' in {address}" if pattern else f"opened {address}"
+    searches = [each for each in dict.fromkeys((query or "", *queries)) if each.strip()]
+    if not searches:
+        return "searched the web"
+    shown = ", ".join(f"'{short(each, QUERY)}'" for each in searches[:_SHOWN])
+    return f"searched {shown}{f' and {len(searches) - _SHOWN} more' if len(searches) > _SHOWN else ''}"

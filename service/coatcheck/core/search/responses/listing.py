@@ -1,0 +1,290 @@
+"""Search results that a tool wrote as text for a model: labelled blocks, numbered lists, links, XML, JSON inside.
+
+Each form is tried on its own marks, the plainest first; a page's text that merely has links in it is none of them. What
+stands before the first result and is not the tool's own heading is commentary. Lines are looked at once or twice each.
+"""
+
+# ruff: noqa: RUF001 - punctuation of other scripts
+
+import json
+import re
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from coatcheck.core.search.model import MAX_LINE, MAX_RESULTS, MAX_TEXT, ProviderAnswer, SearchResponse, SearchResult
+from coatcheck.core.search.responses.canonical import canonical
+from coatcheck.core.search.responses.dates import iso
+from coatcheck.core.search.responses.elements import elements
+from coatcheck.core.search.responses.generic_results import best_list
+from coatcheck.core.search.responses.markup import format_of, one_line
+from coatcheck.core.search.responses.providers import COMMON
+from coatcheck.core.search.responses.reading import read_result
+from coatcheck.core.search.responses.values import is_url, key
+
+_LABELS: Final = {
+    "url": "url link href source sourceurl uri 链接 网址 地址 連結 網址 リンク 링크 ссылка enlace lien",
+    "title": "title name headline 标题 標題 タイトル 제목 заголовок título titulo titre titel",
+    "snippet": "snippet description summary abstract excerpt body 摘要 描述 概要 説明 요약 설명 описание resumen "
+    "résumé descripción",
+    "raw": "rawcontent fullcontent fulltext pagecontent markdown",
+    "content": "content text highlights extract 内容 正文 內容 本文 내용 содержание contenido contenu",
+    "date": "date published publisheddate publishdate publishedat pagedate age 日期 发布时间 日付 날짜 дата fecha",
+    "author": "author by 作者",
+    "score": "score relevance relevancescore",
+    "site": "site sitename engine publisher domain 网站 サイト",
+    "position": "position rank id index result",
+}
+_KIND: Final = {key(name): kind for kind, names in _LABELS.items() for name in names.split()}
+_LABEL: Final = re.compile(
+    r"[ \t>]*(?:[-*+•]\s+)?(?:\d{1,3}[.)]\s*)?(?:\*\*|__)?([^\W\d_][\w -]{0,24}?)(?:\*\*|__)?\s{0,3}"
+    r"(?::(?:\*\*|__)?(?:\s+|$)|：(?:\*\*|__)?\s*)(.*)"
+)
+_LINKED: Final = re.compile(
+    r"[ \t]*(?:[-*+•]\s+|#{1,6}\s+|\d{1,3}[.)]\s*|\[\d{1,3}\]:?\s+){0,3}(?:\*\*|__)?"
+    r"\[([^\]\n]{1,400})\]\(\s*<?((?:https?:)?//[^\s()<>]+"
+    r"(?:\([^\s()]*\)[^\s()]*)*)>?(?:\s+\"[^\"]{0,200}\")?\)(?:\*\*|__)?\s*(?:[-–—:|]\s*)?(.*)"
+)
+_NUMBERED: Final = re.compile(r"[ \t]*(?:#{1,6}\s*)?(?:\*\*)?(?:\[(\d{1,3})\]|(\d{1,3})[.)])(?:\*\*)?:?\s+(.*)")
+_BARE: Final = re.compile(r"[ \t]*(?:[-*+•]\s+)?<?(https?://[^\s<>]+)>?[ \t]*")
+_RULE: Final = re.compile(r"[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,})[ \t]*")
+_STARS: Final = re.compile(r"^(?:#{1,6}\s+)|\*\*|__|(?<!\S)\*(?=\S)|(?<=\S)\*(?!\S)")
+_QUERY: Final = re.compile(
+    r"(?:results?|searche?d?|query)\b[^\n\"“'`]{0,60}[\"“'`]([^\"”'`\n]{1,300})[\"”'`]", re.IGNORECASE
+)
+_HEADING: Final = re.compile(r"(?:#{1,6}\s.*|.{0,200}\b(?:results?|sources?|links?)\b.{0,200}[:：]?)", re.IGNORECASE)
+_INLINE: Final = re.compile(r"(?:^|,\s+)(snippet|title|link|url|date|source): ", re.IGNORECASE)
+_RECORDS: Final = re.compile(r"\[\s*\{")
+_LONG: Final = frozenset({"content", "raw"})
+"""Texts in which other labels are text."""
+_ONLY_TAGS: Final = re.compile(r"[ \t]*(?:</?[A-Za-z][^<>]{0,200}>[ \t]*)+")
+_UP: Final = 4
+"""Lines above a URL in which its title may stand."""
+_LINES: Final = 100_000
+_LEAST_LINKS: Final = 2
+_DECODER: Final = json.JSONDecoder()
+
+
+def read_listing(text: str) -> SearchResponse:
+    """The results in a text; none where it is no list of results."""
+    text = text[: MAX_TEXT * 4].replace("\r\n", "\n").replace("\r", "\n")
+    for read in (_xml, _inside, _inline, _labelled, _linked, _numbered):
+        before, results = read(text)
+        if results:
+            return SearchResponse(
+                query=" ".join(query.group(1).split()) if (query := _QUERY.search(text[:2_000])) else None,
+                answers=_commentary(before),
+                results=tuple(replace(result, rank=rank) for rank, result in enumerate(results[:MAX_RESULTS], 1)),
+            )
+    return SearchResponse(unknown=("text",) if text.strip() else ())
+
+
+def _commentary(before: str) -> tuple[ProviderAnswer, ...]:
+    lines = [
+        line
+        for line in before.split("\n")
+        if line.strip() and not any(p.fullmatch(line) for p in (_HEADING, _RULE, _ONLY_TAGS))
+    ]
+    text = "\n".join(lines).strip()
+    heading = len(lines) == 1 and text.endswith((":", "：")) and len(text) <= MAX_LINE
+    return (ProviderAnswer(kind="commentary", text=text),) if text and not heading and text[0] != "<" else ()
+
+
+Read = tuple[str, list[SearchResult]]
+"""The text before the results, and the results."""
+
+
+def _results(records: Iterable[object]) -> list[SearchResult]:
+    return [result for record in records if (result := read_result(record, COMMON, 1, "")) is not None]
+
+
+def _xml(text: str) -> Read:
+    before, records = elements(text)
+    return before, _results(records)
+
+
+def _inside(text: str) -> Read:
+    """JSON inside a text, as `Links: [{"title": …, "url": …}]`; what stands around it is commentary."""
+    for match in list(_RECORDS.finditer(text))[:8]:
+        try:
+            value, end = _DECODER.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        if results := _results(best_list(value)[1]):
+            head = text[: match.start()].rstrip().rpartition("\n")
+            return f"{head[0]}\n{text[end:]}", results
+    return text, []
+
+
+def _inline(text: str) -> Read:
+    """`snippet: …, title: …, link: https://…, snippet: …`, all on one line."""
+    if text.count("\n") > 2 or not _INLINE.match(text):  # noqa: PLR2004 - a line, perhaps ended twice
+        return text, []
+    records: list[dict[str, object]] = []
+    matches = list(_INLINE.finditer(text))
+    first = matches[0].group(1).lower()
+    for place, match in enumerate(matches):
+        end = matches[place + 1].start() if place + 1 < len(matches) else len(text)
+        name = match.group(1).lower()
+        if name == first or not records:
+            records.append({})
+        records[-1].setdefault(name, text[match.end() : end].strip())
+    return "", _results(records)
+
+
+def _label(line: str) -> tuple[str, str] | None:
+    """What kind of label a line begins with, and what follows it."""
+    match = _LABEL.fullmatch(line)
+    kind = _KIND.get(key(match.group(1).replace(" ", ""))) if match else None
+    return (kind, match.group(2).strip()) if match and kind else None
+
+
+def _address(line: str) -> str | None:
+    """The URL of a line that is a label and a URL."""
+    if "://" not in line:
+        return None
+    label = _label(line)
+    if label is None or label[0] != "url":
+        return None
+    linked = _LINKED.fullmatch(label[1])
+    text = linked.group(2) if linked else label[1].strip("<>` ")
+    return text if is_url(text) else None
+
+
+def _labelled(text: str) -> Read:
+    """Blocks with a line `URL: …` each; a block begins at the title above it, or at the URL where there is none."""
+    lines = text.split("\n", _LINES)[:_LINES]
+    every = ((number, url) for number, line in enumerate(lines) if (url := _address(line)))
+    addresses = list(islice(every, MAX_RESULTS + 1))
+    if not addresses:
+        return text, []
+    style = _begins(lines, addresses[0][0], 0)
+    starts: list[tuple[int, str]] = []
+    last = 0
+    for number, url in addresses:
+        start = _begins(lines, number, last)
+        if starts and (start is None) != (style is None):
+            continue  # an address inside a result's text
+        starts.append((number if start is None else start, url))
+        last = number + 1
+    ends = [start for start, _ in starts[1:]] + [len(lines)]
+    results = [_block(lines[start:end], url) for (start, url), end in zip(starts, ends, strict=True)]
+    return "\n".join(lines[: starts[0][0]]), results
+
+
+def _begins(lines: list[str], at: int, low: int) -> int | None:
+    """The line above a URL where its result begins: a title's, or a numbered one; None where there is none."""
+    for number in range(at - 1, max(low, at - _UP - 1) - 1, -1):
+        line = lines[number]
+        label = _label(line)
+        if label is not None and label[0] == "title":
+            return number
+        if label is None and (_NUMBERED.fullmatch(line) or line.startswith("#") or _bold(line)):
+            return number
+        if not line.strip() or (label is None and _RULE.fullmatch(line)):
+            return None
+    return None
+
+
+def _bold(line: str) -> bool:
+    stripped = line.strip()
+    return stripped.startswith("**") and stripped.endswith("**") and len(stripped) > 4  # noqa: PLR2004 - the stars
+
+
+def _block(lines: list[str], url: str) -> SearchResult:
+    """One labelled block. What follows a text's label, up to another label not yet seen, is that text's."""
+    texts: dict[str, list[str]] = {}
+    here = ""
+    for number, line in enumerate(lines):
+        label = _label(line)
+        if label is not None and label[0] not in texts and (here not in _LONG or label[0] == "raw"):
+            here = label[0]
+            texts[here] = [label[1]]
+        elif number == 0 and label is None:
+            match = _NUMBERED.fullmatch(line)
+            texts["title"] = [match.group(3) if match else line.strip().lstrip("# ")]
+        elif _RULE.fullmatch(line) and not any(rest.strip() for rest in lines[number + 1 :]):
+            break
+        else:
+            texts.setdefault(here if here in {"snippet", *_LONG} else "rest", []).append(line)
+    fields = {name: "\n".join(value).strip() for name, value in texts.items()}
+    long = [fields[name] for name in ("raw", "content") if fields.get(name)]
+    return _result(
+        url=url,
+        title=fields.get("title", ""),
+        snippet=fields.get("snippet") or (long[1] if len(long) > 1 else fields.get("rest", "")),
+        content=long[0] if long else "",
+        date=fields.get("date", ""),
+        author=fields.get("author", ""),
+    )
+
+
+class _Entry(NamedTuple):
+    """One result of a list whose texts are what stands between its addresses."""
+
+    begin: int
+    """Number of its first line."""
+    rest: int
+    """Number of the first line that is nothing but text."""
+    url: str
+    title: str
+    text: str = ""
+    """Text on the address's own line."""
+
+
+def _cut(lines: list[str], entries: list[_Entry]) -> Read:
+    """The text before the first entry, and each entry with its text, up to the next."""
+    ends = [*(entry.begin for entry in entries[1:]), len(lines)]
+    results = [
+        _result(url=entry.url, title=entry.title, snippet="\n".join([entry.text, *lines[entry.rest : end]]))
+        for entry, end in zip(entries, ends, strict=True)
+    ]
+    return "\n".join(lines[: entries[0].begin]), results
+
+
+def _linked(text: str) -> Read:
+    """Lines that begin with a Markdown link; what follows a link, up to the next, is its text."""
+    lines = text.split("\n", _LINES)[:_LINES]
+    every = ((number, m) for number, line in enumerate(lines) if "](" in line and (m := _LINKED.fullmatch(line)))
+    links = list(islice(every, MAX_RESULTS + 1))
+    if len(links) < _LEAST_LINKS and not (links and links[0][0] <= 2):  # noqa: PLR2004 - one result under a heading
+        return text, []
+    between = sum(1 for line in lines[: links[0][0]] if line.strip())
+    if between > max(6, 3 * len(links)):  # a page that ends with a list of links
+        return text, []
+    return _cut(lines, [_Entry(number, number + 1, match[2], match[1], match[3]) for number, match in links])
+
+
+def _numbered(text: str) -> Read:
+    """A title, numbered or bold or after a blank line, and under it a bare URL."""
+    lines = text.split("\n", _LINES)[:_LINES]
+    entries: list[_Entry] = []
+    for number, line in enumerate(lines):
+        match = _BARE.fullmatch(line) if "://" in line else None
+        if match is None or number == 0 or not lines[number - 1].strip() or _BARE.fullmatch(lines[number - 1]):
+            continue
+        title = _NUMBERED.fullmatch(lines[number - 1])
+        plain = number == 1 or not lines[number - 2].strip() or _RULE.fullmatch(lines[number - 2])
+        if len(entries) <= MAX_RESULTS and (title is not None or plain or _bold(lines[number - 1])):
+            named = title.group(3) if title else lines[number - 1]
+            entries.append(_Entry(number - 1, number + 1, match.group(1), named))
+    return _cut(lines, entries) if entries else (text, [])
+
+
+def _result(*, url: str, title: str, snippet: str, content: str = "", date: str = "", author: str = "") -> SearchResult:
+    snippet = snippet.strip().removesuffix("---").strip()
+    date = " ".join(date.split())[:80]
+    return SearchResult(
+        rank=1,
+        title=one_line(_STARS.sub("", title))[:MAX_LINE],
+        url=url,
+        canonical_url=canonical(url),
+        snippet=snippet[:MAX_TEXT],
+        content=content[:MAX_TEXT],
+        format=format_of(content or snippet),
+        date=date or None,
+        date_iso=iso(date) if date else None,
+        author=" ".join(author.split())[:MAX_LINE] or None,
+    )

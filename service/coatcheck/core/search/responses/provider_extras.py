@@ -1,0 +1,72 @@
+"""What four providers keep apart from their results, put where it belongs: dates, excerpts, an abstract, actions."""
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
+from coatcheck.core.search.responses.actions import actions_of
+from coatcheck.core.search.responses.dates import iso
+from coatcheck.core.search.responses.values import Record, found, items_of, record_of, text_at, text_of
+
+
+def finished(response: SearchResponse, value: object) -> SearchResponse:
+    """The response with what stands elsewhere in it."""
+    if response.provider == "brave-llm-context":
+        sources = next((record for each in found(value, "sources") if (record := record_of(each))), None) or {}
+        return replace(response, results=tuple(_with_age(result, sources) for result in response.results))
+    if response.provider == "openai":
+        return replace(response, actions=actions_of(value))
+    if response.provider == "gemini":
+        return _supported(response, value)
+    return _with_abstract(response, value) if response.provider == "duckduckgo" else response
+
+
+def _with_age(result: SearchResult, sources: Record) -> SearchResult:
+    """Brave's context describes each source apart, by its URL; of the ages given the first certain one counts."""
+    about = record_of(sources.get(result.url or "")) or {}
+    ages = [text for age in items_of(about.get("age")) or [about.get("age")] if (text := text_of(age))]
+    if not ages or result.date:
+        return result
+    certain = next((age for age in ages if iso(age)), ages[0])
+    site = result.site or text_of(about.get("hostname")) or None
+    return replace(result, date=certain, date_iso=iso(certain), site=site)
+
+
+_SUPPORTS: Final = ("candidates[].groundingMetadata.groundingSupports[]", "groundingMetadata.groundingSupports[]")
+
+
+def _supported(response: SearchResponse, value: object) -> SearchResponse:
+    """Gemini's sources have no text but what its answer took from them; a source's score is its best support's."""
+    texts: dict[int, list[str]] = {}
+    scores: dict[int, float] = {}
+    for support in (each for path in (*_SUPPORTS, "groundingSupports[]") for each in found(value, path)):
+        segment = text_at(support, "segment.text")
+        numbers = found(support, "groundingChunkIndices[]")
+        confidence = found(support, "confidenceScores[]")
+        for place, number in enumerate(numbers):
+            if not isinstance(number, int) or isinstance(number, bool):
+                continue
+            if segment and segment not in texts.setdefault(number, []):
+                texts[number].append(segment)
+            sure = confidence[place] if place < len(confidence) else None
+            if isinstance(sure, (int, float)) and not isinstance(sure, bool) and 0 <= sure <= 1:
+                scores[number] = max(scores.get(number, 0.0), float(sure))
+    results = tuple(
+        replace(
+            result,
+            snippet=result.snippet or "\n".join(texts.get(result.rank - 1, ())),
+            score=result.score if result.score is not None else scores.get(result.rank - 1),
+        )
+        for result in response.results
+    )
+    return replace(response, results=results)
+
+
+def _with_abstract(response: SearchResponse, value: object) -> SearchResponse:
+    text = text_at(value, "AbstractText", "Abstract")
+    if not text:
+        return response
+    title, url = text_at(value, "Heading"), text_at(value, "AbstractURL") or None
+    abstract = ProviderAnswer(kind="knowledge", text=text, title=title, url=url)
+    return replace(response, answers=(abstract, *response.answers))

@@ -1,0 +1,65 @@
+"""What tools and protocols put around a search response: MCP results, JSON-RPC, provider's tool results, text parts."""
+
+from typing import Final
+
+from coatcheck.core.search.responses.generic_results import best_list
+from coatcheck.core.search.responses.values import Record, items_of, opened, record_of, text_of
+
+_DEEPEST: Final = 5
+_TEXT_PARTS: Final = frozenset({"text", "output_text", "input_text"})
+_INNER: Final = ("tool_response", "structuredContent", "structured_content")
+_BESIDE: Final = frozenset({*_INNER, "content", "isError", "is_error", "_meta", "meta", "resultType"})
+_RESULT_TYPES: Final = frozenset({"tool_result", "mcp_tool_result", "tool", "function_call_output", "function_result"})
+
+
+def unwrapped(value: object, depth: int = _DEEPEST) -> object:
+    """The response inside: JSON, or a text."""
+    value = opened(value)
+    if depth == 0:
+        return value
+    parts = _joined(value)
+    if parts is not None:
+        return unwrapped(parts, depth - 1)
+    record = record_of(value)
+    if record is None:
+        return value
+    inner = _inside(record)
+    return value if inner is None else unwrapped(inner, depth - 1)
+
+
+def _inside(record: Record) -> object:
+    """What a record wraps; None where it wraps nothing."""
+    for name in _INNER:
+        inner = record.get(name)
+        if best_list(inner)[1] or ("content" not in record and record_of(inner) is not None):
+            return inner
+    if "jsonrpc" in record or record.keys() == {"result"}:
+        return record.get("result")
+    answer = record_of(record.get("functionResponse", record.get("function_response")))
+    if answer is not None:
+        response = record_of(answer.get("response"))
+        return None if response is None else response.get("output", response.get("result", response))
+    contents = record.get("content")
+    if text_of(record.get("type")) in _RESULT_TYPES or record.get("role") == "tool":
+        return record.get("output", contents)
+    alone = not record.keys() - _BESIDE
+    return contents if alone and (isinstance(contents, str) or _joined(contents) is not None) else None
+
+
+def _joined(value: object) -> object:
+    """Parts of text as one text; where each of several is a document of its own, the list of those."""
+    items = items_of(value)
+    if not items:
+        return None
+    texts: list[str] = []
+    for item in items:
+        part = record_of(item)
+        if part is None or text_of(part.get("type")) not in _TEXT_PARTS or not isinstance(part.get("text"), str):
+            return None
+        if part.get("annotations") and part.get("type") == "output_text":
+            return None
+        texts.append(text_of(part["text"]))
+    documents = [record_of(text) for text in texts]
+    if len(texts) > 1 and all(documents):
+        return documents
+    return "\n\n".join(texts)

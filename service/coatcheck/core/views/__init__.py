@@ -1,0 +1,1 @@
+"""Views of an artifact and the windows into them: ranges, cuts, cursors."""

@@ -1,0 +1,114 @@
+"""Cursors: where a reading goes on, as a short opaque word that a caller hands back.
+
+URL-safe, versioned, bound to one artifact, checked. A cursor is no secret and grants nothing: it says only where,
+and the artifact is looked up and authorised as always. It holds no state of the server.
+"""
+
+import base64
+import binascii
+import hashlib
+from typing import NoReturn
+
+from msgspec import Struct
+
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.views.window import NUMBER_LIMIT, UNITS, Unit
+
+_VERSION = 1
+_CHECK_BYTES = 5
+"""Of a hash over artifact and content: one in 10^12 for a mistyped cursor to pass; its numbers are checked besides."""
+_LENGTH_LIMIT = 64
+_VIEWS = ("raw", "text")
+_NUMBERS = 5
+_SEVEN = 0x7F
+
+
+class Cursor(Struct, frozen=True):
+    """The next thing to read."""
+
+    view: str
+    unit: Unit
+    byte: int
+    """Where in the view it goes on."""
+    page: int | None = None
+    """Units that the caller asked for at a time; None: no limit."""
+    left: int | None = None
+    """Units of the current page that are still to begin; None: no limit."""
+    token: int = 0
+    """The token position of `byte`, for `unit` token."""
+    section: int | None = None
+    """Place, from 0, of the section that is read among the view's; None: the whole view."""
+
+
+def write(cursor: Cursor, artifact: int) -> str:
+    """The cursor as at most 64 characters of `A-Z a-z 0-9 - _`, valid for the artifact with this number alone."""
+    body = bytes([_VERSION, _VIEWS.index(cursor.view) << 4 | UNITS.index(cursor.unit)])
+    numbers = cursor.byte, _plus(cursor.page), _plus(cursor.left), cursor.token, _plus(cursor.section)
+    body += b"".join(map(_varint, numbers))
+    return base64.urlsafe_b64encode(body + _check(body, artifact)).rstrip(b"=").decode()
+
+
+def read(text: str, artifact: int) -> Cursor:
+    """What `write` wrote.
+
+    Raises:
+        CoatcheckError: `invalid_cursor` for anything else, and for another artifact's cursor.
+    """
+    if len(text) > _LENGTH_LIMIT or not text.isascii():
+        _refuse()
+    try:
+        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        _refuse()
+    body, check = packed[:-_CHECK_BYTES], packed[-_CHECK_BYTES:]
+    if len(body) < 2 + _NUMBERS or check != _check(body, artifact) or body[0] != _VERSION:
+        _refuse()
+    numbers = _varints(body[2:])
+    view, unit = body[1] >> 4, body[1] & 0xF
+    if len(numbers) != _NUMBERS or view >= len(_VIEWS) or unit >= len(UNITS) or max(numbers) > NUMBER_LIMIT:
+        _refuse()
+    byte, page, left, token, section = numbers
+    cursor = Cursor(_VIEWS[view], UNITS[unit], byte, _minus(page), _minus(left), token, _minus(section))
+    if write(cursor, artifact) != text:  # one spelling only: no spare bits, no padding, no long varints
+        _refuse()
+    return cursor
+
+
+def _check(body: bytes, artifact: int) -> bytes:
+    return hashlib.blake2b(body, digest_size=_CHECK_BYTES, key=artifact.to_bytes(8, "big"), person=b"cursor").digest()
+
+
+def _plus(n: int | None) -> int:
+    return 0 if n is None else n + 1
+
+
+def _minus(n: int) -> int | None:
+    return n - 1 if n else None
+
+
+def _varint(n: int) -> bytes:
+    out = bytearray()
+    while n > _SEVEN:
+        out.append(n & _SEVEN | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def _varints(body: bytes) -> list[int]:
+    numbers: list[int] = []
+    n = shift = 0
+    for octet in body:
+        n |= (octet & _SEVEN) << shift
+        shift += 7
+        if not octet & 0x80:
+            numbers.append(n)
+            n = shift = 0
+    return numbers if shift == 0 else []
+
+
+def _refuse() -> NoReturn:
+    raise CoatcheckError(
+        Code.INVALID_CURSOR,
+        "This cursor does not belong to this artifact. Use the `next` of its last answer unchanged, or give an offset.",
+    )

@@ -1,0 +1,36 @@
+"""Bytes that are no text, as text: rows of 16 with their offset and their ASCII, as `xxd -g1` has them."""
+
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views.clip import ClipBudget, Cut
+
+ROW = 16
+MIN_TOKENS = 64
+"""The longest row counts fewer; below this nothing could be shown."""
+
+
+def _row(piece: bytes, offset: int) -> str:
+    shown = "".join(chr(b) if 0x20 <= b <= 0x7E else "." for b in piece)  # noqa: PLR2004 - visible ASCII
+    return f"{offset:08x}: {piece.hex(' '):<47}  {shown}\n"
+
+
+def clip_dump(data: bytes, offset: int, budget: ClipBudget, tokenizer: Tokenizer) -> tuple[int, str, int, Cut | None]:
+    """As many whole rows as the budget holds: bytes shown, text, its tokens, and what cut it.
+
+    `budget.tokens` is at least MIN_TOKENS and `budget.chars` a row, so that there is always one.
+    """
+    rows = [_row(data[n : n + ROW], offset + n) for n in range(0, len(data), ROW)]
+    cut: Cut | None = None
+    fitting, length = 0, 0
+    for row in rows:
+        length += len(row)
+        if length > budget.chars:
+            cut = "max_characters"
+            break
+        fitting += 1
+    while True:
+        text = "".join(rows[:fitting])
+        tokens = tokenizer.count(text)
+        if tokens <= budget.tokens or fitting <= 1:
+            return min(len(data), fitting * ROW), text, tokens, cut
+        cut = "max_tokens"
+        fitting = max(1, min(fitting - 1, fitting * budget.tokens // tokens))

@@ -1,0 +1,1 @@
+"""A model's context is measured, compacted and answered for."""

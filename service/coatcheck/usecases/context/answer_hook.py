@@ -1,0 +1,93 @@
+"""Answer a host's hook after a tool call: store what is bulky in the response, give the response back with cards.
+
+Never costs the host anything: whatever cannot be stored in time, or cannot be read back at once, stays as it is. Stores
+nothing that is certainly small enough.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from msgspec import UNSET, Struct, UnsetType
+
+from coatcheck.core import hooks
+from coatcheck.core.artifact import Caller, DeclaredMetadata
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.views import parts
+from coatcheck.storing.ingest_request import IngestRequest
+from coatcheck.usecases.payloads.ingest import Ingest
+
+log = logging.getLogger(__name__)
+
+SECONDS: Final = 5.0
+"""How long a host waits at most: it runs the hook after each call, and the agent stands still meanwhile."""
+SMALL: Final = 1_000
+"""Bytes up to which a text is not worth a card, whatever the limits are."""
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_PIECE: Final = 512 * 1024
+
+
+class HookRequest(Struct, frozen=True, kw_only=True):
+    """What the hook's address says beside the event."""
+
+    card_tokens: int | None = None
+    inline_tokens: int | None = None
+    labels: tuple[str, ...] = ()
+    ttl: int | None | UnsetType = UNSET
+
+
+async def answer_hook(
+    ingest: Ingest, caller: Caller, said: object, request: HookRequest, seconds: float = SECONDS
+) -> dict[str, Any]:
+    """The hook's output; an empty object where nothing changes. Raises nothing of storing."""
+    event = hooks.event_of(said)
+    if event is None:
+        return {}
+    cards: list[tuple[hooks.Slot, str]] = []
+    try:
+        async with asyncio.timeout(seconds):
+            for slot in hooks.slots(event):
+                card = await _card(ingest, caller, event, slot, request)
+                if card is not None:
+                    cards.append((slot, card))
+    except (CoatcheckError, TimeoutError) as e:
+        log.warning("a tool's output was left with its host: %s", e or "storing took too long")
+    if not cards:
+        return {}
+    return hooks.answer(event, hooks.replaced(event.response, cards))
+
+
+async def _card(
+    ingest: Ingest, caller: Caller, event: hooks.Event, slot: hooks.Slot, request: HookRequest
+) -> str | None:
+    """The card of a slot; None where its text stays."""
+    if slot.size <= max(SMALL, request.inline_tokens or 0):  # a token has at least one byte
+        return None
+    parted = await asyncio.to_thread(parts.payload, slot.content)
+    offer = IngestRequest(
+        said=DeclaredMetadata(
+            tool_name=_plain(event.tool_name, 256),
+            tool_call_id=_plain(event.call_id, 512),
+            session=_plain(event.session, 256),
+            url=_plain(event.url, 8192),
+            command=event.command,
+            labels=request.labels,
+        ),
+        ttl=request.ttl,
+        card_tokens=request.card_tokens,
+        inline_tokens=request.inline_tokens,
+    )
+    receipt = await ingest(caller, _pieces(parted.data), lambda: offer)
+    return receipt.text if receipt.stored and not receipt.inline else None
+
+
+def _plain(value: str | None, limit: int) -> str | None:
+    """A name that may be kept; None for what no host sends."""
+    return value if value is not None and len(value) <= limit and not _CONTROL.search(value) else None
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), _PIECE):
+        yield data[at : at + _PIECE]

@@ -1,0 +1,257 @@
+"""Make a model-bound request smaller: what is bulky in it is stored, and cards and markers stand in its place.
+
+It is about one request body. Nothing is remembered of it, nothing that is stored changes, and what no change reaches
+leaves as the very bytes that came.
+
+Crash story: that of as many ingests as there are payloads. What was stored before a crash is found by its identity.
+"""
+
+import asyncio
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Caller
+from coatcheck.core.context import (
+    CompactedBody,
+    CompactionPlan,
+    CompactionPolicy,
+    CountCache,
+    Counter,
+    MeasureRequest,
+    Meters,
+    PlanContext,
+    PlannedPayload,
+    Report,
+    Splice,
+    StoredPayload,
+    carry_out,
+    index_of,
+    measure_both,
+    plan,
+    references,
+    spliced,
+)
+from coatcheck.core.context.body.pointer import Pointer
+from coatcheck.core.context.body.shape import Value, too_deep
+from coatcheck.core.keys import require_session
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.ingest_request import Notice
+from coatcheck.storing.ledger import Ledger
+from coatcheck.usecases.context.look_up_references import LookUpReferences
+from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, PayloadCard, PayloadRetention
+
+AT_ONCE: Final = 8
+"""Payloads of one request that are looked up or stored at the same time."""
+
+
+class HistoryBody(Struct):
+    """A request body as it came, and decoded."""
+
+    data: bytes
+    value: Value
+    """Is let go of when everything is decided: it takes more memory than all else."""
+    inside: str | None = None
+    """Under which key of the object in `data` the body is; None: `data` is the body."""
+    decodable: bytes | None = None
+    """What was decoded of `data`, where that are other bytes of the same length."""
+
+
+class CompactRequest(Struct, frozen=True, kw_only=True):
+    """What a caller asks with a body."""
+
+    policy: CompactionPolicy = CompactionPolicy()
+    format: str | None = None
+    """The body's format, where it is known."""
+    keep: PayloadRetention = PayloadRetention()
+    ask: MeasureRequest = MeasureRequest()
+    """What is known beside the body, for the accounts."""
+    notices: tuple[Notice, ...] = ()
+
+
+class KeptPayload(Struct, frozen=True, kw_only=True):
+    """A payload of the body that was stored, or that could not be."""
+
+    pointer: str | None
+    """Where it stands, or stood, in the body that was given; None for the messages left out."""
+    message: int
+    """The number of its message, or of the first message that is left out."""
+    kind: str
+    tool: str | None
+    call_id: str | None
+    id: str | None
+    stored: bool
+    created: bool
+    """False: it was stored before, or could not be."""
+    left_out: bool
+    """Its message is left out of the history."""
+
+
+class Compacted(Struct, frozen=True, kw_only=True):
+    """A compacted body with everything that is to be known about it."""
+
+    body: bytes
+    report: Report
+    meters: Meters
+    payloads: tuple[KeptPayload, ...]
+    warnings: tuple[Notice, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactDeps:
+    """What the composition hands to this verb."""
+
+    store: FindOrIngest
+    look_up: LookUpReferences
+    tokenizer: Tokenizer
+    pool: Executor
+    ledger: Ledger = field(default_factory=Ledger)
+    counts: CountCache = field(default_factory=CountCache)
+
+
+class Compact:
+    """Makes a model request smaller: stores bulky payloads and puts cards and markers in their place."""
+
+    def __init__(self, deps: CompactDeps) -> None:
+        self._deps = deps
+
+    async def __call__(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> Compacted:
+        """The body with cards and markers, and the report; payloads are stored before it answers.
+
+        What cannot be stored is cut where it stands or stays, and the warnings say so.
+
+        Raises:
+            CoatcheckError: `invalid_request` for a body in no known format and for a policy or a window that
+                contradicts itself; `invalid_content` for a body that is nested too deeply; `forbidden` for a session
+                that does not exist for the caller.
+        """
+        require_session(caller, ask.keep.session)
+        decided = await self._decided(caller, body, ask)
+        body.value = None
+        data = await in_pool(self._deps.pool, _written, body, decided)
+        return Compacted(
+            body=data,
+            report=decided.report,
+            meters=decided.meters,
+            payloads=decided.payloads,
+            warnings=(*ask.notices, *decided.notices),
+        )
+
+    async def _decided(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> "_Decided":
+        """What becomes of the body. When this is done nothing holds its values any more but who asked."""
+        pool, counter = self._deps.pool, Counter(self._deps.tokenizer, self._deps.counts)
+        index = await in_pool(pool, index_of, body.value, ask.format)
+        known = await self._deps.look_up(caller, await in_pool(pool, references, index))
+        context = PlanContext(index=index, known=known, window=ask.ask.window, compact_percent=ask.ask.compact_percent)
+        planned = await in_pool(pool, plan, body.value, ask.policy, counter, context)
+        cards = await self._stored(caller, planned, ask.keep)
+        done, meters = await in_pool(pool, _carried_out, body.value, planned, cards, ask.ask, counter)
+        self._account(caller, ask.keep, planned, cards, done, meters)
+        return _Decided(
+            edits=done.edits,
+            cut=Splice(planned.index.list_at or (), done.gone, done.note) if done.gone else None,
+            report=done.report,
+            meters=meters,
+            payloads=tuple(_told(payload, cards[payload.key]) for payload in planned.stored),
+            notices=_notices(list(cards.values())),
+        )
+
+    async def _stored(self, caller: Caller, planned: CompactionPlan, keep: PayloadRetention) -> dict[str, PayloadCard]:
+        """What became of each payload; several at a time."""
+        waiting = iter(planned.stored)
+        cards: dict[str, PayloadCard] = {}
+
+        async def work() -> None:
+            for payload in waiting:
+                cards[payload.key] = await self._deps.store(caller, payload, keep, planned.policy.card_tokens)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(AT_ONCE, len(planned.stored))):
+                group.create_task(work())
+        return cards
+
+    def _account(
+        self,
+        caller: Caller,
+        keep: PayloadRetention,
+        planned: CompactionPlan,
+        cards: dict[str, PayloadCard],
+        done: CompactedBody,
+        meters: Meters,
+    ) -> None:
+        ledger, space, session = self._deps.ledger, caller.namespace, keep.session
+        shown = _shown(done)
+        for payload in planned.stored:
+            one = cards[payload.key]
+            if one.created:  # its ingest counted a card where something else may stand
+                ledger.gave(space, session, shown.get(one.id or "", 0) - one.tokens)
+        ledger.compacted(space, session, max(done.report.tokens_before - done.report.tokens_after, 0))
+        after = meters.after
+        ledger.measured(space, session, after.next_turn.tokens, after.transient.tokens)
+
+
+class _Decided(Struct, frozen=True, kw_only=True):
+    """What is to be done with a body, without the body."""
+
+    edits: dict[Pointer, Value]
+    cut: Splice | None
+    report: Report
+    meters: Meters
+    payloads: tuple[KeptPayload, ...]
+    notices: list[Notice]
+
+
+def _written(body: HistoryBody, decided: _Decided) -> bytes:
+    try:
+        return spliced(body.data, decided.edits, decided.cut, inside=body.inside, decodable=body.decodable)
+    except RecursionError as e:
+        raise too_deep() from e
+
+
+def _carried_out(
+    value: Value, planned: CompactionPlan, cards: dict[str, PayloadCard], ask: MeasureRequest, counter: Counter
+) -> tuple[CompactedBody, Meters]:
+    stored = {key: StoredPayload(one.id, one.text, one.stored) for key, one in cards.items() if one.id is not None}
+    try:
+        done = carry_out(value, planned, stored, counter)
+        return done, measure_both(planned, done, ask, counter)
+    except RecursionError as e:  # values that a thread could decode may be too deep where less of its stack is left
+        raise too_deep() from e
+
+
+def _shown(done: CompactedBody) -> dict[str, int]:
+    """Tokens of what stands in the body for each artifact."""
+    shown: dict[str, int] = {}
+    for change in done.report.changes:
+        if change.artifact_id is not None:
+            shown[change.artifact_id] = shown.get(change.artifact_id, 0) + change.tokens_after
+    return shown
+
+
+def _told(payload: PlannedPayload, one: PayloadCard) -> KeptPayload:
+    return KeptPayload(
+        pointer=next(iter(payload.pointers), None),
+        message=payload.message,
+        kind=payload.kind,
+        tool=payload.tool,
+        call_id=payload.call_id,
+        id=one.id if one.stored else None,
+        stored=one.stored,
+        created=one.created,
+        left_out=payload.left_out,
+    )
+
+
+def _notices(cards: list[PayloadCard]) -> list[Notice]:
+    """What went wrong, each thing once, with how many payloads it met."""
+    met: dict[tuple[str, str], int] = {}
+    for one in cards:
+        for notice in one.notices:
+            met[notice.code, notice.message] = met.get((notice.code, notice.message), 0) + 1
+    return [
+        Notice(code, message if times == 1 else f"{message} ({times} payloads)")
+        for (code, message), times in sorted(met.items())
+    ]

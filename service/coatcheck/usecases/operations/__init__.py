@@ -1,0 +1,1 @@
+"""The service's own health and stored bytes are checked."""

@@ -1,0 +1,195 @@
+"""Store what waited for storage, as soon as storage answers again. Only then does it count as stored.
+
+Crash story: each payload is stored as an ingest stores it, with an intent before its file; it waits in memory until its
+commit, so that a crash loses what was never acknowledged, and nothing else. A commit whose answer was lost is asked
+again with the same file.
+"""
+
+import asyncio
+import logging
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import msgspec
+
+from coatcheck.core.artifact import Blob, Gone
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.ports.artifacts import IngestResult, StoreArtifact, UploadFenced
+from coatcheck.ports.blobs import BlobWriter
+from coatcheck.ports.uploads import AbandonUpload, BeginUpload
+from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.storing import upload_session
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.commit_artifact import CommitArtifact, Settled
+from coatcheck.storing.fallback_buffer import FallbackBuffer, FallbackPayload, Key
+from coatcheck.usecases.operations.check_readiness import CheckReadiness
+
+log = logging.getLogger(__name__)
+
+_FINAL = frozenset({Code.QUOTA_EXCEEDED, Code.NAMESPACE_DELETING})
+"""Refusals that are no outage: what waited for storage does not wait for room."""
+LAST_SECONDS = 5.0
+"""How long the last round may take, when the service stops."""
+
+
+class FlushFallbackDeps(upload_session.UploadSessionDeps, Protocol):
+    """What writing through needs from the composition: what receiving needs."""
+
+
+class _Placed(msgspec.Struct):
+    """A file that is written and whose commit is not known to have been made."""
+
+    entry: FallbackPayload
+    change: StoreArtifact
+    writer: BlobWriter
+    until: datetime
+    """Its intent's lease: after this it is no longer ours to commit."""
+
+
+class FlushFallback:
+    """Stores the payloads in the fallback buffer once storage accepts them."""
+
+    def __init__(self, deps: FlushFallbackDeps) -> None:
+        """Shares the circuit breakers of ingest, so that a silent store is not called for every payload."""
+        self._deps = deps
+        health = BlobHealth(deps.catalog, deps.blobs, deps.clock)
+        self._commit = CommitArtifact(deps.catalog, health, deps.catalog_breaker, deps.blobs_breaker, deps.rooms)
+        self._ready = CheckReadiness(deps.catalog, deps.catalog_breaker)
+        self._placed: dict[Key, _Placed] = {}
+
+    @property
+    def _fallback(self) -> FallbackBuffer:
+        return self._deps.fallback
+
+    async def __call__(self) -> int:
+        """Learn which stores answer again, then store what waits, oldest first; returns how many were stored.
+
+        A store that refuses one payload is asked for no other in this round; a catalogue may answer while the blob
+        store does not. However many wait, a silent store is waited for once.
+
+        Raises:
+            CoatcheckError: what the store that refused last said.
+        """
+        await self._probe()
+        done = 0
+        refused: CoatcheckError | None = None
+        for entry in self._fallback.waiting(self._deps.clock.now()):
+            if self._deps.catalog_breaker.silent or (refused is not None and not self._is_small(entry)):
+                continue
+            try:
+                async with self._fallback.alone_with(*entry.key):
+                    done += await self._store(entry)
+            except CoatcheckError as error:
+                if error.code not in REFUSALS:
+                    log.warning("%s waits for storage and was refused: %s", entry.artifact.id, error.detail)
+                    if error.code in _FINAL:
+                        self._fallback.forget(*entry.key)
+                    continue
+                refused = error
+                if self._is_small(entry):
+                    break
+            except Exception:
+                log.exception("%s waits for storage and could not be stored", entry.artifact.id)
+        if done:
+            log.info("%d payloads that waited for storage are stored", done)
+        if refused is not None:
+            raise refused
+        return done
+
+    async def last(self) -> None:
+        """The last round, bounded in time; says what is lost with this process."""
+        try:
+            await asyncio.wait_for(self(), LAST_SECONDS)
+        except (CoatcheckError, TimeoutError) as error:
+            log.warning("storing what waits failed at the end: %s", error)
+        if self._fallback.count:
+            log.error("%d payloads that waited for storage are lost with this process", self._fallback.count)
+
+    def _is_small(self, entry: FallbackPayload) -> bool:
+        return len(entry.stored) <= self._deps.inline_bytes
+
+    async def _probe(self) -> None:
+        """Ask the stores that were silent; raises nothing: one that is silent still stays so."""
+        if self._deps.catalog_breaker.silent:
+            try:
+                await self._ready()
+            except CoatcheckError:
+                return
+        if self._deps.blobs_breaker.silent:
+            try:
+                await self._deps.blobs.size("default", self._deps.new_blob_id())
+            except CoatcheckError:
+                return
+            self._deps.blobs_breaker.answers()
+
+    async def _store(self, entry: FallbackPayload) -> bool:
+        if not self._fallback.waits(entry):
+            return False
+        answer = await (self._commit(self._change(entry)) if self._is_small(entry) else self._as_blob(entry))
+        if isinstance(answer, UploadFenced):
+            return False  # the file took too long: the next round writes it anew
+        if not isinstance(answer, IngestResult | Gone):
+            log.warning("%s waited for storage and was refused by it: %r", entry.artifact.id, answer)
+        if self._fallback.waits(entry):
+            self._fallback.forget(*entry.key)
+        return isinstance(answer, IngestResult)
+
+    def _change(self, entry: FallbackPayload) -> StoreArtifact:
+        """The change, made now. What was deleted since it was handed over stays deleted."""
+        change = entry.change
+        view = change.text_view
+        if view is not None and view.blob is not None:
+            view = msgspec.structs.replace(view, blob=self._renamed(view.blob))
+        return msgspec.structs.replace(
+            change,
+            blob=self._renamed(change.blob),
+            text_view=view,
+            now=self._deps.clock.now(),
+            unless_buried_since=change.now,
+        )
+
+    def _renamed(self, blob: Blob) -> Blob:
+        """The blob under a name that no attempt before can have used."""
+        return msgspec.structs.replace(blob, id=self._deps.new_blob_id())
+
+    async def _as_blob(self, entry: FallbackPayload) -> Settled:
+        placed = self._placed.pop(entry.key, None)
+        if placed is None or placed.entry is not entry or placed.until <= self._deps.clock.now():
+            placed = await self._place(entry)
+        try:
+            answer = await self._commit(placed.change)
+        except CoatcheckError as error:
+            if error.code is Code.STORAGE_UNAVAILABLE:
+                self._placed = {entry.key: placed}  # the commit may have been made; asking again tells
+            else:
+                await self._give_up(placed.writer, placed.change)
+            raise
+        if not (isinstance(answer, IngestResult) and answer.blob_used):
+            await placed.writer.abort()
+        return answer
+
+    async def _place(self, entry: FallbackPayload) -> _Placed:
+        p = self._deps
+        change = self._change(entry)
+        blob = msgspec.structs.replace(change.blob, placement=p.blobs.placement)
+        change = msgspec.structs.replace(change, blob=blob, inline=None)
+        until = p.clock.now() + p.lease
+        intent = BeginUpload(namespace=change.namespace, blob_id=blob.id, placement=blob.placement, lease_until=until)
+        with p.catalog_breaker.watched():
+            await p.catalog.commit(intent)
+        with p.blobs_breaker.watched():
+            writer = await p.blobs.create(change.namespace, blob.id)
+            try:
+                await writer.write(entry.stored)
+                await writer.finish()
+            except CoatcheckError:
+                await self._give_up(writer, change)
+                raise
+        return _Placed(entry, change, writer, until - timedelta(seconds=1))
+
+    async def _give_up(self, writer: BlobWriter, change: StoreArtifact) -> None:
+        try:
+            await writer.abort()
+            await self._deps.catalog.commit(AbandonUpload(namespace=change.namespace, blob_id=change.blob.id))
+        except CoatcheckError as error:
+            log.warning("upload %s is left to the reaper: %s", change.blob.id, error.detail)

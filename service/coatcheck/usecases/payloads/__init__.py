@@ -1,0 +1,1 @@
+"""Payloads come in, are described, listed, kept longer and forgotten."""

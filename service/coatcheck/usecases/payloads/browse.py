@@ -1,0 +1,84 @@
+"""List the live artifacts of a namespace, newest first, in pages; by a query, those that say all of its words.
+
+A query sees what was acknowledged before it: what still waits for the index is indexed first, and where that takes too
+long the answer says that it is partial; so it does when a part of the index is damaged, which is then made anew.
+"""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.fulltext import query_keys
+from coatcheck.core.views.position_seal import seal, unseal
+from coatcheck.ports.catalog import ArtifactFilter, Catalog
+from coatcheck.ports.clock import Clock
+from coatcheck.storing.redaction import RedactionPolicy
+from coatcheck.upkeep.index import Index
+from coatcheck.upkeep.seal_key import SealKey
+
+MAX_PAGE = 200
+
+
+class Listing(Struct, frozen=True):
+    """One page. `next` continues it; None means that this was the last."""
+
+    items: list[Artifact]
+    next: str | None
+    partial: bool = False
+    """The newest may be missing: they wait for the index still, and the same call will find them later."""
+
+
+class Browse:
+    """Lists live artifacts of a namespace, newest first."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        seal_key: SealKey,
+        index: Index | None = None,
+        redacting: RedactionPolicy | None = None,
+    ) -> None:
+        """Without `index`, queries do not find artifacts that still wait to be indexed."""
+        self._seal_key = seal_key
+        self._redacting = redacting
+        self._catalog = catalog
+        self._clock = clock
+        self._index = index
+
+    async def __call__(
+        self, caller: Caller, where: ArtifactFilter, cursor: str | None, limit: int, *, query: str | None = None
+    ) -> Listing:
+        """A page of at most `limit` (1 to 200) artifacts that meet all conditions, continuing at `cursor`.
+
+        Raises:
+            CoatcheckError: `invalid_cursor`; `invalid_request` for a limit out of bounds, and for a query that names
+                nothing to look for or is too long.
+        """
+        if not 1 <= limit <= MAX_PAGE:
+            raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)
+        space = caller.namespace
+        before = None if cursor is None else _position(await self._seal_key(), space, cursor)
+        if caller.session_prefix is not None:
+            where = replace(where, session_prefix=caller.session_prefix)
+        partial = False
+        if query is not None:
+            where = replace(where, terms=query_keys(query))
+            partial = self._index is not None and not await self._index.catch_up(space)
+        page = await self._catalog.list_artifacts(space, where, self._clock.now(), before=before, limit=limit)
+        if page.damaged and self._index is not None:
+            await self._index.drop(space, page.damaged)
+        partial = partial or bool(page.damaged)
+        items = page.artifacts if self._redacting is None else list(map(self._redacting.artifact, page.artifacts))
+        following = None if page.before is None else seal(await self._seal_key(), space, page.before)
+        return Listing(items, following, partial)
+
+
+def _position(key: bytes, namespace: str, cursor: str) -> int:
+    try:
+        return unseal(key, namespace, cursor)
+    except ValueError:
+        raise CoatcheckError(
+            Code.INVALID_CURSOR, "The cursor did not come from this list. Start again without a cursor."
+        ) from None

@@ -1,0 +1,107 @@
+"""Say again what an artifact is: its metadata, and its card at any budget, cut from what was recognised at ingest."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from msgspec import Struct, structs
+
+from coatcheck.core.artifact import Artifact, Caller, PayloadSample
+from coatcheck.core.card import Card
+from coatcheck.core.encoding.payload_encoder import sample_ranges
+from coatcheck.core.policies.policy import NO_RULES, Rules, said
+from coatcheck.core.survey.survey import unpack_survey
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.card_text import CardText
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.draft import RenderedCard, cut, redrafted
+from coatcheck.storing.find import Find
+from coatcheck.storing.redaction import RedactionPolicy
+
+
+class Described(Struct, frozen=True):
+    """An artifact and its card."""
+
+    artifact: Artifact
+    card: Card
+    text: str
+    """The card as the model reads it."""
+    tokens: int
+    """Of `text`."""
+
+
+class Describe:
+    """Returns an artifact's metadata and card. Reads only the two ends of what the card is cut from."""
+
+    def __init__(
+        self,
+        find: Find,
+        open_content: OpenContent,
+        tokenizer: Tokenizer,
+        pool: Executor,
+        card_tokens: int,
+        card_text: CardText | None = None,
+        rules: Callable[[], Rules] = lambda: NO_RULES,
+        redacting: RedactionPolicy | None = None,
+    ) -> None:
+        """`card_tokens` is the budget if neither the caller nor a policy sets one."""
+        self._rules = rules
+        self._redacting = redacting
+        self._card_text = card_text
+        self._find = find
+        self._open = open_content
+        self._tokenizer = tokenizer
+        self._pool = pool
+        self._card_tokens = card_tokens
+
+    async def __call__(
+        self,
+        caller: Caller,
+        number: int,
+        *,
+        budget: int | None = None,
+        query: str | None = None,
+        tools: bool = True,
+    ) -> Described:
+        """Returns the artifact and its card.
+
+        Args:
+            caller: who asks.
+            number: the artifact.
+            budget: tokens of the card, 64 to 8192; None takes the policy's, or the service's default.
+            query: what the excerpts follow, where the caller looks for something.
+            tools: whether the model that reads the card has the declared tool; otherwise the card names none.
+
+        Raises:
+            CoatcheckError: `artifact_gone`, `artifact_not_found`, `integrity`.
+        """
+        found = await self._find(
+            caller, number, with_bytes=True, with_view=self._card_text is not None, with_survey=True
+        )
+        a = found.artifact
+        content = self._open(found)
+        head, tail = sample_ranges(a.measure.size)
+        sample = PayloadSample(await content.read(*head), await content.read(*tail), a.measure.size)
+        text = None if self._card_text is None else await self._card_text.found(found)
+        survey = None if found.survey is None else unpack_survey(found.survey)
+        mask = None if self._redacting is None else self._redacting.mask_of(a)
+
+        def work() -> RenderedCard:
+            tokens = self._budget(a) if budget is None else budget
+            draft = redrafted(a, sample, text, survey)
+            return cut(draft, budget=tokens, query=query, tokenizer=self._tokenizer, mask=mask, tools=tools)
+
+        made = await in_pool(self._pool, work)
+        shown = a if made.facts is None else structs.replace(a, facts=made.facts)
+        return Described(shown, made.card, made.text, made.tokens)
+
+    def _budget(self, a: Artifact) -> int:
+        """The budget of a card when the caller names none."""
+        policy = self._rules().effective(
+            a.namespace,
+            session=a.said.session,
+            kind=a.facts.kind,
+            tool_name=a.said.tool_name,
+            labels=a.said.labels,
+        )
+        return said(policy.card_tokens, self._card_tokens)

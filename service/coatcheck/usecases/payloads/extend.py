@@ -1,0 +1,103 @@
+"""Change how long an artifact is kept, its pin and its labels. What was said about its payload stays."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from msgspec import UNSET, UnsetType
+
+from coatcheck.core.artifact import Artifact, Caller, Gone
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import ADMIN
+from coatcheck.core.policies.expiry import check_idle_ttl
+from coatcheck.core.policies.policy import NO_RULES, Rules, kept
+from coatcheck.ports.artifacts import PatchArtifact
+from coatcheck.ports.catalog import Catalog, FoundArtifact
+from coatcheck.ports.clock import Clock
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.find import gone, not_found, require_seen
+from coatcheck.storing.redaction import RedactionPolicy
+
+
+class Extend:
+    """Changes an artifact's expiry, pin and labels."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        fallback: FallbackBuffer | None = None,
+        rules: Callable[[], Rules] = lambda: NO_RULES,
+        redacting: RedactionPolicy | None = None,
+    ) -> None:
+        """`rules` returns the current policies."""
+        self._redacting = redacting
+        self._rules = rules
+        self._catalog = catalog
+        self._fallback = fallback
+        self._clock = clock
+
+    async def __call__(
+        self,
+        caller: Caller,
+        number: int,
+        *,
+        ttl: int | None | UnsetType = UNSET,
+        idle_ttl: int | None | UnsetType = UNSET,
+        pinned: bool | UnsetType = UNSET,
+        labels: tuple[str, ...] | UnsetType = UNSET,
+    ) -> Artifact:
+        """Changes the given fields and leaves unset ones; returns the artifact as it is now.
+
+        A `ttl` over the policy's `max_ttl` is cut to it. Who administers brings back what has expired and is held.
+
+        Raises:
+            CoatcheckError: `artifact_gone`, `artifact_not_found`, `invalid_request` (an idle TTL under a minute),
+                `storage_unavailable` (it waits to be stored).
+        """
+        if idle_ttl is not UNSET:
+            check_idle_ttl(idle_ttl)
+        now = self._clock.now()
+        await require_seen(self._catalog, self._fallback, caller, number, now)
+        if self._fallback is not None and self._fallback.find(caller.namespace, number, now) is not None:
+            raise CoatcheckError(
+                Code.STORAGE_UNAVAILABLE,
+                "The artifact is still waiting to be stored, and cannot change before that. Retry the same call.",
+            )
+        answer = await self._catalog.commit(
+            PatchArtifact(
+                namespace=caller.namespace,
+                number=number,
+                now=now,
+                revive=ADMIN in caller.scopes,
+                ttl=await self._within(caller, number, now, ttl),
+                idle_ttl=idle_ttl,
+                pinned=pinned,
+                labels=labels,
+            )
+        )
+        if answer is None:
+            raise not_found()
+        if isinstance(answer, Gone):
+            raise gone(answer)
+        return answer if self._redacting is None else self._redacting.artifact(answer)
+
+    async def _within(
+        self, caller: Caller, number: int, now: datetime, ttl: int | None | UnsetType
+    ) -> int | None | UnsetType:
+        """The time that is asked for, or what the artifact's policy allows of it."""
+        rules = self._rules()
+        if ttl is UNSET or not rules:
+            return ttl
+        found = await self._catalog.find(caller.namespace, number, now)
+        if not isinstance(found, FoundArtifact):
+            policy = rules.effective(caller.namespace)
+        else:
+            a = found.artifact
+            policy = rules.effective(
+                caller.namespace,
+                session=a.said.session,
+                kind=a.facts.kind,
+                tool_name=a.said.tool_name,
+                labels=a.said.labels,
+            )
+        return kept(policy, ttl=ttl, idle_ttl=UNSET, otherwise=0).ttl

@@ -1,0 +1,285 @@
+"""The card of a payload that stands in a history: found by its identity when it is stored already, otherwise stored.
+
+A history comes again with every turn, and almost everything in it is stored: so the identity is looked up first, which
+costs a digest and one question, and cards are remembered. What is not there is ingested like any other payload, under
+the same identity as if it had been posted when the tool gave it back. A payload that cannot be stored has no ID.
+
+Crash story: that of an ingest.
+"""
+
+import hashlib
+import logging
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import UNSET, Struct, UnsetType, structs
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import (
+    DECLARED,
+    ENGINE,
+    SAMPLE_BYTES,
+    UNDESCRIBED,
+    Artifact,
+    Caller,
+    DeclaredMetadata,
+    Kind,
+    PayloadSample,
+)
+from coatcheck.core.card import MIN_BUDGET, CardSource, may_show_text
+from coatcheck.core.context import PlannedPayload
+from coatcheck.core.encoding.payload_encoder import sample_ranges
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.kinds import recognise
+from coatcheck.core.redact.mask import Mask
+from coatcheck.core.survey.survey import survey_of
+from coatcheck.core.views import parts
+from coatcheck.core.views.parts import PartsPayload
+from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.runtime.lru import Lru
+from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.work_placement import SMALL, WorkPlacement
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.card_text import CardText
+from coatcheck.storing.draft import cut, redrafted
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.ingest_request import IngestRequest, Notice
+from coatcheck.usecases.payloads.ingest import Ingest
+
+log = logging.getLogger(__name__)
+
+_PIECE: Final = 512 * 1024
+_KEPT_CARDS: Final = 8 * 1024**2
+"""Bytes of cards that are remembered: about three thousand."""
+_ROW_BYTES: Final = 300
+_ABSENT: Final = frozenset({Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE})
+_NAME_CHARS: Final = 256
+_CALL_CHARS: Final = 512
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class PayloadRetention(Struct, frozen=True, kw_only=True):
+    """How payloads are to be kept."""
+
+    session: str | None = None
+    labels: tuple[str, ...] = ()
+    ttl: int | None | UnsetType = UNSET
+    idle_ttl: int | None | UnsetType = UNSET
+    pinned: bool = False
+
+
+class PayloadCard(Struct, frozen=True, kw_only=True):
+    """The artifact and card of a payload, or why it could not be stored."""
+
+    id: str | None
+    """None: it could not be stored, as `notices` say."""
+    text: str | None = None
+    """The card; None where none was asked for."""
+    tokens: int = 0
+    """Of the card."""
+    stored: bool = True
+    """False: storage refused it; the card says so, and the ID promises nothing."""
+    created: bool = False
+    """Whether it was stored by this."""
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindOrIngestDeps:
+    """What the composition hands to the step."""
+
+    ingest: Ingest
+    deps: IngestDeps
+    find: Find
+    """Without a fallback buffer: what waits in memory is not stored."""
+    card_text: CardText | None
+
+
+class _Key(Struct, frozen=True):
+    """What a card depends on, the payload by its ID."""
+
+    namespace: str
+    id: str
+    said: DeclaredMetadata
+    engine: int
+    budget: int | None
+    masked: bool = False
+
+
+class _Known(Struct, frozen=True):
+    """A card that was cut before; empty where none was asked for."""
+
+    text: str
+    tokens: int
+
+
+class FindOrIngest:
+    """Finds the stored artifact of a payload, or stores the payload."""
+
+    def __init__(self, deps: FindOrIngestDeps) -> None:
+        self._ingest = deps.ingest
+        self._find = deps.find
+        self._card_text = deps.card_text
+        self._deps = deps.deps
+        self._health = BlobHealth(self._deps.catalog, self._deps.blobs, self._deps.clock)
+        self._placement = WorkPlacement(self._deps.pool)
+        self._cards: Lru[_Key, _Known] = Lru(_KEPT_CARDS)
+
+    async def __call__(
+        self, caller: Caller, payload: PlannedPayload, keep: PayloadRetention, budget: int
+    ) -> PayloadCard:
+        """The artifact of a payload, and its card of at most `budget` tokens where one takes its place.
+
+        Whatever keeps it from being stored is in the answer, not raised: the others go on.
+        """
+        try:
+            size = len(payload.content) if isinstance(payload.content, str) else SMALL + 1
+            parted, digest = await self._placement.run(size, _parted, payload)
+            declared = _said(payload, parted, keep)
+            wanted = max(budget, MIN_BUDGET) if payload.needs_card else None
+            known = await self._recalled(caller, parted.data, digest, declared, wanted)
+            return known or await self._stored(caller, parted.data, declared, keep, wanted)
+        except CoatcheckError as error:
+            log.debug("a payload of a history is not stored: %s", error.detail)
+            return PayloadCard(id=None, stored=False, notices=(Notice(str(error.code), error.detail),))
+
+    async def _recalled(
+        self, caller: Caller, data: bytes, digest: bytes, declared: DeclaredMetadata, budget: int | None
+    ) -> PayloadCard | None:
+        """What is stored already under this identity; None where it is not, or where nobody can tell."""
+        identity = ids.identity(caller.namespace, declared.session, declared.tool_call_id, digest)
+        try:
+            with self._deps.catalog_breaker.watched():
+                found = (await self._find(caller, ids.number(identity))).artifact
+            ours = ids.identity(found.namespace, found.said.session, found.said.tool_call_id, found.measure.sha256)
+            if ours != identity or found.blob.condemned or found.measure.dropped:
+                return None
+            return await self._card_of(caller, found, _own(found.said, declared), data, budget)
+        except CoatcheckError as error:
+            if error.code not in _ABSENT | REFUSALS:
+                raise
+            return None  # looking was only to spare work; storing will say what is wrong
+
+    async def _card_of(
+        self, caller: Caller, a: Artifact, declared: DeclaredMetadata, data: bytes, budget: int | None
+    ) -> PayloadCard | None:
+        """The card of what is stored, with what `declared` says of it."""
+        mask = None if self._deps.redacting is None else self._deps.redacting.mask_of(a)
+        engine = ENGINE if a.engine == UNDESCRIBED else a.engine  # which then describes it for its card
+        key = _Key(a.namespace, a.id, declared, engine, budget, masked=mask is not None)
+        known = self._cards.get(key)
+        if known is None:
+            with self._deps.blobs_breaker.watched():
+                if not await self._health.holds(a.namespace, a.blob):
+                    return None
+            known = _Known("", 0)
+            if budget is not None:
+                shown = a if declared is a.said else await in_pool(self._deps.pool, _as_said, a, declared, data)
+                view = await self._view_of(caller, shown)
+                known = await in_pool(self._deps.pool, self._cut, shown, data, view, budget, mask)
+            self._remember(key, known)
+        return PayloadCard(id=a.id, text=known.text if budget is not None else None, tokens=known.tokens)
+
+    async def _view_of(self, caller: Caller, a: Artifact) -> CardSource | None:
+        if self._card_text is None or not may_show_text(a.facts, a.measure.size):
+            return None
+        with self._deps.catalog_breaker.watched():
+            found = await self._find(caller, ids.parse(a.id), with_bytes=True, with_view=True)
+        return await self._card_text.found(found)
+
+    def _cut(self, a: Artifact, data: bytes, view: CardSource | None, budget: int, mask: Mask | None) -> _Known:
+        head, tail = sample_ranges(len(data))
+        sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
+        survey = survey_of(data, 2 * SAMPLE_BYTES)
+        made = cut(
+            redrafted(a, sample, view, survey), budget=budget, query=None, tokenizer=self._deps.tokenizer, mask=mask
+        )
+        return _Known(made.text, made.tokens)
+
+    async def _stored(
+        self, caller: Caller, data: bytes, declared: DeclaredMetadata, keep: PayloadRetention, budget: int | None
+    ) -> PayloadCard:
+        offer = IngestRequest(
+            said=declared,
+            ttl=keep.ttl,
+            idle_ttl=keep.idle_ttl,
+            pinned=keep.pinned,
+            card_tokens=budget,
+            inline_tokens=0,
+            carded=budget is not None,
+        )
+        receipt = await self._ingest(caller, _pieces(data), lambda: offer)
+        if receipt.stored and not receipt.created:  # another was faster, and may have said other things of it
+            digest = hashlib.sha256(data).digest()
+            known = await self._recalled(caller, data, digest, declared, budget)
+            if known is not None:
+                return known
+        plain = self._deps.redacting is None or self._deps.redacting.never
+        if receipt.created and receipt.stored and plain:
+            known = _Known(receipt.text, receipt.tokens)
+            self._remember(_Key(caller.namespace, receipt.id, declared, ENGINE, budget), known)
+        return PayloadCard(
+            id=receipt.id,
+            text=receipt.text if budget is not None else None,
+            tokens=receipt.tokens,
+            stored=receipt.stored,
+            created=receipt.created,
+            notices=receipt.warnings,
+        )
+
+    def _remember(self, key: "_Key", known: "_Known") -> None:
+        self._cards.put(key, known, len(known.text) + _ROW_BYTES)
+
+
+def _own(stored: DeclaredMetadata, declared: DeclaredMetadata) -> DeclaredMetadata:
+    """What is stored of a payload, as this history speaks of it; the same object where that shows no difference.
+
+    Of an artifact the last declaration counts, which may be another one than this history's, or be gone with what was
+    deleted since. The card in a history depends on nothing but the history.
+    """
+    own = {name: getattr(declared, name) for name in DECLARED}
+    same = all(getattr(stored, name) == value for name, value in own.items())
+    return stored if same else structs.replace(stored, **own)
+
+
+def _as_said(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
+    """The artifact with other words, and what is recognised by these."""
+    head, tail = sample_ranges(len(data))
+    sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
+    facts = recognise(sample, declared, survey_of(data, 2 * SAMPLE_BYTES))
+    return structs.replace(a, said=declared, facts=structs.replace(facts, redacted=a.facts.redacted))
+
+
+def _parted(payload: PlannedPayload) -> tuple[PartsPayload, bytes]:
+    """The payload's bytes, as ingest would make them of the same content, and their digest."""
+    content = payload.content
+    parted = PartsPayload(data=content) if isinstance(content, bytes) else parts.payload(content)
+    return parted, hashlib.sha256(parted.data).digest()
+
+
+def _said(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention) -> DeclaredMetadata:
+    return DeclaredMetadata(
+        media_type=parted.media_type,
+        tool_name=_sayable(payload.tool, _NAME_CHARS),
+        tool_call_id=_sayable(payload.call_id, _CALL_CHARS),
+        command=payload.command,
+        session=keep.session,
+        url=parted.url,
+        labels=keep.labels,
+        failed=payload.failed or parted.failed,
+        title=parted.title if payload.title is None else payload.title,
+        kind=Kind.TEXT if isinstance(payload.content, bytes) else None,
+    )
+
+
+def _sayable(name: str | None, most: int) -> str | None:
+    """A name as ingest takes it; none where it would be refused there."""
+    return name if name is not None and len(name) <= most and not _CONTROL.search(name) else None
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), _PIECE):
+        yield data[at : at + _PIECE]

@@ -1,0 +1,134 @@
+"""Delete an artifact, or all of a session's: they answer `gone` from the commit on; their bytes follow after a grace.
+
+Crash story: one transaction replaces the row by its tombstone and marks the blob dead; the sweep removes a dead blob's
+bytes first and its row second, and repeats both after a crash without harm.
+"""
+
+from datetime import datetime, timedelta
+
+from coatcheck.core.artifact import Caller, Gone
+from coatcheck.core.keys import require_session
+from coatcheck.core.retention.audit import By
+from coatcheck.core.retention.holds import HoldConflict, held
+from coatcheck.ports.artifacts import DeleteArtifact, DeleteSession
+from coatcheck.ports.catalog import Catalog
+from coatcheck.ports.clock import Clock
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.find import gone, not_found, require_seen
+from coatcheck.storing.policies import Policies
+
+BATCH = 200
+"""Artifacts deleted in one transaction, so that others wait milliseconds at most."""
+
+
+class _Deletion:
+    """What both deletions need."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        tombstone_life: timedelta,
+        fallback: FallbackBuffer | None = None,
+        policies: Policies | None = None,
+    ) -> None:
+        """`policies` decide how long a namespace's tombstones last; `tombstone_life` is the default."""
+        self._policies = policies
+        self._fallback = fallback
+        self._catalog = catalog
+        self._clock = clock
+        self._life = tombstone_life
+
+    def _tombstone_until(self, caller: Caller, now: datetime) -> datetime:
+        """When what is deleted `now` is forgotten."""
+        life = self._life
+        return now + (life if self._policies is None else self._policies.tombstone_life(caller.namespace, life))
+
+
+class Forget(_Deletion):
+    """Delete one artifact."""
+
+    async def __call__(self, caller: Caller, number: int) -> None:
+        """Delete it.
+
+        Raises:
+            CoatcheckError: `artifact_gone` when it was gone already, `artifact_not_found` when unknown, `held` when a
+                hold forbids it.
+        """
+        await require_seen(self._catalog, self._fallback, caller, number, self._clock.now())
+        if self._fallback is None:
+            self._answer(await self._delete(caller, number), waited=False)
+            return
+        async with self._fallback.alone_with(caller.namespace, number):
+            waited = self._fallback.find(caller.namespace, number, self._clock.now()) is not None
+            answer = await self._delete(caller, number)
+            self._fallback.forget(caller.namespace, number)
+        self._answer(answer, waited=waited)
+
+    async def _delete(self, caller: Caller, number: int) -> bool | Gone | HoldConflict | None:
+        now = self._clock.now()
+        return await self._catalog.commit(
+            DeleteArtifact(
+                namespace=caller.namespace,
+                number=number,
+                now=now,
+                tombstone_until=self._tombstone_until(caller, now),
+                by=By.of(caller),
+            )
+        )
+
+    @staticmethod
+    def _answer(answer: bool | Gone | HoldConflict | None, *, waited: bool) -> None:
+        if isinstance(answer, HoldConflict):
+            raise held(answer)
+        if waited and answer is not True:
+            return  # it was nowhere but in memory
+        if isinstance(answer, Gone):
+            raise gone(answer)
+        if not answer:
+            raise not_found()
+
+
+class ForgetSession(_Deletion):
+    """Delete everything of a session."""
+
+    async def __call__(self, caller: Caller, session: str) -> int:
+        """Deletes a session's artifacts in batches; returns how many there were, 0 for an unused session.
+
+        Raises:
+            CoatcheckError: `held` when a hold covers the session, and nothing is deleted; or when holds cover some of
+                its artifacts, and all others are deleted.
+        """
+        require_session(caller, session)
+        total = await self._of_shelter(caller, session)
+        while True:
+            now = self._clock.now()
+            done = await self._catalog.commit(
+                DeleteSession(
+                    namespace=caller.namespace,
+                    session=session,
+                    now=now,
+                    tombstone_until=self._tombstone_until(caller, now),
+                    limit=BATCH,
+                    by=By.of(caller),
+                )
+            )
+            if isinstance(done, HoldConflict):
+                raise held(done, deleted=total)
+            total += done
+            if done < BATCH:
+                break
+        left = await self._catalog.holds_within(caller.namespace, session, self._clock.now())
+        if left is not None:
+            raise held(left, deleted=total)
+        return total
+
+    async def _of_shelter(self, caller: Caller, session: str) -> int:
+        """Let go of what waits in memory; what is being stored at this moment is stored first, and deleted after."""
+        if self._fallback is None:
+            return 0
+        total = 0
+        for entry in self._fallback.of_session(caller.namespace, session):
+            async with self._fallback.alone_with(*entry.key):
+                total += self._fallback.forget(*entry.key)
+        return total

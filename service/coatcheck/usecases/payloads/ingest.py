@@ -1,0 +1,138 @@
+"""Take a payload, keep it, and return what the model should read instead."""
+
+from collections.abc import AsyncIterator, Callable
+
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Caller, DeclaredMetadata
+from coatcheck.core.card.compose import MAX_BUDGET
+from coatcheck.core.encoding.payload_encoder import PayloadEncoder
+from coatcheck.core.policies.policy import said as decided
+from coatcheck.runtime.work_placement import WorkPlacement
+from coatcheck.storing.blob_health import BlobHealth
+from coatcheck.storing.card_text import CardText
+from coatcheck.storing.commit_artifact import CommitArtifact
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.ingest_request import IngestRequest, Receipt
+from coatcheck.storing.ingestion import Ingestion, IngestSteps
+from coatcheck.storing.oversize import OversizeGuard
+from coatcheck.storing.redacted_ingest import RedactedIngest
+from coatcheck.storing.stored_before import StoredBefore
+from coatcheck.storing.upload_session import UploadSession
+
+
+class Ingest:
+    """Stores payloads and returns their receipts."""
+
+    def __init__(
+        self, deps: IngestDeps, card_text: CardText | None = None, open_content: OpenContent | None = None
+    ) -> None:
+        """Without `card_text` no text views are made, and every card is cut from its payload."""
+        self._deps = deps
+        health = BlobHealth(deps.catalog, deps.blobs, deps.clock)
+        self._steps = IngestSteps(
+            deps=deps,
+            placement=WorkPlacement(deps.pool, deps.is_warm),
+            card_text=card_text,
+            before=StoredBefore(deps, card_text, health),
+            commit=CommitArtifact(deps.catalog, health, deps.catalog_breaker, deps.blobs_breaker, deps.rooms),
+            open_content=open_content or OpenContent(deps.catalog, deps.blobs, deps.pool),
+        )
+
+    async def __call__(
+        self,
+        caller: Caller,
+        source: AsyncIterator[bytes],
+        offer: Callable[[], IngestRequest],
+        *,
+        keep_ends: bool = False,
+        before: DeclaredMetadata | None = None,
+    ) -> Receipt:
+        """Store a payload and return its receipt, once it is durable or known not to be stored.
+
+        When storage does not take it, the receipt says so (`stored` is False, with the refusal as a warning), the card
+        is made all the same, and a payload of up to 4 MiB stored bytes waits in memory to be stored later.
+
+        Args:
+            caller: who offers it; names the namespace.
+            source: the payload's identity bytes. Whatever it raises is raised here, and nothing is stored.
+            offer: called once, when the source has ended: a form's fields may follow its file.
+            before: what was declared before the payload's first byte, where the offer may declare more; None: all of
+                it.
+            keep_ends: whether a payload over the limit keeps its two ends instead of being refused.
+
+        Raises:
+            CoatcheckError: `overloaded` when too many others are being taken in, before anything is asked of the
+                source; `payload_too_large`, `idempotency_key_reused`, `artifact_gone` (the key's artifact was
+                deleted), `invalid_request` (an idle TTL under a minute), `upload_fenced`.
+        """
+        receipt = await self._run(caller, source, offer, keep_ends=keep_ends, before=before)
+        self._count(receipt)
+        return receipt
+
+    async def shorten(
+        self, caller: Caller, source: AsyncIterator[bytes], request: IngestRequest, receipt: Receipt, room: int
+    ) -> Receipt:
+        """The receipt of a payload that was just taken in, with a card of at most `room` tokens in place of its text.
+
+        Args:
+            caller: who offered the payload.
+            source: the same payload again.
+            request: what was asked with it.
+            receipt: what was answered.
+            room: at least 64 tokens.
+
+        Raises:
+            CoatcheckError: as the ingest itself.
+        """
+        shorter = replace(request, key=None, inline_tokens=0, card_tokens=min(room, MAX_BUDGET))
+        again = await self._run(caller, source, lambda: shorter, keep_ends=request.keep_ends, before=None)
+        if receipt.stored and receipt.created:
+            self._deps.ledger.gave(caller.namespace, request.said.session, again.tokens - receipt.tokens)
+        if again.stored != receipt.stored:
+            return replace(again, created=receipt.created or again.created)
+        return replace(receipt, inline=again.inline, text=again.text, tokens=again.tokens, card=again.card)
+
+    async def _run(
+        self,
+        caller: Caller,
+        source: AsyncIterator[bytes],
+        offer: Callable[[], IngestRequest],
+        *,
+        keep_ends: bool,
+        before: DeclaredMetadata | None,
+    ) -> Receipt:
+        deps = self._deps
+        async with deps.slots:
+            declared = (before or offer().said) if deps.redacting is not None or keep_ends else None
+            redacted = RedactedIngest(deps.redacting, caller.namespace, declared, deps.pool)
+            limit = self.limit(caller, declared if keep_ends else None)
+            oversize = OversizeGuard(limit, keep_ends=keep_ends)
+            async with UploadSession(deps, caller, PayloadEncoder(deps.tokenizer)) as upload:
+                return await Ingestion(self._steps, caller, upload, oversize, redacted).run(source, offer)
+
+    def limit(self, caller: Caller, declared: DeclaredMetadata | None = None) -> int:
+        """Bytes of a payload from this caller that are refused whatever the payload turns out to be.
+
+        With what is declared of it: as many as its policies allow it, unless it turns out to be of another kind.
+        """
+        rules, limits = self._deps.rules(), [self._deps.payload_limit]
+        if (ceiling := rules.ceiling(caller.namespace)) is not None:
+            limits.append(ceiling)
+        if declared is not None and rules:
+            policy = rules.effective(
+                caller.namespace,
+                session=declared.session,
+                kind=declared.kind,
+                tool_name=declared.tool_name,
+                labels=declared.labels,
+            )
+            if (most := decided(policy.max_artifact_bytes, None)) is not None:
+                limits.append(most)
+        return min(limits)
+
+    def _count(self, receipt: Receipt) -> None:
+        outcome = "unstored" if not receipt.stored else "stored" if receipt.created else "repeated"
+        card, shown = receipt.card, None if receipt.inline or not receipt.text else receipt.tokens
+        self._deps.meter.ingested(card.kind, outcome, card.size, card.tokens.count, shown)

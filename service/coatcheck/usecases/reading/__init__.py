@@ -1,0 +1,1 @@
+"""Stored payloads are read on and searched."""

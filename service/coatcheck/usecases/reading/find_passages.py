@@ -1,0 +1,377 @@
+"""Show the passages of an artifact that best answer a query, within a budget.
+
+One pass over the content, in bounded memory and with a deadline; then a closer look at the parts that the pass found.
+Where a deadline came first the scan is kept for a while, so that the same call goes on from there. It changes nothing
+but the note of a read.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Literal
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.outline.section_names import SectionPart
+from coatcheck.core.passages import (
+    CONCISE,
+    FILL,
+    DocumentPart,
+    Passage,
+    PassageScanner,
+    PassageText,
+    Ranking,
+    Terms,
+    TermWeights,
+    compose,
+    earlier_first,
+    regions,
+    terms_of,
+    weigh,
+)
+from coatcheck.core.passages import (
+    MAX_CHARS as QUERY_CHARS,
+)
+from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
+from coatcheck.core.text.excerpt import fit_text
+from coatcheck.core.text.plural import plural
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views.clip import ClipBudget
+from coatcheck.core.views.window import Extent, Position
+from coatcheck.reading.reader import Reader
+from coatcheck.reading.view import OpenView, ViewReading
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.content import BLOCK_BYTES
+from coatcheck_client.contract.inert import MARK, one_line
+
+MIN_TOKENS = 128
+"""What one window needs."""
+_KEPT = 4 * BLOCK_BYTES
+"""Content up to this size is kept in memory while it is searched; of more, parts are read a second time."""
+_PAUSED = 8
+"""Scans kept that a deadline interrupted: at most 2 MB each."""
+_AT_ONCE = 8
+"""Reads of parts under way together, which a store over the network makes wait."""
+_GRAIN = 640
+"""Bytes, some 150 tokens, of a search response that are chosen together: all of it was found by such a query, so that a
+single sentence with the words says little."""
+_NAMED = 6
+_NAMED_CHARS = 32
+"""Terms named in a sentence, and characters of each."""
+
+
+class Searched(Struct, frozen=True):
+    """How much of the view, or of the section, was looked at, from its beginning on."""
+
+    bytes: int
+    total: int
+
+
+class PassagesAnswer(Struct, frozen=True, kw_only=True):
+    """The passages that best answer a query, best first."""
+
+    id: str
+    view: ViewName
+    section: SectionPart | None
+    """What was looked at; None: the whole view. Windows lie in the view all the same."""
+    text: str
+    """What a model reads: each passage verbatim under a line that says where it stands, with the name of its section or
+    the line above that introduces it."""
+    tokens: int
+    """Of `text`."""
+    windows: list[Passage]
+    terms: list[str]
+    """What was looked for and is there, folded: lower case, without accents."""
+    missing: list[str]
+    """What was looked for and is not there."""
+    searched: Searched
+    partial: bool
+    """Not all of the artifact was looked at."""
+    stopped: Literal["end", "deadline", "frequent"]
+    """`frequent`: the only words there are stand everywhere; nothing further on could be told from the beginning."""
+    notices: list[str]
+    """Sentences about what was not done, for whoever asked."""
+
+
+class FindPassages(Reader):
+    """Finds the passages of an artifact that best answer a query."""
+
+    def __init__(
+        self,
+        open_view: OpenView,
+        tokenizer: Tokenizer,
+        pool: Executor,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float | None = None,
+    ) -> None:
+        super().__init__(open_view, tokenizer, pool, clock=clock, patience=patience)
+        self._paused: dict[_Question, PassageScanner] = {}
+
+    async def __call__(
+        self,
+        caller: Caller,
+        number: int,
+        *,
+        query: str,
+        max_tokens: int = DEFAULT_TOKENS,
+        view: str | None = None,
+        section: str | None = None,
+    ) -> PassagesAnswer:
+        """The passages of a view, or of a section, for a query; at most `max_tokens` (128 to 8,000), 30,000 characters.
+
+        Raises:
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `view_not_available`, `section_not_found`,
+                `not_text`, `invalid_request`, `integrity`; what storage says when a text view that was made now
+                cannot be kept.
+        """
+        check_budget(max_tokens, MIN_TOKENS)
+        reading = await self._view(caller, number, view=view, section=section)
+        answer = await self.of(reading, query, max_tokens)
+        self._view.told(reading, answer.tokens)
+        return answer
+
+    async def of(self, reading: ViewReading, query: str, max_tokens: int, *, concise: bool = False) -> PassagesAnswer:
+        """Finds passages in an open view. `concise`: leave out passages that answer far less well than the best.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        check_budget(max_tokens, MIN_TOKENS)
+        if reading.binary:
+            raise CoatcheckError(
+                Code.NOT_TEXT,
+                f"{reading.artifact.id} is not text and has no passages. {text_instead(reading.artifact)}"
+                "Read its bytes with unit=byte for a hexadecimal dump.",
+            )
+        terms = terms_of(query)
+        if not terms.terms:
+            raise CoatcheckError(
+                Code.INVALID_REQUEST, "The query is blank: say in words what to look for.", parameter="query"
+            )
+        part = _Kept(reading)
+        looking = _Looking(part, terms, ClipBudget(max_tokens, MAX_CHARS), self._tokenizer, concise=concise)
+        scanner, made = await self._scan(part, query, looking)
+        if made is None:
+            made = await in_pool(self._pool, looking.made, await _parts(part, looking.places))
+        if scanner.end < part.size and not scanner.full:
+            self._pause(part.question(query), scanner)
+        answer = _answer(reading, terms, looking.weights, scanner, part.size, made, looking.notices)
+        return await self.shown(reading, answer, max_tokens)
+
+    async def _scan(self, part: "_Kept", query: str, looking: "_Looking") -> tuple[PassageScanner, PassageText | None]:
+        """Look at the content until its end or the deadline; the next block is read while one is looked at.
+
+        Returns what is shown as well, where all that it needs is at hand.
+        """
+        paused = self._paused.pop(part.question(query), None)
+        deadline = self._clock() + self._patience
+        at = 0 if paused is None else paused.fed
+        block = await part.block(at)
+        scanner = paused
+        while True:
+            at += len(block)
+            ends = at >= part.size
+            looked = in_pool(self._pool, looking.fed, scanner, block, last=ends)
+            if ends:
+                return await looked
+            block, (scanner, _) = await asyncio.gather(part.block(at), looked)
+            if not block or scanner.full or self._clock() >= deadline:
+                return scanner, await in_pool(self._pool, looking.at_hand, scanner)
+
+    def _pause(self, key: "_Question", scanner: PassageScanner) -> None:
+        self._paused[key] = scanner
+        while len(self._paused) > _PAUSED:
+            del self._paused[next(iter(self._paused))]
+
+
+_Question = tuple[str, int, int, str]
+
+
+class _Kept:
+    """The part that is looked at, counted from its own beginning; the blocks of a small one stay at hand."""
+
+    def __init__(self, reading: ViewReading) -> None:
+        self.reading = reading
+        self._start = reading.extent.start
+        self.size = reading.extent.end - reading.extent.start
+        self._keeps = self.size <= _KEPT
+        self._blocks: dict[int, bytes] = {}
+
+    def question(self, query: str) -> _Question:
+        """What stands for this query of these very bytes."""
+        return self.reading.content.blob.id, self._start, self.size, query
+
+    async def block(self, at: int) -> bytes:
+        """The block that begins at a byte of the part, a multiple of the block size; empty at the end."""
+        data = await self.reading.read(self._start + at, self._start + at + BLOCK_BYTES)
+        if self._keeps:
+            self._blocks[at] = data
+        return data
+
+    async def part(self, extent: Extent) -> DocumentPart:
+        """A range of the part, and where in the view it begins."""
+        begin = self._begin(extent)
+        return self._after(begin, extent, await self.reading.content.read(begin.byte, self._start + extent.end))
+
+    def at_hand(self, extent: Extent) -> DocumentPart | None:
+        """Returns the part if its blocks are cached."""
+        begin = self._begin(extent)
+        held = self._held(begin.byte - self._start, extent.end)
+        return None if held is None else self._after(begin, extent, held)
+
+    def _begin(self, extent: Extent) -> Position:
+        """The beginning of the frame in which a range begins."""
+        index = self.reading.content.index
+        frame = (self._start + extent.start) // index.frame_size
+        return Position(frame * index.frame_size, index.newlines_before(frame), index.chars_before(frame))
+
+    def _after(self, begin: Position, extent: Extent, data: bytes) -> DocumentPart:
+        skip = self._start + extent.start - begin.byte
+        return DocumentPart(begin.after(data[:skip]), data[skip:])
+
+    def _held(self, start: int, end: int) -> bytes | None:
+        """These bytes of the part, where all of them are at hand."""
+        if start < 0:
+            return None
+        first, last = start // BLOCK_BYTES * BLOCK_BYTES, (end - 1) // BLOCK_BYTES * BLOCK_BYTES
+        held = [self._blocks.get(at) for at in range(first, last + 1, BLOCK_BYTES)]
+        if any(block is None for block in held):
+            return None
+        return b"".join(block for block in held if block)[start - first : end - first]
+
+
+async def _parts(part: _Kept, places: list[Extent]) -> list[DocumentPart]:
+    out: list[DocumentPart] = []
+    for at in range(0, len(places), _AT_ONCE):
+        out += await asyncio.gather(*(part.part(place) for place in places[at : at + _AT_ONCE]))
+    return out
+
+
+class _Looking:
+    """The closer look at what a scan found, in worker threads: in one go where all of it is at hand."""
+
+    def __init__(self, part: _Kept, terms: Terms, budget: ClipBudget, tokenizer: Tokenizer, *, concise: bool) -> None:
+        self._part = part
+        self._concise = concise
+        self._terms = terms
+        self._budget = budget
+        self._tokenizer = tokenizer
+        self.weights = TermWeights((), ())
+        self.places: list[Extent] = []
+        self.notices: list[str] = []
+
+    def fed(
+        self, scanner: PassageScanner | None, block: bytes, *, last: bool
+    ) -> tuple[PassageScanner, PassageText | None]:
+        """A scanner that has seen the block as well, and after the `last` one what is shown, if that is `at_hand`.
+
+        Where there is no scanner a new one, whose patterns take time to compile.
+        """
+        scanner = scanner or PassageScanner(self._terms.looked_for)
+        scanner.feed(block, last=last)
+        return scanner, self.at_hand(scanner) if last else None
+
+    def at_hand(self, scanner: PassageScanner) -> PassageText | None:
+        """What is shown; None where parts of it must be read first, at `places`."""
+        hits = scanner.hits()
+        self.weights = weigh(hits, self._terms.looked_for)
+        self.places = regions(hits, self.weights, self._part.size)
+        self.notices = _notices(self._terms, hits.end, self._part.size, full=scanner.full)
+        parts = [self._part.at_hand(place) for place in self.places]
+        whole = [part for part in parts if part is not None]
+        return self.made(whole) if len(whole) == len(parts) else None
+
+    def made(self, parts: list[DocumentPart]) -> PassageText:
+        """What is shown of the parts."""
+        reading, terms, tokenizer = self._part.reading, self._terms, self._tokenizer
+        missing = _named(terms, self.weights.missing, grams=False)
+        said = [f"Not found: {missing}."] if missing else []
+        spec = spec_of(reading.artifact.facts.kind)
+        page = reading.view == "raw" and spec.markup
+        rated = Ranking(terms.looked_for, self.weights).of_parts(parts, page=page) if parts else []
+        found = spec.lists_results(reading.artifact.said.tool_name)
+        made = compose(
+            earlier_first(rated, reading.content.size) if found else rated,
+            parts,
+            reading.extent,
+            self._budget,
+            tokenizer,
+            " ".join([*said, *self.notices]),
+            floor=CONCISE if self._concise else 0.0 if found else FILL,
+            grain=_GRAIN if found else 0,
+            sections=reading.sections if reading.section is None else (),
+        )
+        return made if made.passages else self._nothing()
+
+    def _nothing(self) -> PassageText:
+        """A sentence that says so, and what to try instead."""
+        reading, terms, tokenizer = self._part.reading, self._terms, self._tokenizer
+        if not self._part.size:
+            text = fit_text(f"{MARK} No passage: {reading.name} is empty.", self._budget.tokens, tokenizer)
+            return PassageText(text, tokenizer.count(text), [])
+        lines = plural(reading.lines.last - reading.lines.first + 1, "line")
+        if reading.section is not None:
+            lines += f" of section {reading.section.name}"
+        every = _named(terms, tuple(range(len(terms.terms))), grams=True)
+        advice = " ".join(self.notices) or 'Try other words, or pattern="…" to search it.'
+        text = fit_text(f"{MARK} No passage in {lines} has any of: {every}. {advice}", self._budget.tokens, tokenizer)
+        return PassageText(text, tokenizer.count(text), [])
+
+
+def _named(terms: Terms, numbers: tuple[int, ...], *, grams: bool) -> str:
+    """Terms as a sentence names them: not the parts of what is named whole, and not too many."""
+    without = {"part"} if grams else {"part", "gram"}
+    named = [terms.terms[number] for number in numbers if number < len(terms.terms)]  # the phrase comes after them
+    words = [_shown(term.text) for term in named if term.role not in without]
+    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
+    return ", ".join(words[:_NAMED]) + more
+
+
+def _shown(term: str) -> str:
+    text = one_line(term[: _NAMED_CHARS + 1])
+    return text if len(text) <= _NAMED_CHARS else text[:_NAMED_CHARS] + "…"
+
+
+def _notices(terms: Terms, end: int, size: int, *, full: bool) -> list[str]:
+    out: list[str] = []
+    if terms.left:
+        out.append(f"Only the first {len(terms.terms)} words of the query were looked for: ask for less at once.")
+    elif terms.cut:
+        out.append(f"Only the first {QUERY_CHARS:,} characters of the query were looked at: ask for less at once.")
+    if end < size and full:
+        out.append(f"These words are everywhere: only {end:,} of {size:,} bytes were looked at. Use rarer words.")
+    elif end < size:
+        out.append(f"Time ran out at byte {end:,} of {size:,}: retry the same call, it goes on from there.")
+    return out
+
+
+def _answer(
+    reading: ViewReading,
+    terms: Terms,
+    weights: TermWeights,
+    scanner: PassageScanner,
+    size: int,
+    made: PassageText,
+    notices: list[str],
+) -> PassagesAnswer:
+    missing = set(weights.missing)
+    over = scanner.end >= size
+    return PassagesAnswer(
+        id=reading.artifact.id,
+        view=reading.view,
+        section=reading.part,
+        text=made.text,
+        tokens=made.tokens,
+        windows=made.passages,
+        terms=[term.text for number, term in enumerate(terms.terms) if number not in missing],
+        missing=[term.text for number, term in enumerate(terms.terms) if number in missing],
+        searched=Searched(scanner.end, size),
+        partial=not over,
+        stopped="end" if over else "frequent" if scanner.full else "deadline",
+        notices=notices,
+    )

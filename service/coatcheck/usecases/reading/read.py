@@ -1,0 +1,391 @@
+"""Read part of an artifact: what was asked, within a budget, and where to go on.
+
+Following `next.cursor` until there is none gives every byte of the artifact exactly once, also inside a line of
+100 MB. It touches the frames of the answer and no other. It changes nothing but the note that the artifact was read.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from itertools import pairwise
+from typing import Literal
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.outline.section_names import SectionPart, nth_section
+from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
+from coatcheck.core.text.visible_text import VisibleText, has_hidden, settled
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views import cursor as cursors
+from coatcheck.core.views.clip import ClipBudget, Verbatim, clip
+from coatcheck.core.views.cursor import Cursor
+from coatcheck.core.views.hexdump import MIN_TOKENS as HEX_MIN_TOKENS
+from coatcheck.core.views.hexdump import ROW, clip_dump
+from coatcheck.core.views.token_clip import clip_tokens
+from coatcheck.core.views.window import (
+    Extent,
+    Position,
+    Span,
+    Unit,
+    Window,
+    nth_char,
+    nth_newline,
+    past_end,
+    span,
+    window,
+)
+from coatcheck.reading.byte_positions import at_byte, past_end_of, place_of
+from coatcheck.reading.reader import Reader
+from coatcheck.reading.token_positions import TokenPositions
+from coatcheck.reading.view import OpenView, ViewReading, writes_over_lines
+from coatcheck.runtime.pool import in_pool
+
+_SEEN_LIMIT = 1024 * 1024
+"""The same where most bytes are hidden: a longer line of frames is shown in several answers."""
+_BYTES_PER_TOKEN = 5
+_LONGEST_CHAR = 4
+_FETCH_LIMIT = _LONGEST_CHAR * MAX_CHARS + 64
+"""Bytes that can decide any answer: below one frame, so that an answer touches two at most."""
+_TOKEN_UNIT_LEAST = 16
+"""Tokens of a budget that any one token of a document fits: cut out of its characters it may count as several."""
+
+Stop = Literal["limit", "max_tokens", "max_characters", "end"]
+
+
+class ReadRequest(Struct, frozen=True, kw_only=True):
+    """What a caller asks for. With a cursor, neither offset nor unit."""
+
+    unit: Unit | None = None
+    """Lines when absent."""
+    offset: int | None = None
+    """Lines from 1, the others from 0; absent: the beginning."""
+    limit: int | None = None
+    """At most so many units; absent: as much as the budget holds."""
+    view: str | None = None
+    """`raw` or `text`; absent: the cursor's, otherwise text with a section and raw without."""
+    section: str | None = None
+    """Offsets count in the view, with a section too, and one before it begins with it; tokens count in the section."""
+    cursor: str | None = None
+    max_tokens: int = DEFAULT_TOKENS
+
+
+class Total(Struct, frozen=True):
+    """The size of the whole view."""
+
+    bytes: int
+    chars: int
+    lines: int
+    tokens: int
+    tokens_exact: bool
+
+
+class Next(Struct, frozen=True):
+    """Where the answer's text ends and the next begins: by cursor, or by an offset in `unit`.
+
+    `unit` is `byte` where the place lies inside a line or character, which no other offset can name.
+    """
+
+    cursor: str
+    offset: int
+    unit: Unit
+    bytes: int
+
+
+class ReadAnswer(Struct, frozen=True, kw_only=True):
+    """A part of an artifact, as text.
+
+    Lines of the text view are shown as a terminal showed them: without escape sequences, and of a line that was written
+    over with carriage returns only the last frame, after a note of how many bytes it replaced.
+    """
+
+    id: str
+    view: ViewName
+    section: SectionPart | None
+    """What the reading was narrowed to; None: the whole view."""
+    unit: Unit
+    text: str
+    encoding: Literal["utf-8", "hex"] = "utf-8"
+    """`hex`: the text is a dump of `window.bytes`, 16 bytes a row."""
+    window: Window
+    total: Total
+    tokens: int
+    """Of `text`."""
+    complete: bool
+    """Everything that was asked for is here."""
+    cut: Stop
+    """Why the text ends where it ends."""
+    next: Next | None
+    """None at the end of the view, or of the section."""
+    partial: bool = False
+    """Not all of the payload is in this view: it was too large, or broken. The raw view has it."""
+
+
+class _Piece(Struct, frozen=True):
+    """The answer's text before it is described."""
+
+    text: str
+    tokens: int
+    end: Position
+    cut: Stop
+    ends_line: bool
+    extent: Extent | None = None
+    left: int | None = None
+
+
+class Read(Reader):
+    """Reads a part of an artifact by lines, characters, bytes or tokens."""
+
+    def __init__(
+        self,
+        open_view: OpenView,
+        tokenizer: Tokenizer,
+        pool: Executor,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float | None = None,
+    ) -> None:
+        super().__init__(open_view, tokenizer, pool, clock=clock, patience=patience)
+        self._tokens = TokenPositions(tokenizer, pool, clock, self._patience)
+
+    async def __call__(self, caller: Caller, number: int, ask: ReadRequest) -> ReadAnswer:
+        """The text of a span of lines, characters, bytes or tokens, cut to the budget.
+
+        Raises:
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `view_not_available`,
+                `not_text`, `invalid_cursor`, `invalid_request`, `offset_past_end`, `count_pending`, `integrity`;
+                what storage says when a text view that was made now cannot be kept.
+        """
+        at = _from_cursor(ask, number) if ask.cursor is not None else None
+        if at is None:
+            reading = await self._view(caller, number, view=ask.view, section=ask.section)
+        else:
+            reading = await self._view(caller, number, view=at.view, section=at.section)
+        answer = await self.of(reading, number, ask, at)
+        self._view.told(reading, answer.tokens)
+        return answer
+
+    async def of(self, reading: ViewReading, number: int, ask: ReadRequest, at: Cursor | None = None) -> ReadAnswer:
+        """Reads a part of an open view. `at` is the cursor of `ask`; the view and section that `ask` names are ignored.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        extent = reading.extent
+        unit: Unit = at.unit if at else ask.unit or "line"
+        check_budget(ask.max_tokens, _TOKEN_UNIT_LEAST if unit == "token" else 1)
+        if reading.binary:
+            _check_binary(reading, unit, ask.max_tokens)
+        if at is not None:
+            _check_cursor(at, ask, reading)
+        asked = span(unit, None if at else ask.offset, ask.limit)
+        page, left = (at.page, at.left) if at and ask.limit is None else (asked.limit, asked.limit)
+        budget = ClipBudget(ask.max_tokens, MAX_CHARS)
+        if unit == "token":
+            start, piece = await self._by_token(reading, asked, at, left, budget)
+        else:
+            start = await at_byte(reading.content, at.byte) if at else await _start(reading, asked)
+            read = self._hex if reading.binary else self._by_text
+            piece = await read(reading, start, unit, left, budget)
+        after = Cursor(reading.view, unit, 0, page, section=reading.nth)
+        return await self.shown(reading, _answer(reading, number, after, start, piece, extent), ask.max_tokens)
+
+    async def _by_text(
+        self, reading: ViewReading, start: Position, unit: Unit, left: int | None, budget: ClipBudget
+    ) -> _Piece:
+        stop = reading.extent.end
+        as_seen = unit == "line" and reading.view == "text"
+        frames = as_seen and await writes_over_lines(reading)
+        guess = budget.tokens * _BYTES_PER_TOKEN + 64
+        while True:
+            most = min(guess, _SEEN_LIMIT if as_seen else _FETCH_LIMIT)
+            most = min(most, left) if unit == "byte" and left is not None else most
+            data = await reading.read(start.byte, start.byte + most)
+            hidden = as_seen and has_hidden(data)
+            wanted = _until(data, unit, left)
+            whole = wanted is not None or start.byte + len(data) == stop
+            data = data if wanted is None else data[:wanted]
+            by_line = unit == "line"
+            last = whole or most == _SEEN_LIMIT
+            show = partial(_seen, frames=frames, ends=last) if hidden else Verbatim
+            got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=last, by_line=by_line, show=show)
+            if got is not None:
+                break
+            guess *= 4
+        shown = data[: got.end]
+        end = start.after(shown)
+        cut: Stop = got.cut or ("end" if end.byte == stop else "limit" if whole else "max_characters")
+        return _Piece(got.text, got.tokens, end, cut, shown.endswith(b"\n"), None, _left(unit, left, start, end))
+
+    async def _hex(
+        self, reading: ViewReading, start: Position, unit: Unit, left: int | None, budget: ClipBudget
+    ) -> _Piece:
+        most = min(budget.tokens, MAX_CHARS // ROW) * ROW
+        data = await reading.read(start.byte, start.byte + (most if left is None else min(left, most)))
+        shown, text, tokens, cut = await in_pool(self._pool, clip_dump, data, start.byte, budget, self._tokenizer)
+        data = data[:shown]
+        end = start.after(data)
+        at_end = end.byte == reading.extent.end
+        stop: Stop = cut or ("end" if at_end else "limit" if left == shown else "max_characters")
+        return _Piece(text, tokens, end, stop, data.endswith(b"\n"), None, _left(unit, left, start, end))
+
+    async def _by_token(
+        self, reading: ViewReading, span: Span, at: Cursor | None, left: int | None, budget: ClipBudget
+    ) -> tuple[Position, _Piece]:
+        part = _Part(reading)
+        first = at.token if at else span.offset
+        if part.size == 0 and first == 0:
+            empty = await at_byte(reading.content, part.start)
+            return empty, _Piece("", 0, empty, "end", ends_line=False, extent=Extent(0, 0))
+        if first >= part.size:  # a token is a byte at least: no need to count
+            raise past_end(span, reading.name, part.tokens)
+        want = min(left or budget.tokens, budget.tokens)
+        progress = await self._tokens.reach(part, first + want)
+        begin = progress.before(first)
+        cuts = progress.between(begin.byte, first + want)
+        data = await part.read(begin.byte, cuts[-1])
+        pieces = [data[a - begin.byte : b - begin.byte] for a, b in pairwise([begin.byte, *cuts])]
+        got = await in_pool(self._pool, clip_tokens, pieces, first - begin.tokens, want, budget, self._tokenizer)
+        if got is None:
+            raise past_end(span, reading.name, progress.last.tokens)
+        start = await at_byte(reading.content, part.start + begin.byte + got.start)
+        shown = data[got.start : got.end]
+        end = start.after(shown)
+        extent = Extent(first, first + got.count)
+        done = left is not None and got.count >= left
+        at_end = end.byte == part.start + part.size
+        cut: Stop = "end" if at_end else "limit" if done else got.cut or "max_tokens"
+        rest = None if left is None else max(0, left - got.count)
+        return start, _Piece(got.text, got.tokens, end, cut, shown.endswith(b"\n"), extent, rest)
+
+
+class _Part:
+    """The part that is read as a text by itself, whose tokens are counted from its own beginning."""
+
+    def __init__(self, reading: ViewReading) -> None:
+        self._reading = reading
+        extent = reading.extent
+        self.start = extent.start
+        self.size = extent.end - extent.start
+        whole = reading.section is None
+        self.key = reading.content.blob.id if whole else f"{reading.content.blob.id} {extent.start} {extent.end}"
+
+    @property
+    def tokens(self) -> int:
+        """Of all of it, about."""
+        if self._reading.section is None:
+            return self._reading.measure.tokens.count
+        return self._reading.measure.tokens.count * self.size // max(1, self._reading.measure.size)
+
+    async def read(self, start: int, end: int) -> bytes:
+        return await self._reading.read(self.start + start, self.start + end)
+
+
+async def _start(reading: ViewReading, span: Span) -> Position:
+    """Where a span begins. One that would begin before the section begins with it."""
+    extent = reading.extent
+    place = await place_of(reading.content, span)
+    if place is not None and place.byte < extent.start:
+        return await at_byte(reading.content, extent.start)
+    if place is None or (place.byte >= extent.end and span.offset > span.first):
+        raise await past_end_of(reading, span)
+    return place
+
+
+def _check_binary(reading: ViewReading, unit: Unit, max_tokens: int) -> None:
+    if unit != "byte":
+        raise CoatcheckError(
+            Code.NOT_TEXT,
+            f"{reading.artifact.id} is not text. {text_instead(reading.artifact)}"
+            "Use unit=byte for a hexadecimal dump, or "
+            f"GET /v1/artifacts/{reading.artifact.id}/content for its bytes.",
+        )
+    check_budget(max_tokens, HEX_MIN_TOKENS)
+
+
+def _from_cursor(ask: ReadRequest, number: int) -> Cursor:
+    at = cursors.read(ask.cursor or "", number)
+    if ask.offset is not None or (ask.unit is not None and ask.unit != at.unit):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, "A cursor says where to read and in which unit: give it without offset and unit."
+        )
+    return at
+
+
+def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
+    """Refuse a cursor of another view or section than is asked for, and one that points elsewhere."""
+    section = reading.section.name if reading.section else None
+    named = at.section if ask.section is None else nth_section(reading.sections, ask.section)
+    if ask.view not in {None, at.view} or named != at.section or (ask.section is not None and named is None):
+        where = f"view {at.view}, {f'section {section}' if section else 'no section'}"
+        raise CoatcheckError(
+            Code.INVALID_CURSOR, f"This cursor belongs to {where}. Give it without view and section, or leave it out."
+        )
+    if not reading.extent.start <= at.byte < reading.extent.end:
+        raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
+
+
+def _seen(data: bytes, *, frames: bool, ends: bool) -> VisibleText:
+    return VisibleText(data if ends else data[: settled(data)], frames=frames)
+
+
+def _until(data: bytes, unit: Unit, left: int | None) -> int | None:
+    """Where in `data` the limit ends; None when not inside it."""
+    if left is None:
+        return None
+    if unit == "byte":
+        return left if left <= len(data) else None
+    if unit == "line":
+        at = nth_newline(data, left - 1)
+        return at + 1 if at >= 0 else None
+    at = nth_char(data, left)
+    return at if at >= 0 else None
+
+
+def _left(unit: Unit, left: int | None, start: Position, end: Position) -> int | None:
+    if left is None:
+        return None
+    given = {"line": end.newlines - start.newlines, "char": end.chars - start.chars}
+    return max(0, left - given.get(unit, end.byte - start.byte))
+
+
+def _answer(
+    reading: ViewReading, number: int, after: Cursor, start: Position, piece: _Piece, extent: Extent
+) -> ReadAnswer:
+    m = reading.measure
+    end = piece.end
+    complete = piece.cut in {"limit", "end"}
+    following = None
+    if end.byte < extent.end:
+        token = piece.extent.end if piece.extent else 0
+        left = after.page if complete else piece.left
+        at = Cursor(after.view, after.unit, end.byte, after.page, left, token, after.section)
+        unit, offset = _offset(after.unit, end, token, ends_line=piece.ends_line)
+        following = Next(cursors.write(at, number), offset, unit, end.byte)
+    return ReadAnswer(
+        id=reading.artifact.id,
+        view=reading.view,
+        section=reading.part,
+        unit=after.unit,
+        text=piece.text,
+        encoding="hex" if reading.binary else "utf-8",
+        window=window(start, end, ends_line=piece.ends_line, tokens=piece.extent),
+        total=Total(m.size, m.chars, m.lines, m.tokens.count, m.tokens.exact),
+        tokens=piece.tokens,
+        complete=complete,
+        cut=piece.cut,
+        next=following,
+        partial=reading.partial,
+    )
+
+
+def _offset(unit: Unit, end: Position, token: int, *, ends_line: bool) -> tuple[Unit, int]:
+    if unit == "token":
+        return unit, token
+    if unit == "line" and ends_line:
+        return unit, end.newlines + 1
+    if unit == "char":
+        return unit, end.chars
+    return "byte", end.byte

@@ -1,0 +1,392 @@
+"""Read JSON by path: the values that an RFC 9535 query or an RFC 6901 pointer finds, with where they are, in a budget.
+
+A document is walked over, not loaded: names, indices, slices, wildcards and filters over records work at any size, and
+at most 8 MiB are decoded at a time. Following `next` gives every value, and all of one long value. A call takes about a
+second at most; what it had no time for is where `next` begins. It changes nothing but the note of a read.
+"""
+
+from typing import ClassVar, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, structs
+
+from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.jsonpath import cursor as cursors
+from coatcheck.core.jsonpath.collect import collect
+from coatcheck.core.jsonpath.contents import contents, heading
+from coatcheck.core.jsonpath.cursor import ValueCursor
+from coatcheck.core.jsonpath.decode import ODD
+from coatcheck.core.jsonpath.descend import not_json
+from coatcheck.core.jsonpath.hits import Kind, Resume, ValueHit, ValuePage, compact
+from coatcheck.core.jsonpath.location import normalized
+from coatcheck.core.jsonpath.page import PATIENCE_SECONDS, PageRequest
+from coatcheck.core.jsonpath.parse import parse_path
+from coatcheck.core.jsonpath.part import TextPart, part_of
+from coatcheck.core.jsonpath.plan import QueryPlan, plan_of
+from coatcheck.core.jsonpath.render import LONGEST, MIN_TOKENS, RenderedValues, render, said, sentence, title
+from coatcheck.core.jsonpath.walk import Walk
+from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, check_budget
+from coatcheck.core.text.plural import plural
+from coatcheck.core.views.window import Extent
+from coatcheck.reading.json_path_walk import walk_over
+from coatcheck.reading.reader import Reader
+from coatcheck.reading.view import ViewReading
+from coatcheck.runtime.pool import aside, count_aside, in_pool
+from coatcheck.storing.content import Content
+from coatcheck_client.contract.inert import MARK
+
+MAX_LIMIT = 1_000
+"""Values on a page; the budget usually holds fewer."""
+MAX_FIELDS = 20
+_LOCATION_LIMIT = 2_000
+"""Characters of a value's normalized path in the answer."""
+_TITLE_TOKENS = 100
+_BRIEF_PATH = 256
+"""Characters of a path that is parsed on the event loop, in less than half a millisecond whatever it is."""
+_PARTIAL = "This value is cut off, or it is not valid JSON; it is shown as it is written."
+_NOT_YET = "No match so far: the time for one call is over. Go on with `next`."
+
+Stop = Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
+
+
+class JsonValue(Struct, frozen=True, kw_only=True):
+    """A value that is shown."""
+
+    location: str | None
+    """Its normalized path (RFC 9535 section 2.7); null where that is longer than 2,000 characters."""
+    kind: Kind
+    bytes: Extent | None
+    """Where it is written in the raw payload, for `read?unit=byte`; null where that is not known."""
+    complete: bool
+    """All of it is shown, and it is JSON."""
+    value: msgspec.Raw | UnsetType = UNSET
+    """The value itself, just where it is complete; with `fields`, the object of these."""
+
+
+class JsonAnswer(Struct, frozen=True, kw_only=True):
+    """Values that a path finds."""
+
+    id: str
+    text: str
+    """What a model reads: one line a value, or a part of one long value."""
+    tokens: int
+    """Of `text`."""
+    values: list[JsonValue]
+    """The shown values, in order."""
+    total: int
+    """Values that were found."""
+    total_exact: bool
+    """False: there may be more than `total`; not all was looked at."""
+    complete: bool
+    """Everything from the cursor on, or from the beginning, is shown."""
+    stopped: Stop
+    """Why the text ends where it ends."""
+    next: str | None
+    """The cursor with which the same path goes on."""
+    partial: bool
+    """Something of the document could not be read or evaluated; `notices` says what."""
+    notices: list[str]
+    message: str | None
+    """A sentence where there is nothing to show: why, and what there is instead."""
+
+
+class ReadJson(Reader):
+    """Reads values of a JSON artifact by path. Always reads the raw view: paths and ranges are the payload's own."""
+
+    PATIENCE_SECONDS: ClassVar[float] = PATIENCE_SECONDS
+
+    async def __call__(
+        self,
+        caller: Caller,
+        number: int,
+        *,
+        path: str,
+        limit: int | None = None,
+        max_tokens: int = DEFAULT_TOKENS,
+        cursor: str | None = None,
+        fields: tuple[str, ...] = (),
+    ) -> JsonAnswer:
+        """The values that `path` finds, from the beginning or from `cursor` on.
+
+        Args:
+            caller: who asks.
+            number: the artifact.
+            path: RFC 9535 (`$.items[?@.ok].id`) or RFC 6901 (`/items/0/id`), at most 4,096 characters.
+            limit: values on a page, 1 to 1,000; None: as many as the budget holds, at most 1,000.
+            max_tokens: budget of `text`, 128 to 8,000.
+            cursor: `next` of the answer before, with the same path and fields.
+            fields: members (`name`, or `a.b` for one inside another) to which objects are reduced, at most 20.
+
+        Raises:
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `invalid_path`, `invalid_cursor`,
+                `invalid_request`, `not_json`, `json_too_large`, `integrity`.
+        """
+        asked = await self._parsed(number, path, limit, max_tokens, cursor, fields)
+        reading = await self._view(caller, number, view="raw")
+        answer = await self.shown(reading, await self._of(reading, asked), max_tokens)
+        self._view.told(reading, answer.tokens)
+        return answer
+
+    async def of(
+        self, reading: ViewReading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
+    ) -> JsonAnswer:
+        """Reads a payload that is open, for who reads the text alone: `values` is empty.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        asked = await self._parsed(number, path, limit, max_tokens, cursor, ())
+        return await self.shown(reading, await self._of(reading, asked, values=False), max_tokens)
+
+    async def _parsed(
+        self, number: int, path: str, limit: int | None, max_tokens: int, cursor: str | None, fields: tuple[str, ...]
+    ) -> "_Asked":
+        _check(limit, max_tokens, fields)
+        plan = _planned(path) if len(path) <= _BRIEF_PATH else await in_pool(self._pool, _planned, path)
+        question = "\0".join((path, *fields))
+        at = None if cursor is None else cursors.read(cursor, number, question)
+        return _Asked(number, plan, question, at, limit or MAX_LIMIT, max_tokens, fields)
+
+    async def _of(self, reading: ViewReading, request: "_Asked", *, values: bool = True) -> JsonAnswer:
+        if reading.binary:
+            raise not_json("it is binary")
+        asking, at = _Asking(reading.artifact, reading.content, request), request.at
+        if isinstance(at, ValueCursor):
+            return await self._inside(asking, at)
+        ask = PageRequest(
+            plan=request.plan,
+            size=reading.content.size,
+            limit=request.limit,
+            chars=MAX_CHARS,
+            fields=request.fields,
+            resume=at,
+            patience=self._patience,
+        )
+        page, shown = await walk_over(
+            reading.content, self._walk(ask, request.max_tokens, first=at is None), self._pool
+        )
+        if not page.hits:
+            return await self._none(asking, page)
+        if shown is None:
+            answer = await self._alone(asking, page)
+            if answer is not None:
+                return answer
+            budget = request.max_tokens, MAX_CHARS, self._tokenizer
+            shown = await in_pool(self._pool, render, page, 1, request.fields, *budget)
+        return _answer(asking, page, shown, _values(page, shown, request.fields) if values else [])
+
+    def _walk(self, ask: PageRequest, max_tokens: int, *, first: bool) -> Walk[tuple[ValuePage, RenderedValues | None]]:
+        """What there is, and as text unless it is one value alone: in one walk, to spare a hand-over to a thread."""
+        page = yield from collect(ask, self._clock)
+        alone = first and page.exact and page.total == len(page.hits) == 1 and page.hits[0].cells is None
+        if alone or not page.hits:
+            return page, None
+        seen = ask.resume.seen if ask.resume else 0
+        return page, render(page, seen + 1, ask.fields, max_tokens, MAX_CHARS, self._tokenizer)
+
+    async def _alone(self, asking: "_Asking", page: ValuePage) -> JsonAnswer | None:
+        """One value as itself: a string's characters, or a JSON text that does not fit, from its beginning."""
+        hit = page.hits[0]
+        fits = hit.whole and len(hit.text) <= LONGEST
+        fits = fits and await count_aside(hit.text, self._tokenizer, self._pool) <= asking.max_tokens - _TITLE_TOKENS
+        if hit.span is None or (fits and hit.kind != "string"):
+            return None
+        start, end = hit.span
+        text = hit.kind == "string"
+        partial = hit.state != "sound"
+        if text:  # without its quotes; one that is cut off has but the first
+            at = ValueCursor(start + 1, end if hit.state == "cut" else end - 1, text=True, partial=partial)
+        else:
+            at = ValueCursor(start, end, text=False, partial=partial)
+        first = [title(hit, f"({hit.kind}, {plural(end - start, 'byte')})")]
+        if hit.state == "sound" and hit.kind in {"object", "array"}:
+            first = await self._contents(asking, hit, start, end)
+        part = await self._part(asking, at, "\n".join([*first, *said(page.notices)]))
+        whole = hit.whole and at.byte + part.used >= at.end
+        value = _raw(hit.text, odd=ODD in page.notices) if whole else UNSET
+        shown = JsonValue(
+            location=_location(hit),
+            kind=hit.kind,
+            bytes=Extent(start, end),
+            complete=value is not UNSET,
+            value=value,
+        )
+        return _part_answer(asking, at, part, [shown], page.notices, partial=page.partial)
+
+    async def _contents(self, asking: "_Asking", hit: ValueHit, start: int, end: int) -> list[str]:
+        """What is in an object or array that is too long to be shown whole, as lines."""
+        deadline = self._clock() + self._patience
+        inside = await walk_over(asking.content, contents(start, end, hit.kind, self._clock, deadline), self._pool)
+        tokens, chars = asking.max_tokens // 2 - _TITLE_TOKENS, MAX_CHARS // 3
+        return await in_pool(self._pool, heading, hit, end - start, inside, tokens, chars, self._tokenizer)
+
+    async def _none(self, asking: "_Asking", page: ValuePage) -> JsonAnswer:
+        """No values, in a sentence."""
+        message = page.message or ("No match." if page.next is None else _NOT_YET)
+        whole = " ".join((message, *page.notices))
+        text, tokens = await in_pool(self._pool, sentence, whole, asking.max_tokens, self._tokenizer)
+        answer = _answer(asking, page, RenderedValues(text, tokens, 0, 0, None), [])
+        return structs.replace(answer, message=message)
+
+    async def _inside(self, asking: "_Asking", at: ValueCursor) -> JsonAnswer:
+        """The next part of one long value."""
+        if not 0 <= at.byte <= at.end <= asking.content.size:
+            raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Start again without it.")
+        notices = [_PARTIAL] if at.partial else []
+        heading = f"{MARK} continued; {at.end - at.byte:,} bytes are left"
+        part = await self._part(asking, at, "\n".join([heading, *said(notices)]))
+        return _part_answer(asking, at, part, [], notices, partial=at.partial)
+
+    async def _part(self, asking: "_Asking", at: ValueCursor, heading: str) -> TextPart:
+        heading_tokens = self._tokenizer.count(heading) + 2
+        if heading_tokens > asking.max_tokens // 2:  # a place of many rare characters
+            heading, heading_tokens = MARK, 4
+        chars = MAX_CHARS - len(heading) - 2
+        raw = await asking.content.read(at.byte, min(at.end, at.byte + 4 * MAX_CHARS))
+        part = await aside(
+            self._pool,
+            len(raw),
+            part_of,
+            raw,
+            text=at.text,
+            ends=at.byte + len(raw) >= at.end,
+            chars=chars,
+            tokens=asking.max_tokens - heading_tokens,
+            tokenizer=self._tokenizer,
+        )
+        text = f"{heading}\n{part.text}"
+        return TextPart(text, self._tokenizer.count(text), part.used)
+
+
+class _Asked(Struct, frozen=True):
+    """What a caller asks of an artifact."""
+
+    number: int
+    plan: QueryPlan
+    question: str
+    """The path and fields, to which a cursor is bound."""
+    at: ValueCursor | Resume | None
+    limit: int
+    max_tokens: int
+    fields: tuple[str, ...]
+
+
+class _Asking(Struct, frozen=True):
+    """What every step of one answer needs."""
+
+    artifact: Artifact
+    content: Content
+    asked: _Asked
+
+    @property
+    def max_tokens(self) -> int:
+        """Budget of the text."""
+        return self.asked.max_tokens
+
+    def cursor(self, at: Resume | ValueCursor) -> str:
+        """Where the answer goes on."""
+        return cursors.write(at, self.asked.number, self.asked.question)
+
+
+def _planned(path: str) -> QueryPlan:
+    return plan_of(parse_path(path))
+
+
+def _check(limit: int | None, max_tokens: int, fields: tuple[str, ...]) -> None:
+    check_budget(max_tokens, MIN_TOKENS)
+    if limit is not None and not 1 <= limit <= MAX_LIMIT:
+        raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_LIMIT:,}.", parameter="limit")
+    if len(fields) > MAX_FIELDS or not all(fields):
+        raise CoatcheckError(
+            Code.INVALID_REQUEST, f"fields must be 1 to {MAX_FIELDS} names, joined with commas.", parameter="fields"
+        )
+
+
+def _location(hit: ValueHit) -> str | None:
+    if len(hit.path) > _LOCATION_LIMIT:
+        return None
+    location = normalized(hit.path)
+    return location if len(location) <= _LOCATION_LIMIT else None
+
+
+def _raw(text: str, *, odd: bool) -> msgspec.Raw | UnsetType:
+    """The value as JSON for programs; none where only forgiving readers take it."""
+    try:
+        data = text.encode()
+        if odd:
+            msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return UNSET
+    return msgspec.Raw(data)
+
+
+def _value(hit: ValueHit, clip: int, fields: tuple[str, ...], *, odd: bool) -> JsonValue:
+    if hit.cells is None:
+        whole = hit.whole and len(hit.text) <= clip
+        text = hit.text
+    else:
+        whole = all(len(cell) <= clip and not cell.endswith("…") for cell in hit.cells)
+        members = zip(fields, hit.cells, strict=True)
+        text = "{" + ",".join(f"{compact(name)}:{cell}" for name, cell in members if cell) + "}"
+    span = hit.span
+    value = _raw(text, odd=odd) if whole else UNSET
+    return JsonValue(
+        location=_location(hit),
+        kind=hit.kind,
+        bytes=None if span is None else Extent(*span),
+        complete=value is not UNSET,
+        value=value,
+    )
+
+
+def _values(page: ValuePage, shown: RenderedValues, fields: tuple[str, ...]) -> list[JsonValue]:
+    odd = ODD in page.notices
+    return [_value(hit, shown.clip, fields, odd=odd) for hit in page.hits[: shown.shown]]
+
+
+def _answer(asking: _Asking, page: ValuePage, shown: RenderedValues, values: list[JsonValue]) -> JsonAnswer:
+    following: Resume | None = page.next
+    stopped: Stop = page.stopped
+    if shown.shown < len(page.hits):
+        following = page.hits[shown.shown].resume
+        stopped = shown.cut or "max_tokens"
+    return JsonAnswer(
+        id=asking.artifact.id,
+        text=shown.text,
+        tokens=shown.tokens,
+        values=values,
+        total=page.total,
+        total_exact=page.exact,
+        complete=following is None and not page.partial,
+        stopped=stopped,
+        next=None if following is None else asking.cursor(following),
+        partial=page.partial,
+        notices=page.notices,
+        message=None,
+    )
+
+
+def _part_answer(
+    asking: _Asking, at: ValueCursor, part: TextPart, values: list[JsonValue], notices: list[str], *, partial: bool
+) -> JsonAnswer:
+    end = at.byte + part.used
+    left = end < at.end
+    stopped: Stop = "end"
+    if left:
+        stopped = "max_characters" if len(part.text) > MAX_CHARS - 200 else "max_tokens"
+    following = structs.replace(at, byte=end)
+    return JsonAnswer(
+        id=asking.artifact.id,
+        text=part.text,
+        tokens=part.tokens,
+        values=values,
+        total=1,
+        total_exact=True,
+        complete=not left and not partial,
+        stopped=stopped,
+        next=asking.cursor(following) if left else None,
+        partial=partial,
+        notices=notices,
+        message=None,
+    )

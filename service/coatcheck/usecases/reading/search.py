@@ -1,0 +1,340 @@
+"""Search an artifact with a regular expression, and show the matching lines within a budget.
+
+Linear in the payload, in bounded memory and with a deadline, whatever the pattern. What was scanned when a deadline
+came is remembered for a while, so that the same call gets further. It changes nothing but the note of a read.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Literal
+
+from msgspec import Struct
+
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.grep.matcher import PIECE, LineHit, PatternScan, ScanPosition
+from coatcheck.core.grep.patterns import Pattern, compile_pattern, wants_line_feed
+from coatcheck.core.grep.text_lines import LONGEST_CONTEXT, LONGEST_LINE, MATCH_SHOWN, Around, ShownHits, compose
+from coatcheck.core.outline.section_names import SectionPart
+from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
+from coatcheck.core.text.plural import plural
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views.clip import ClipBudget
+from coatcheck.core.views.window import Extent, span
+from coatcheck.reading.byte_positions import at_byte, past_end_of, place_of
+from coatcheck.reading.reader import Reader
+from coatcheck.reading.view import OpenView, ViewReading, writes_over_lines
+from coatcheck.runtime.lru import Lru
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.content import BLOCK_BYTES
+
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 200
+MAX_CONTEXT = 20
+MIN_TOKENS = 128
+"""What the shortest form of one hit needs."""
+COUNT_ON_SECONDS = 0.5
+"""How long a full page's matches are counted on, for `total`."""
+_PATTERNS = 16
+"""Compiled patterns kept: 128 MB at the very worst, a few hundred KB usually."""
+_MARKS = 1_000
+"""Places of earlier scans kept, about 300 bytes each."""
+_PATTERN_SHOWN = 200
+"""Characters of a pattern that a sentence repeats."""
+
+_FOLDS = re.compile(r"\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]+)?[:)]")
+"""A group that ignores case already."""
+_ESCAPE = re.compile(r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\.|\[\[:\^?[a-z]+:\]\]|\(\?P?<\w+>|\(\?[a-zA-Z-]+")
+"""Letters of a pattern that stand for no letter."""
+
+
+class PatternSearchRequest(Struct, frozen=True, kw_only=True):
+    """What a caller looks for."""
+
+    pattern: str
+    literal: bool = False
+    ignore_case: bool = False
+    context: int = 2
+    """Lines shown before and after a match, 0 to 20."""
+    offset: int = 0
+    """Hits to skip."""
+    from_line: int = 1
+    """The line where the search begins, counted from 1 in the view; hits are counted from there. One before the section
+    is its first."""
+    from_byte: int = 0
+    """Bytes of that line to pass over; where it has no more than so many, the search begins on the next."""
+    limit: int = DEFAULT_LIMIT
+    """Hits to show at most, 1 to 200."""
+    view: str | None = None
+    """`raw` or `text`; absent: text with a section, raw without."""
+    section: str | None = None
+    """Nothing outside it is searched or shown; lines and bytes count in the view."""
+    max_tokens: int = DEFAULT_TOKENS
+
+
+class Match(Struct, frozen=True):
+    """One match: its line, from 1, and its bytes."""
+
+    line: int
+    bytes: Extent
+
+
+class SearchWindow(Struct, frozen=True):
+    """A part of a line that is shown verbatim; of the text view, without escape sequences."""
+
+    line: int
+    bytes: Extent
+    match: bool
+    """False: context."""
+
+
+class SearchNext(Struct, frozen=True):
+    """How to see what follows: the same call with this offset."""
+
+    offset: int
+    line: int
+    """The line where the next hit may begin: the other way to go on, without counting hits."""
+    byte: int
+    """Bytes of that line that are searched already."""
+
+
+class SearchAnswer(Struct, frozen=True, kw_only=True):
+    """Matching lines, as grep shows them."""
+
+    id: str
+    view: ViewName
+    section: SectionPart | None
+    """What the search was narrowed to; None: the whole view."""
+    text: str
+    message: str | None
+    """A sentence where there is nothing to show."""
+    matches: list[Match]
+    """Of the shown hits; at most 16 of one hit."""
+    windows: list[SearchWindow]
+    """Exactly what of the view is shown, in order."""
+    shown: int
+    """Hits in `text`."""
+    total: int | None
+    """Hits in the view or section (a line of over 2,000 bytes may have several); None when not all was scanned."""
+    at_least: int
+    """Hits that were found."""
+    tokens: int
+    """Of `text`."""
+    complete: bool
+    """Every hit from `offset` on is shown."""
+    stopped: Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
+    """Why the text ends where it ends."""
+    next: SearchNext | None
+
+
+class Search(Reader):
+    """Searches an artifact for lines that match a pattern."""
+
+    def __init__(
+        self,
+        open_view: OpenView,
+        tokenizer: Tokenizer,
+        pool: Executor,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float | None = None,
+    ) -> None:
+        super().__init__(open_view, tokenizer, pool, clock=clock, patience=patience)
+        self._patterns: Lru[tuple[str, bool, bool], Pattern] = Lru(_PATTERNS)
+        self._marks: Lru[_Question, list[ScanPosition]] = Lru(_MARKS)
+
+    async def __call__(self, caller: Caller, number: int, ask: PatternSearchRequest) -> SearchAnswer:
+        """The hits from `ask.offset` on.
+
+        Raises:
+            CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `view_not_available`,
+                `invalid_pattern`, `invalid_request`, `offset_past_end`, `integrity`; what storage says when a text
+                view that was made now cannot be kept.
+        """
+        _check(ask)
+        reading = await self._view(caller, number, view=ask.view, section=ask.section)
+        answer = await self.of(reading, ask)
+        self._view.told(reading, answer.tokens)
+        return answer
+
+    async def of(self, reading: ViewReading, ask: PatternSearchRequest) -> SearchAnswer:
+        """Searches an open view; the view and section that `ask` names are ignored.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        _check(ask)
+        pattern = await self._compiled(ask)
+        scan = await self._scan(reading, pattern, ask, await _begin(reading, ask))
+        frames = reading.view == "text" and bool(scan.hits) and await writes_over_lines(reading)
+        around = await _fetch(reading, scan.hits, ask.context, frames=frames)
+        budget = ClipBudget(ask.max_tokens, MAX_CHARS)
+        shown = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
+        return await self.shown(reading, _answer(reading, ask, scan, shown), ask.max_tokens)
+
+    async def _compiled(self, ask: PatternSearchRequest) -> Pattern:
+        key = (ask.pattern, ask.literal, ask.ignore_case)
+        pattern = self._patterns.get(key)
+        if pattern is None:
+            pattern = await in_pool(
+                self._pool, compile_pattern, ask.pattern, literal=ask.literal, ignore_case=ask.ignore_case
+            )
+            self._patterns.put(key, pattern, 1)
+        return pattern
+
+    async def _scan(
+        self, reading: ViewReading, pattern: Pattern, ask: PatternSearchRequest, begin: ScanPosition
+    ) -> PatternScan:
+        content, stop = reading.content, reading.extent.end
+        question = (content.blob.id, begin.byte, stop, ask.pattern, ask.literal, ask.ignore_case)
+        marks = self._marks.get(question) or [begin]
+        mark = max((m for m in marks if m.hits <= ask.offset), key=lambda m: m.byte, default=begin)
+        scan = PatternScan(
+            pattern,
+            stop,
+            mark,
+            skip=ask.offset,
+            keep=ask.limit,
+            clock=self._clock,
+            deadline=self._clock() + self._patience,
+            count_on=COUNT_ON_SECONDS,
+        )
+        while not scan.done and scan.needs < stop:
+            start = scan.needs  # a byte before the section at first, which word boundaries look back at
+            block = await content.read(start, min(stop, (start // BLOCK_BYTES + 1) * BLOCK_BYTES))
+            await in_pool(self._pool, scan.feed, block)
+        self._remember(question, marks, scan)
+        return scan
+
+    def _remember(self, question: "_Question", marks: list[ScanPosition], scan: PatternScan) -> None:
+        new = [m for m in (scan.page_end, scan.mark() if scan.expired else None) if m is not None]
+        if new:
+            self._marks.put(question, [*marks[-6:], *new], 1)
+
+
+_Question = tuple[str, int, int, str, bool, bool]
+
+
+async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPosition:
+    """Where the search begins: at a line, or inside it."""
+    content, extent = reading.content, reading.extent
+    if ask.from_line <= reading.lines.first and (ask.from_line < reading.lines.first or not ask.from_byte):
+        first = await at_byte(content, extent.start)
+        return ScanPosition(0, first.byte, first.newlines, first.byte)
+    asked = span("line", ask.from_line, None)
+    line = await place_of(content, asked)
+    if line is None or line.byte >= max(extent.end, 1):
+        raise await past_end_of(reading, asked)
+    if ask.from_byte == 0:
+        return ScanPosition(0, line.byte, line.newlines, line.byte)
+    inside = await at_byte(content, min(line.byte + ask.from_byte, content.size))
+    if inside.newlines == line.newlines:
+        return ScanPosition(0, inside.byte, line.newlines, line.byte)
+    following = await place_of(content, span("line", ask.from_line + 1, None))
+    end = following.byte if following else content.size
+    return ScanPosition(0, end, line.newlines + 1, end)
+
+
+def _check(ask: PatternSearchRequest) -> None:
+    check_budget(ask.max_tokens, MIN_TOKENS)
+    bounds = (("limit", ask.limit, 1, MAX_LIMIT), ("context", ask.context, 0, MAX_CONTEXT))
+    for name, value, least, most in bounds:
+        if not least <= value <= most:
+            raise CoatcheckError(Code.INVALID_REQUEST, f"{name} must be {least} to {most}.", parameter=name)
+    if not 0 <= ask.offset < 2**53:
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            "offset is the number of matching lines to skip: 0 or the `next` of the last answer.",
+            parameter="offset",
+        )
+
+
+async def _fetch(reading: ViewReading, hits: list[LineHit], context: int, *, frames: bool) -> list[Around]:
+    """The bytes around each hit, for as many hits as the longest answer could show."""
+    reach, seen = LONGEST_CONTEXT * (context + 1), reading.view == "text"
+    out: list[Around] = []
+    least = 0
+    for hit in hits:
+        first, last = hit.matches[0].start, hit.matches[-1]
+        at = max(hit.line_start, first - LONGEST_LINE)
+        end = min(reading.extent.end, min(last.end, last.start + MATCH_SHOWN) + LONGEST_LINE + reach)
+        data = await reading.read(at, end)
+        before = await reading.read(hit.line_start - reach, hit.line_start) if context else b""
+        ends, begins = end == reading.extent.end, hit.line_start - len(before) == reading.extent.start
+        out.append(Around(hit, before, at, data, ends, begins, seen, frames))
+        least += min(len(data), last.start - first + 1)
+        if least > MAX_CHARS * 4:
+            break
+    return out
+
+
+def _answer(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan, shown: ShownHits) -> SearchAnswer:
+    over = not scan.expired
+    stopped: Literal["end", "limit", "max_tokens", "max_characters", "deadline"] = "end"
+    if len(shown.hits) < len(scan.hits):
+        stopped = shown.cut or "max_tokens"
+    elif scan.page_end is not None and scan.count > ask.offset + ask.limit:
+        stopped = "limit"
+    elif not over:
+        stopped = "deadline" if scan.page_end is None else "limit"
+    hits = shown.hits
+    return SearchAnswer(
+        id=reading.artifact.id,
+        view=reading.view,
+        section=reading.part,
+        text=shown.text,
+        message=None if hits else _nothing(reading, ask, scan),
+        matches=[Match(h.line, m) for h in hits for m in h.matches],
+        windows=[SearchWindow(r.line, Extent(at, at + len(data)), r.match) for r in shown.rows for at, data in r.parts],
+        shown=len(hits),
+        total=scan.count if over else None,
+        at_least=scan.count,
+        tokens=shown.tokens,
+        complete=stopped == "end",
+        stopped=stopped,
+        next=None if stopped == "end" else _next(ask, scan, len(hits)),
+    )
+
+
+def _next(ask: PatternSearchRequest, scan: PatternScan, shown: int) -> SearchNext:
+    """Where the first hit that is not shown begins, or where the scan stopped."""
+    if shown < len(scan.hits):
+        hit = scan.hits[shown]
+        again = shown > 0 and scan.hits[shown - 1].line == hit.line
+        return SearchNext(ask.offset + shown, hit.line, hit.matches[0].start - hit.line_start if again else 0)
+    at = scan.page_end or scan.mark()
+    return SearchNext(ask.offset + shown, at.newlines + 1, at.byte - at.line_start)
+
+
+def _nothing(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan) -> str:
+    lines = plural(reading.lines.last - reading.lines.first + 1, "line")
+    if reading.section is not None:
+        lines += f" of section {reading.section.name}"
+    pattern = "".join(c if c.isprintable() else "\ufffd" for c in ask.pattern)
+    shown = pattern if len(pattern) <= _PATTERN_SHOWN else pattern[:_PATTERN_SHOWN] + "…"
+    if scan.expired:
+        return f'No match for "{shown}" yet: the search ran out of time. Retry the same call; it goes on from there.'
+    if scan.count:
+        match = f"{scan.count:,} {'line matches' if scan.count == 1 else 'lines match'}"
+        return f'Only {match} "{shown}": offset {ask.offset:,} is past the last. Leave out offset.'
+    if reading.extent.start == reading.extent.end:
+        return f'No match for "{shown}": {reading.name} is empty.'
+    return f'No match for "{shown}" in {lines}{_hint(ask, scan)}.'
+
+
+def _hint(ask: PatternSearchRequest, scan: PatternScan) -> str:
+    """What may be tried, and what a match in a very long line would have to be for this to be true."""
+    sized = any(c.isalpha() for c in (ask.pattern if ask.literal else _ESCAPE.sub("", ask.pattern)))
+    folded = ask.ignore_case or (not ask.literal and _FOLDS.search(ask.pattern) is not None)
+    hint = "; try ignore_case" if sized and not folded else ""
+    if not ask.literal and wants_line_feed(ask.pattern):
+        hint = ": a match stays within one line; search for the text of one line"
+    if scan.in_pieces:
+        hint += f" (in a line over {_binary(scan.piece)}, no match longer than {_binary(scan.overlap)} is found)"
+    return hint
+
+
+def _binary(size: int) -> str:
+    return f"{size >> 20} MiB" if size >= PIECE else f"{size >> 10} KiB"

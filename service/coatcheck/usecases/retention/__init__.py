@@ -1,0 +1,1 @@
+"""Retention is planned, run, undone and held back."""

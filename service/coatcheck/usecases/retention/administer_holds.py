@@ -1,0 +1,134 @@
+"""Holds: placed, listed, released. What a hold covers, nobody deletes by any route; it is read and expires as before.
+
+A held artifact that expires is answered as gone, like any other, and its row and bytes stay: who administers may give
+it a longer life, and posting the same payload again finds it as it was. When its last hold is released, upkeep removes
+it. Crash story: each verb is one transaction, its line in the audit included.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from coatcheck.core.artifact import Caller, Gone
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import administered, is_everywhere, not_a_cursor
+from coatcheck.core.retention.audit import By
+from coatcheck.core.retention.holds import MAX_REASON, Hold, check_hold_id, hold_id, is_hold_id
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.decisions import Decisions, PlaceHold, ReleaseHold
+from coatcheck.storing.find import gone, not_found
+
+MAX_PAGE = 200
+_ID_BYTES = 8
+
+
+class HoldsPage(NamedTuple):
+    """Part of a list of holds; `after` continues it."""
+
+    items: list[Hold]
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Holds:
+    """Places, releases and lists holds."""
+
+    decisions: Decisions
+    clock: Clock
+    random: Callable[[int], bytes]
+    """Gives so many bytes that were never given before."""
+
+    async def place(
+        self,
+        caller: Caller,
+        namespace: str | None,
+        *,
+        reason: str,
+        number: int | None = None,
+        session: str | None = None,
+        until: datetime | None = None,
+        life: timedelta | None = None,
+    ) -> Hold:
+        """Forbid to delete an artifact, a session or, with neither, a namespace.
+
+        When this returns, no delete that was not answered before removes what the hold covers.
+
+        Args:
+            caller: who asks.
+            namespace: whose; None: the caller's own.
+            reason: why, for whoever is refused and for the audit.
+            number: the artifact. One that has expired and whose row is still there can be held.
+            session: the session, also what comes into it later.
+            until: from when on it holds no more; None: until it is released.
+            life: the same, counted from now.
+
+        Raises:
+            CoatcheckError: `invalid_request`; `artifact_not_found`, `artifact_gone`; `forbidden`.
+        """
+        if until is not None and life is not None:
+            raise two_ends()
+        now = self.clock.now()
+        until = until if life is None else now + life
+        _check(reason, number, session, until, now)
+        hold = Hold(
+            id=hold_id(self.random(_ID_BYTES)),
+            namespace=administered(caller, namespace),
+            session=session,
+            number=number,
+            reason=reason,
+            made_by=caller.name,
+            at=now,
+            until=until,
+        )
+        placed = await self.decisions.commit(PlaceHold(hold=hold, by=By.of(caller)))
+        if placed is None:
+            raise not_found()
+        if isinstance(placed, Gone):
+            raise gone(placed)
+        return hold
+
+    async def release(self, caller: Caller, hold: str) -> Hold:
+        """Releases a hold and returns it.
+
+        Raises:
+            CoatcheckError: `hold_not_found`, also for one that is not the caller's to administer; `invalid_request`.
+        """
+        only = None if is_everywhere(caller) else caller.namespace
+        change = ReleaseHold(id=check_hold_id(hold), namespace=only, now=self.clock.now(), by=By.of(caller))
+        released = await self.decisions.commit(change)
+        if released is None:
+            raise CoatcheckError(Code.HOLD_NOT_FOUND, "There is no hold with this ID. List the holds to see their IDs.")
+        return released
+
+    async def list(self, caller: Caller, namespace: str | None, *, after: str | None, limit: int) -> HoldsPage:
+        """Holds by ID, also those whose time is over; of all namespaces for who administers all and names none.
+
+        Raises:
+            CoatcheckError: `forbidden`, `invalid_request`, `invalid_cursor`.
+        """
+        if not 1 <= limit <= MAX_PAGE:
+            raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)
+        only = None if namespace is None and is_everywhere(caller) else administered(caller, namespace)
+        if after is not None and not is_hold_id(after):
+            raise not_a_cursor()
+        found = await self.decisions.holds(only, after=after or "", limit=limit + 1)
+        return HoldsPage(found[:limit], found[limit - 1].id if len(found) > limit else None)
+
+
+def _check(reason: str, number: int | None, session: str | None, until: datetime | None, now: datetime) -> None:
+    if not 1 <= len(reason.strip()) <= len(reason) <= MAX_REASON or "\0" in reason:
+        raise _invalid(f"A hold needs a reason of 1 to {MAX_REASON} characters.", "reason")
+    if number is not None and session is not None:
+        raise _invalid("A hold covers an artifact or a session: give one of the two.", "session")
+    if until is not None and until <= now:
+        raise _invalid("A hold cannot end in the past: give a later `until`, or none.", "until")
+
+
+def two_ends() -> CoatcheckError:
+    """The refusal of a hold that is to end at a moment and after a time."""
+    return _invalid("Give one of `until` and `ttl`: both set when the hold ends.", "ttl")
+
+
+def _invalid(detail: str, field: str) -> CoatcheckError:
+    return CoatcheckError(Code.INVALID_REQUEST, detail, field=field)

@@ -1,0 +1,206 @@
+"""Bring back artifacts that were removed, while their bytes are there: until the sweep's grace has passed.
+
+A dead blob is never made live again: its bytes are read, verified, and stored anew like any payload's. Crash story: as
+an ingest's. Until the one transaction that brings the artifact back there is an intent and a file, which the reaper
+takes; afterwards there is the artifact, and nothing is left to be undone.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import Blob, Caller
+from coatcheck.core.encoding.payload_encoder import PayloadEncoder
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.retention.audit import By
+from coatcheck.ports.artifacts import IngestResult, UploadFenced
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.retention import Retention
+from coatcheck.ports.retention_changes import RemovedArtifact, RestoreArtifact, RestoredView
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.content import OpenContent
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced
+
+LIMIT: Final = 500
+"""Artifacts that one call brings back at most."""
+_AT_ONCE: Final = 8
+
+
+class UndoResult(Struct, frozen=True, kw_only=True):
+    """What an undo did."""
+
+    restored: tuple[str, ...] = ()
+    """Artifact IDs that are back."""
+    there: tuple[str, ...] = ()
+    """That were there already: posted again meanwhile, or brought back before."""
+    failed: tuple["UndoFailure", ...] = ()
+    more: bool = False
+    """Whether the run has removed more than this call dealt with: call again."""
+
+
+class UndoFailure(Struct, frozen=True):
+    """An artifact that could not be brought back."""
+
+    id: str
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class UndoRemoval:
+    """Restores removed artifacts while their bytes still exist."""
+
+    retention: Retention
+    deps: IngestDeps
+    open_content: OpenContent
+    _: KW_ONLY
+    grace: timedelta
+
+    async def artifacts(self, namespace: str, numbers: Sequence[int], *, ttl: int | None, by: By) -> UndoResult:
+        """Bring back artifacts by their IDs, at most LIMIT.
+
+        Args:
+            namespace: whose they were.
+            numbers: of the artifacts.
+            ttl: seconds from now, for those that have expired; None keeps each one's own expiry.
+            by: whose hand it is.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`, `storage_full`. What one artifact cannot is said of it.
+        """
+        since = self._since()
+        found = [(number, await self.retention.removed_artifact(namespace, number, since)) for number in numbers]
+        return await self._all(namespace, found, ttl, by)
+
+    async def run(self, run_id: str, *, after: int = 0, ttl: int | None, by: By) -> tuple[UndoResult, int]:
+        """Restores what a run removed, LIMIT at a time; also returns where to continue.
+
+        Raises:
+            CoatcheckError: as for artifacts.
+        """
+        found = await self.retention.removed_by_run(run_id, self._since(), after=after, limit=LIMIT + 1)
+        more = len(found) > LIMIT
+        undone = await self._all("", [(removed.number, removed) for removed in found[:LIMIT]], ttl, by)
+        return replace(undone, more=more), found[LIMIT - 1].seq if more else 0
+
+    def _since(self) -> datetime:
+        return self.deps.clock.now() - self.grace
+
+    async def _all(
+        self, namespace: str, found: Sequence[tuple[int, RemovedArtifact | None]], ttl: int | None, by: By
+    ) -> UndoResult:
+        """Bring artifacts back by their numbers and removals; the namespace is theirs that have no removal."""
+        room = asyncio.Semaphore(_AT_ONCE)
+        restored: list[str] = []
+        there: list[str] = []
+        failed: list[UndoFailure] = []
+
+        async def one(number: int, removed: RemovedArtifact | None) -> None:
+            name = ids.render(number)
+            async with room:
+                try:
+                    back = await (
+                        self._expect_there(namespace, number) if removed is None else self._one(removed, ttl, by)
+                    )
+                except CoatcheckError as error:
+                    failed.append(UndoFailure(name, error.code.value, error.detail))
+                else:
+                    (restored if back else there).append(name)
+
+        # Never cut off half-way: the fate of the copies depends on the commit.
+        await asyncio.shield(asyncio.gather(*(one(number, removed) for number, removed in found)))
+        failed.sort(key=lambda failure: failure.id)
+        return UndoResult(restored=tuple(sorted(restored)), there=tuple(sorted(there)), failed=tuple(failed))
+
+    async def _expect_there(self, namespace: str, number: int) -> bool:
+        """False where an artifact without a known removal is there, as one that was brought back before; else raise."""
+        found = await self.deps.catalog.find(namespace, number, self.deps.clock.now())
+        if isinstance(found, FoundArtifact):
+            return False
+        raise self._too_late()
+
+    async def _one(self, removed: RemovedArtifact, ttl: int | None, by: By) -> bool:
+        """Whether an artifact came back; False: it is there already."""
+        artifact = removed.artifact
+        if artifact is None:
+            raise self._too_late()
+        now = self.deps.clock.now()
+        over = artifact.expires_at is not None and artifact.expires_at <= now
+        if over and ttl is None:
+            raise CoatcheckError(
+                Code.INVALID_REQUEST,
+                f'{artifact.id} has expired: set its new lifetime with ttl (seconds, or text like "7d").',
+                parameter="ttl",
+            )
+        async with AsyncExitStack() as stack:
+            payload = await self._copy(stack, removed.namespace, artifact.blob)
+            blob, inline = payload.blob()
+            copies = [payload]
+            views: list[RestoredView] = []
+            for each in removed.views:
+                if each.blob is None:
+                    views.append(RestoredView(each.view.name, None, None))
+                    continue
+                copies.append(await self._copy(stack, removed.namespace, each.blob))
+                views.append(RestoredView(each.view.name, *copies[-1].blob()))
+            change = RestoreArtifact(
+                namespace=removed.namespace,
+                number=removed.number,
+                seq=removed.seq,
+                now=now,
+                ttl=ttl if over else None,
+                blob=blob,
+                inline=inline,
+                views=tuple(views),
+                by=by,
+                since=self._since(),
+            )
+            return (await self._commit(copies, change)).created
+
+    async def _commit(self, copies: list[UploadSession], change: RestoreArtifact) -> IngestResult:
+        async def restored() -> IngestResult:
+            answer = await self.retention.commit(change)
+            if isinstance(answer, UploadFenced):
+                raise fenced()
+            if answer is None:
+                raise self._too_late()
+            # A copy that was not needed is a dead blob's now, and the sweep's: nobody else removes it.
+            return IngestResult(answer.artifact, created=answer.created, blob_used=True)
+
+        commit = restored()
+        for copy in copies:
+            commit = copy.settled(commit)
+        return await commit
+
+    async def _copy(self, stack: AsyncExitStack, namespace: str, blob: Blob) -> UploadSession:
+        """Store a blob's content again, durably; what differs from what was stored is refused."""
+        content = await self.open_content.of_blob(namespace, blob)
+        intake = PayloadEncoder(self.deps.tokenizer)
+        caller = Caller(namespace=namespace)
+        reception = await stack.enter_async_context(UploadSession(self.deps, caller, intake, limited=False))
+        last = max(0, (content.size - 1) // BLOCK * BLOCK)
+        for at in range(0, last, BLOCK):
+            await reception.take(await content.read(at, at + BLOCK))
+        await reception.taken()
+        ended = await in_pool(self.deps.pool, intake.end, await content.read(last, content.size))
+        await reception.end(ended)
+        await reception.durable()
+        if intake.sha256 != blob.sha256:
+            raise CoatcheckError(Code.INTEGRITY, "The remaining bytes are not the ones that were stored.")
+        return reception
+
+    def _too_late(self) -> CoatcheckError:
+        seconds = f"{self.grace.total_seconds():,.0f} s"
+        return CoatcheckError(
+            Code.ARTIFACT_GONE,
+            f"It cannot be brought back: no artifact with this ID was removed within the last {seconds} "
+            "(COATCHECK_GRACE_SECONDS), or its bytes have been swept already.",
+        )

@@ -1,0 +1,1 @@
+"""Keys, namespaces and what they use."""

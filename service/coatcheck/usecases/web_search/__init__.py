@@ -1,0 +1,1 @@
+"""Web-search responses are put on a budget, and citations verified."""

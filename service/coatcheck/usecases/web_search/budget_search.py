@@ -1,0 +1,359 @@
+"""Take a web search's response, keep it whole, answer with what the model should read of it within a budget.
+
+The response is stored as one artifact by the ingest (the same ID for the same response, again and again), and its text
+view, in which every range of the answer lies, is kept before the answer is given. It fetches no page and calls no
+provider.
+
+Crash story: that of an ingest. Nothing else is written but the view, which any reading would make alike.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
+from coatcheck.core.policies.policy import NO_RULES, Rules
+from coatcheck.core.redact.answers import revealed, revealed_strings
+from coatcheck.core.redact.mask import Mask
+from coatcheck.core.redact.search_results import laid_of
+from coatcheck.core.search import (
+    Counts,
+    Domains,
+    EarlierSource,
+    Fold,
+    Limits,
+    ResponseLayout,
+    ToolSummary,
+    anthropic_result,
+    budget_search,
+    fingerprints,
+    lay_out,
+    normalise,
+    summarise,
+    text_result,
+)
+from coatcheck.core.search.limits import checked
+from coatcheck.core.search.result_views import ResultListed, ResultShown, results_listed, results_shown
+from coatcheck.core.search.view import EXTRACTOR
+from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views.view import ExtractedText
+from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.reading.sources import SessionSources, Sources, sources_of
+from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.runtime.pool import in_pool
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt
+from coatcheck.storing.keep_text import KeepText
+from coatcheck.storing.ledger import Ledger
+from coatcheck.storing.redacted_ingest import RedactedIngest
+from coatcheck.storing.redaction import RedactionPolicy
+from coatcheck.usecases.payloads.ingest import Ingest
+
+Form = Literal["text", "anthropic", "openai"]
+TOOL: Final = "web_search"
+"""The tool's name in a summary where the caller says none."""
+_PIECE: Final = 512 * 1024
+_DENSEST: Final = 64
+"""Characters that a token may stand for."""
+
+
+class SearchResultsRequest(Struct, frozen=True, kw_only=True):
+    """What a caller asks with a response."""
+
+    said: DeclaredMetadata = DeclaredMetadata()
+    query: str = ""
+    """What was searched for; empty: what the provider says that it was."""
+    max_results: int | None = None
+    """None, of this and the two below: what the policy says, or the settings."""
+    max_tokens_per_result: int | None = None
+    max_total_tokens: int | None = None
+    allowed_domains: tuple[str, ...] = ()
+    """Empty: every site is."""
+    excluded_domains: tuple[str, ...] = ()
+    form: Form = "text"
+    across_session: bool = True
+    """Fold what the session has already."""
+    ttl: int | None | UnsetType = UNSET
+    idle_ttl: int | None | UnsetType = UNSET
+    pinned: bool = False
+    key: str | None = None
+    notices: tuple[Notice, ...] = ()
+
+
+class Payload(Struct, frozen=True):
+    """Tokens and sizes that the answer costs."""
+
+    tokens: int
+    cap: int
+    text: str
+    """`~1,234 of 8,192`."""
+
+
+class SearchResultsAnswer(Struct, frozen=True, kw_only=True):
+    """What a budgeted search answers."""
+
+    id: str
+    stored: bool
+    """False: storage refused the response, as a warning says; citations name sections alone."""
+    text: str
+    """What a model reads this turn."""
+    tokens: int
+    """Of `text`."""
+    payload: Payload
+    content: str | list[dict[str, Any]]
+    """The text in the form that the request asked for: exactly what to put into the tool result as its content."""
+    summary: ToolSummary
+    """What to persist for later turns, in place of `text`."""
+    provider: str
+    query: str
+    results: tuple[ResultShown, ...]
+    listed: tuple[ResultListed, ...]
+    folded: tuple[Fold, ...]
+    counts: Counts
+    unknown: tuple[str, ...]
+    """Members of the response that hold something and were not understood."""
+    limits: Limits
+    warnings: tuple[Notice, ...]
+
+
+class BudgetedSearch(Struct, frozen=True):
+    """The answer, and whether its artifact is new."""
+
+    answer: SearchResultsAnswer
+    created: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchResultsDeps:
+    """What the composition hands to this verb."""
+
+    ingest: Ingest
+    find: Find
+    keep_text: KeepText
+    sources: Sources
+    tokenizer: Tokenizer
+    pool: Executor
+    ledger: Ledger = field(default_factory=Ledger)
+    redacting: RedactionPolicy | None = None
+    rules: Callable[[], Rules] = lambda: NO_RULES
+    limits: Limits = field(default_factory=Limits)
+    """Where neither the request nor a policy sets one."""
+
+
+class SearchResults:
+    """Stores a web search's response and returns what to read of it within a budget."""
+
+    def __init__(self, deps: SearchResultsDeps) -> None:
+        self._deps = deps
+
+    async def __call__(self, caller: Caller, payload: bytes, ask: SearchResultsRequest) -> BudgetedSearch:
+        """Store a response and answer what to read of it; when storage does not take it, the answer says so.
+
+        Args:
+            caller: who asks.
+            payload: the response's body, exactly as it is to be kept.
+            ask: what is said of it, and the limits.
+
+        Raises:
+            CoatcheckError: `invalid_request` for limits out of bounds and for names that are no domains; as an ingest.
+        """
+        said = replace(ask.said, kind=SEARCH_RESPONSE)
+        shape = _Shape(self._limits(caller, ask), Domains(ask.allowed_domains, ask.excluded_domains))
+        incoming = RedactedIngest(self._deps.redacting, caller.namespace, said, self._deps.pool)
+        payload = await incoming.whole(payload)
+        read = await in_pool(self._deps.pool, _read, payload)
+        receipt = await self._deps.ingest(caller, _pieces(payload), lambda: _offer(ask, read))
+        notices = [*receipt.warnings, *_said(read.laid)]
+        if incoming.notice is not None:
+            notices.append(Notice("secrets_masked", incoming.notice))
+        mask = None if self._deps.redacting is None else self._deps.redacting.mask(caller.namespace, said)
+        known = SessionSources(())
+        if receipt.stored:
+            artifact = await self._keep(caller, receipt, read, notices)
+            known = await self._known(caller, ask, artifact, notices)
+        answer = await in_pool(self._deps.pool, self._answered, ask, shape, read, receipt, known.sources, notices, mask)
+        if receipt.created and receipt.stored:  # its ingest counted a card, which nobody reads
+            self._deps.ledger.gave(caller.namespace, ask.said.session, answer.tokens - receipt.tokens)
+        return BudgetedSearch(answer, receipt.created)
+
+    def _limits(self, caller: Caller, ask: SearchResultsRequest) -> Limits:
+        """What the request sets, else the policy of the most specific scope, else the settings."""
+        of, otherwise = ask.said, self._deps.limits
+        policy = self._deps.rules().effective(
+            caller.namespace, session=of.session, kind=SEARCH_RESPONSE, tool_name=of.tool_name, labels=of.labels
+        )
+        return checked(
+            Limits(
+                max_results=_first(ask.max_results, policy.search_max_results, otherwise.max_results),
+                max_tokens_per_result=_first(
+                    ask.max_tokens_per_result, policy.search_max_tokens_per_result, otherwise.max_tokens_per_result
+                ),
+                max_total_tokens=_first(
+                    ask.max_total_tokens, policy.search_max_total_tokens, otherwise.max_total_tokens
+                ),
+            )
+        )
+
+    async def _keep(self, caller: Caller, receipt: Receipt, read: "_Read", notices: list[Notice]) -> Artifact | None:
+        """The artifact, its text view kept as it is laid out; None where nobody can tell."""
+        try:
+            found = await self._deps.find(caller, ids.parse(receipt.id), with_bytes=True, with_view=True)
+            if read.view is not None:
+                await self._view_kept(found, read.view, notices)
+                self._deps.sources.remember(found.artifact, sources_of(receipt.id, read.laid, read.prints))
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                raise
+            notices.append(Notice(str(error.code), error.detail))
+            return None
+        return found.artifact
+
+    async def _view_kept(self, found: FoundArtifact, view: ExtractedText, notices: list[Notice]) -> None:
+        """Keep the view; what is stored as another kind, or has a view of another release, keeps that."""
+        kept, kind = found.text_view, found.artifact.facts.kind
+        laid_out = spec_of(kind).text_view == "search_results"
+        if kept is None and laid_out:
+            kept = await self._deps.keep_text.keep(found, view)
+        ours = kept is not None and (kept.view.extractor, kept.view.measure.size) == (EXTRACTOR, len(view.text or b""))
+        if not ours or not laid_out:
+            notices.append(
+                Notice(
+                    "stored_as_other",
+                    f"This very payload is stored as {kind}, or with another view: sections and ranges of this answer "
+                    f"cannot be read back. Read {found.artifact.id} without a section.",
+                )
+            )
+
+    async def _known(
+        self, caller: Caller, ask: SearchResultsRequest, artifact: Artifact | None, notices: list[Notice]
+    ) -> SessionSources:
+        session = ask.said.session
+        if session is None or not ask.across_session or artifact is None:
+            return SessionSources(())
+        try:
+            known = await self._deps.sources(caller, session, artifact)
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                raise
+            known = SessionSources((), partial=True)
+        if known.partial:
+            notices.append(
+                Notice(
+                    "session_partly_seen",
+                    "Not all earlier sources of the session were looked at: what it has already may be shown again.",
+                )
+            )
+        return known
+
+    def _answered(
+        self,
+        ask: SearchResultsRequest,
+        shape: "_Shape",
+        read: "_Read",
+        receipt: Receipt,
+        earlier: tuple[EarlierSource, ...],
+        notices: list[Notice],
+        mask: Mask | None,
+    ) -> SearchResultsAnswer:
+        tokenizer = self._deps.tokenizer
+        laid = shape.domains.within(read.laid if mask is None else laid_of(mask, read.laid))
+        budgeted = budget_search(
+            laid,
+            tokenizer,
+            query=ask.query,
+            artifact_id=receipt.id if receipt.stored else None,
+            limits=shape.limits,
+            earlier=earlier,
+            prints=read.prints,
+            domains=shape.domains,
+        )
+        cap = shape.limits.max_total_tokens
+        if mask is not None:
+            budgeted = revealed(budgeted, mask, tokenizer, cap, cap * _DENSEST)
+        summary = summarise(budgeted, laid, tokenizer, tool=ask.said.tool_name or TOOL)
+        if mask is not None:
+            summary = revealed_strings(summary, mask)
+        return SearchResultsAnswer(
+            id=receipt.id,
+            stored=receipt.stored,
+            text=budgeted.text,
+            tokens=budgeted.tokens,
+            payload=Payload(budgeted.tokens, cap, f"~{budgeted.tokens:,} of {cap:,}"),
+            content=anthropic_result(budgeted, tokenizer) if ask.form == "anthropic" else text_result(budgeted),
+            summary=summary,
+            provider=laid.response.provider,
+            query=budgeted.query,
+            results=results_shown(budgeted),
+            listed=results_listed(budgeted),
+            folded=budgeted.folds,
+            counts=budgeted.counts,
+            unknown=laid.response.unknown,
+            limits=shape.limits,
+            warnings=tuple(notices),
+        )
+
+
+class _Shape(Struct, frozen=True):
+    """What bounds an answer."""
+
+    limits: Limits
+    domains: Domains
+
+
+def _first(requested: int | None, decided: int | UnsetType, otherwise: int) -> int:
+    """The first of these that says something."""
+    return requested if requested is not None else otherwise if decided is UNSET else decided
+
+
+class _Read(Struct, frozen=True):
+    """A response as it was read, once for everything that is done with it."""
+
+    laid: ResponseLayout
+    view: ExtractedText | None
+    """None where nothing was found: it is recognised like any other payload."""
+    prints: tuple[bytes, ...]
+
+
+def _read(payload: bytes) -> _Read:
+    laid = lay_out(normalise(payload))
+    if not (laid.response.results or laid.response.answers):
+        return _Read(laid, None, ())
+    view = ExtractedText(text=laid.text, sections=laid.sections, extractor=EXTRACTOR, partial=laid.partial)
+    return _Read(laid, view, fingerprints(laid))
+
+
+def _offer(ask: SearchResultsRequest, read: _Read) -> IngestRequest:
+    """An ingest's words. Nobody reads its card."""
+    return IngestRequest(
+        said=replace(ask.said, kind=None if read.view is None else SEARCH_RESPONSE),
+        extracted=read.view,
+        carded=False,
+        query=ask.query or None,
+        ttl=ask.ttl,
+        idle_ttl=ask.idle_ttl,
+        pinned=ask.pinned,
+        key=ask.key,
+        notices=ask.notices,
+    )
+
+
+def _said(laid: ResponseLayout) -> list[Notice]:
+    """What went wrong with the search, or with reading its response."""
+    out = [Notice("search_response", each) for each in laid.response.warnings]
+    if not laid.response.results:
+        out.append(
+            Notice("no_results", "No results were found in the response. It is kept as it came; read it by lines.")
+        )
+    return out
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), _PIECE):
+        yield data[at : at + _PIECE]

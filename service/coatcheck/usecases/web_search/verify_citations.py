@@ -1,0 +1,247 @@
+"""Say of quotations whether they stand in what they cite, where exactly, and what is different.
+
+Each is answered by itself: one that cites what is gone, or nothing, fails alone. Looked at is the text view, of a very
+large one the cited part, or the beginning. It judges words, not meaning: a sentence may stand there and be misused.
+"""
+
+import codecs
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core import ids
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.outline.section_names import no_section, nth_section
+from coatcheck.core.reads.read_bounds import ViewName
+from coatcheck.core.redact.answers import revealed_strings
+from coatcheck.core.search import Difference, verify
+from coatcheck.core.search.verify import QuotationMatch as Verified
+from coatcheck.core.search.verify import Verdict
+from coatcheck.core.views.view import Section
+from coatcheck.core.views.window import Extent, Position, Span, Window, chars, decode, nth_char, window
+from coatcheck.reading.byte_positions import at_byte, place_of
+from coatcheck.reading.view import OpenView, ViewReading
+from coatcheck.runtime.pool import in_pool
+
+MOST: Final = 100
+"""Quotations of one call."""
+SOURCE_BYTES: Final = 2 * 1024 * 1024
+"""Of a view that is looked at for one quotation."""
+_BEFORE: Final = 256 * 1024
+"""Of a larger view, what is looked at before a cited part."""
+PATIENCE_SECONDS: Final = 5.0
+"""After which no further quotation is begun."""
+
+
+class Quotation(Struct, frozen=True, kw_only=True):
+    """Words that somebody quotes, and what they cite."""
+
+    quote: str
+    citation: str
+    """`art_…#r1`, or an artifact ID."""
+    bytes: Extent | None = None
+    """The part of the text view that is cited; narrower than a section."""
+    chars: Extent | None = None
+    """The part of the text view that is cited, in characters; ignored where `bytes` are given."""
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """What became of a quotation."""
+
+    verdict: Verdict
+    citation: str
+    """As it was given."""
+    stands_in: str | None
+    """The citation of where it stands: of the innermost section; None where it is absent."""
+    view: ViewName
+    """In which it was looked for, and `window` lies."""
+    window: Window | None
+    """Where it stands; also None where the payload is no valid UTF-8, of which no exact place can be told."""
+    text: str
+    """What stands there, verbatim."""
+    ratio: float
+    """Words shared, 0 to 1; 1 for `exact` and `normalised`."""
+    moved: bool
+    """It stands there, but outside the section or the range that was cited."""
+    differences: tuple[Difference, ...]
+    partial: bool
+    """Not all of the view was looked at."""
+
+
+class _Source(Struct, frozen=True):
+    """A text that quotations are looked for in."""
+
+    place: Position
+    """Where it begins in the view."""
+    data: bytes
+    text: str
+    exact: bool
+    """`text` is `data` to the letter."""
+    partial: bool
+
+
+class VerifyCitations:
+    """Checks whether quotations stand in the artifacts that they cite."""
+
+    def __init__(
+        self,
+        open_view: OpenView,
+        pool: Executor,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        """`clock` returns seconds and never steps back."""
+        self._view = open_view
+        self._pool = pool
+        self._clock = clock
+        self._patience = patience
+
+    async def __call__(self, caller: Caller, quotations: list[Quotation]) -> list[Checked | CoatcheckError]:
+        """What became of each, in the order given; what could not be checked is its error.
+
+        Raises:
+            CoatcheckError: `invalid_request` for more than MOST.
+        """
+        if len(quotations) > MOST:
+            raise CoatcheckError(Code.INVALID_REQUEST, f"At most {MOST} quotations in one call.", parameter="quotes")
+        ends = self._clock() + self._patience
+        out: dict[int, Checked | CoatcheckError] = {}
+        shelf = _Shelf(self._view, caller)
+        for place in sorted(range(len(quotations)), key=lambda place: (quotations[place].citation, place)):
+            try:
+                if self._clock() >= ends:
+                    raise _too_slow()
+                out[place] = await self._checked(shelf, quotations[place])
+            except CoatcheckError as error:
+                out[place] = error
+        return [out[place] for place in range(len(quotations))]
+
+    async def _checked(self, shelf: "_Shelf", quotation: Quotation) -> Checked:
+        number, name = ids.parse_citation(quotation.citation.strip())
+        reading = await shelf.reading(number)
+        if reading.binary:
+            raise CoatcheckError(Code.NOT_TEXT, f"{reading.artifact.id} is not text: nothing can be quoted from it.")
+        cited = await _cited(reading, name, quotation)
+        source = await shelf.source(reading, cited)
+        within = None if cited is None else _within(source, cited)
+        found = await in_pool(self._pool, verify, quotation.quote, source.text, within)
+        checked = _answer(reading, quotation, source, found)
+        return checked if reading.mask is None else revealed_strings(checked, reading.mask)
+
+
+class _Shelf:
+    """The views of one call, one of them open at a time."""
+
+    def __init__(self, open_view: OpenView, caller: Caller) -> None:
+        self._open = open_view
+        self._caller = caller
+        self._number: int | None = None
+        self._reading: ViewReading | CoatcheckError | None = None
+        self._source: tuple[int, int, _Source] | None = None
+
+    async def reading(self, number: int) -> ViewReading:
+        """The text view of an artifact, or the raw one where there is none; an artifact that is gone is asked once."""
+        if number != self._number or self._reading is None:
+            self._number, self._source = number, None
+            try:
+                self._reading = await self._open.best(self._caller, number, sections=True)
+            except CoatcheckError as error:
+                self._reading = error
+        if isinstance(self._reading, CoatcheckError):
+            raise self._reading
+        return self._reading
+
+    async def source(self, reading: ViewReading, cited: Extent | None) -> _Source:
+        """What is looked at: all of the view, or of a large one what is around the cited part."""
+        size = reading.content.size
+        start = 0 if size <= SOURCE_BYTES or cited is None else max(0, cited.start - _BEFORE)
+        end = min(size, start + SOURCE_BYTES)
+        if self._source is None or self._source[:2] != (start, end):
+            place = await at_byte(reading.content, start)
+            self._source = (start, end, _source(place, await reading.content.read(start, end), size))
+        return self._source[2]
+
+
+async def _cited(reading: ViewReading, name: str | None, quotation: Quotation) -> Extent | None:
+    """Bytes of the view that are cited; None: all of it."""
+    part: Section | None = None
+    if name is not None:
+        nth = nth_section(reading.sections, name)
+        if nth is None:
+            raise no_section(reading.artifact.id, name, reading.sections)
+        part = reading.sections[nth]
+    if quotation.bytes is not None:
+        return quotation.bytes
+    if quotation.chars is not None:
+        ends = [
+            await place_of(reading.content, Span("char", at, None))
+            for at in (quotation.chars.start, quotation.chars.end)
+        ]
+        return Extent(*(reading.content.size if place is None else place.byte for place in ends))
+    return None if part is None else Extent(part.start, part.end)
+
+
+def _source(place: Position, data: bytes, size: int) -> _Source:
+    """A piece of a view, cut at characters."""
+    lead = 0
+    while place.byte and lead < min(3, len(data)) and data[lead] & 0xC0 == 0x80:  # noqa: PLR2004 - UTF-8 continues
+        lead += 1
+    place, data = place.after(data[:lead]), data[lead:]
+    last = place.byte + len(data) == size
+    partial = place.byte > 0 or not last
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(data, final=last)
+    except UnicodeDecodeError:
+        return _Source(place, data, decode(data), exact=False, partial=partial)
+    return _Source(place, data, text, exact=True, partial=partial)
+
+
+def _within(source: _Source, cited: Extent) -> Extent:
+    """The cited bytes as characters of the source."""
+    start, end = (max(0, at - source.place.byte) for at in (cited.start, cited.end))
+    first = chars(source.data[:start])
+    return Extent(first, first + chars(source.data[start:end]) if end > start else first)
+
+
+def _answer(reading: ViewReading, quotation: Quotation, source: _Source, found: Verified) -> Checked:
+    where = _window(source, found.at) if found.at is not None and source.exact else None
+    return Checked(
+        verdict=found.verdict,
+        citation=quotation.citation,
+        stands_in=None if found.at is None else _stands_in(reading, where),
+        view=reading.view,
+        window=where,
+        text=found.text,
+        ratio=found.ratio,
+        moved=found.moved,
+        differences=found.differences,
+        partial=source.partial or reading.partial,
+    )
+
+
+def _window(source: _Source, at: Extent) -> Window:
+    start = nth_char(source.data, at.start)
+    data = source.text[at.start : at.end].encode()
+    first = source.place.after(source.data[:start])
+    return window(first, first.after(data), ends_line=data.endswith(b"\n"))
+
+
+def _stands_in(reading: ViewReading, where: Window | None) -> str:
+    """The innermost section that holds a window, as a citation."""
+    artifact_id = reading.artifact.id
+    if where is None:
+        return artifact_id
+    holding = [each for each in reading.sections if each.start <= where.bytes.start and where.bytes.end <= each.end]
+    inner = min(holding, key=lambda each: (each.end - each.start, -each.level), default=None)
+    return artifact_id if inner is None else f"{artifact_id}#{inner.name}"
+
+
+def _too_slow() -> CoatcheckError:
+    return CoatcheckError(
+        Code.OVERLOADED, "There was no time left to check this quotation. Send those that were not checked again."
+    )
