@@ -75,86 +75,52 @@ class Metrics:
 
     def __init__(self, version: str, standing: Callable[[], Standing]) -> None:
         """All metrics start at zero. `standing` is called at every rendering, and must not block."""
-        self.registry = registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        Gauge(
-            "coatcheck_build_info", "Always 1; the labels name the release.", ["version", "engine"], registry=registry
-        ).labels(version, str(ENGINE)).set(1)
-        self._requests = Counter(
-            "coatcheck_http_requests", "HTTP requests answered.", ["route", "method", "status"], registry=registry
-        )
-        self._request_seconds = Histogram(
-            "coatcheck_http_request_seconds",
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        told = "Always 1; the labels name the release."
+        Gauge("coatcheck_build_info", told, ["version", "engine"], registry=self.registry).labels(
+            version, str(ENGINE)
+        ).set(1)
+        self._requests = self._counter("http_requests", "HTTP requests answered.", "route", "method", "status")
+        self._request_seconds = self._histogram(
+            "http_request_seconds",
             "Seconds from the head of a request to the end of its response.",
-            ["route", "method"],
-            buckets=_REQUEST_SECONDS,
-            registry=registry,
+            _REQUEST_SECONDS,
+            "route",
+            "method",
         )
-        self._received = Counter(
-            "coatcheck_http_received_bytes", "Bytes received in request bodies.", registry=registry
+        self._received = self._counter("http_received_bytes", "Bytes received in request bodies.")
+        self._problems = self._counter("problems", "Error responses, including failed items of a batch.", "code")
+        self._limited = self._counter(
+            "rate_limited", "Requests refused because the caller exceeded a rate limit.", "limit"
         )
-        self._problems = Counter(
-            "coatcheck_problems", "Error responses, including failed items of a batch.", ["code"], registry=registry
+        self._ingested = self._counter("ingested", "Payloads ingested.", "kind", "outcome")
+        self._ingested_bytes = self._counter("ingested_bytes", "Decoded bytes of ingested payloads.", "kind")
+        self._cards = self._counter("cards", "Ingested payloads that were answered with a card.", "kind")
+        self._carded = self._counter("carded_tokens", "Tokens of the payloads that were answered with a card.", "kind")
+        self._shown = self._counter("card_tokens", "Tokens of the cards returned in place of payloads.", "kind")
+        self._faults = self._counter("storage_faults", "Calls to a store that failed.", "store", "code")
+        self._changes = self._histogram("commit_changes", "Changes committed in one transaction.", _CHANGES)
+        self._waited = self._histogram(
+            "commit_wait_seconds", "Seconds that the first change of a commit had waited.", _SHORT_SECONDS
         )
-        self._limited = Counter(
-            "coatcheck_rate_limited",
-            "Requests refused because the caller exceeded a rate limit.",
-            ["limit"],
-            registry=registry,
+        self._took = self._histogram("commit_seconds", "Seconds that a commit took, including retries.", _SHORT_SECONDS)
+        self._runs = self._counter("job_runs", "Runs of maintenance jobs.", "job", "result")
+        self._run_seconds = self._histogram("job_seconds", "Seconds that a maintenance job took.", _JOB_SECONDS, "job")
+        self._tidied = self._counter("tidied", "Rows that maintenance removed.", "what")
+        self._lag = self._histogram(
+            "event_loop_lag_seconds", "Event-loop lag in seconds; it delays every request.", _SHORT_SECONDS
         )
-        self._ingested = Counter("coatcheck_ingested", "Payloads ingested.", ["kind", "outcome"], registry=registry)
-        self._ingested_bytes = Counter(
-            "coatcheck_ingested_bytes", "Decoded bytes of ingested payloads.", ["kind"], registry=registry
-        )
-        self._cards = Counter(
-            "coatcheck_cards", "Ingested payloads that were answered with a card.", ["kind"], registry=registry
-        )
-        self._carded = Counter(
-            "coatcheck_carded_tokens",
-            "Tokens of the payloads that were answered with a card.",
-            ["kind"],
-            registry=registry,
-        )
-        self._shown = Counter(
-            "coatcheck_card_tokens", "Tokens of the cards returned in place of payloads.", ["kind"], registry=registry
-        )
-        self._faults = Counter(
-            "coatcheck_storage_faults", "Calls to a store that failed.", ["store", "code"], registry=registry
-        )
-        self._changes = Histogram(
-            "coatcheck_commit_changes", "Changes committed in one transaction.", buckets=_CHANGES, registry=registry
-        )
-        self._waited = Histogram(
-            "coatcheck_commit_wait_seconds",
-            "Seconds that the first change of a commit had waited.",
-            buckets=_SHORT_SECONDS,
-            registry=registry,
-        )
-        self._took = Histogram(
-            "coatcheck_commit_seconds",
-            "Seconds that a commit took, including retries.",
-            buckets=_SHORT_SECONDS,
-            registry=registry,
-        )
-        self._runs = Counter("coatcheck_job_runs", "Runs of maintenance jobs.", ["job", "result"], registry=registry)
-        self._run_seconds = Histogram(
-            "coatcheck_job_seconds",
-            "Seconds that a maintenance job took.",
-            ["job"],
-            buckets=_JOB_SECONDS,
-            registry=registry,
-        )
-        self._tidied = Counter("coatcheck_tidied", "Rows that maintenance removed.", ["what"], registry=registry)
-        self._lag = Histogram(
-            "coatcheck_event_loop_lag_seconds",
-            "Event-loop lag in seconds; it delays every request.",
-            buckets=_SHORT_SECONDS,
-            registry=registry,
-        )
-        registry.register(_Reading(standing))
+        self.registry.register(_Reading(standing))
         # Looking a label up costs more than counting.
         self._kinds: dict[tuple[Kind, str], tuple[Counter, ...]] = {}
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def _counter(self, name: str, told: str, *labels: str) -> Counter:
+        return Counter(f"coatcheck_{name}", told, labels, registry=self.registry)
+
+    def _histogram(self, name: str, told: str, buckets: Iterable[float], *labels: str) -> Histogram:
+        return Histogram(f"coatcheck_{name}", told, labels, buckets=tuple(buckets), registry=self.registry)
 
     def answered(self, route: str, method: str, status: int, seconds: float, received: int) -> None:
         """See Meter."""

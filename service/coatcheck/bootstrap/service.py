@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from coatcheck.adapters.extract.extractor import TextExtractor
 from coatcheck.adapters.redaction_rules import Masks
@@ -17,7 +18,7 @@ from coatcheck.api.services import Services
 from coatcheck.bootstrap.contexts import contexts
 from coatcheck.bootstrap.retention import retaining, retention_desk, when_due
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
-from coatcheck.bootstrap.telemetry import watching
+from coatcheck.bootstrap.telemetry import Telemetry, watching
 from coatcheck.core.encoding.blob_ids import RANDOM_BYTES, new_blob_id
 from coatcheck.core.policies.policy import as_redaction
 from coatcheck.core.search import Limits
@@ -112,31 +113,7 @@ async def open_service(
         empty = EmptyNamespace(store.catalog, store.clock, policies, tombstone_life=life)
         job_schedule = JobSchedule(store.catalog, store.clock, default=settings.sweep_seconds)
         tidy = _tidier(settings, store, reads, note, policies, job_schedule)
-        deps = IngestDeps(
-            catalog=store.catalog,
-            blobs=store.blobs,
-            clock=store.clock,
-            pool=store.pool,
-            tokenizer=tokenizer,
-            is_warm=lambda: tokenizer.is_loaded,
-            new_blob_id=_blob_names(store),
-            lease=timedelta(seconds=settings.lease_seconds),
-            inline_bytes=settings.inline_bytes,
-            payload_limit=settings.payload_limit,
-            ttl=settings.ttl,
-            card_tokens=settings.card_tokens,
-            inline_tokens=settings.inline_tokens,
-            fallback=fallback,
-            catalog_breaker=watched.catalog_breaker,
-            blobs_breaker=watched.blobs_breaker,
-            slots=watched.slots,
-            approaching=watched.approaching,
-            meter=watched.meter,
-            tracer=watched.tracer,
-            rooms=make_room,
-            rules=policies.now,
-            redacting=redacting,
-        )
+        deps = _ingest_deps(settings, store, watched, tokenizer, fallback, make_room, policies, redacting)
         extractor = TextExtractor(
             settings.extract_workers, seconds=settings.extract_seconds, memory=settings.extract_memory
         )
@@ -149,11 +126,7 @@ async def open_service(
             find, store.open_content, tokenizer, store.readers, settings.card_tokens, card_text, policies.now, redacting
         )
         open_view = OpenView(find, store.open_content, keep_text, deps.ledger, redacting)
-        read = Read(open_view, tokenizer, store.readers)
-        search = Search(open_view, tokenizer, store.readers)
-        windows = FindPassages(open_view, tokenizer, store.readers)
-        read_json = ReadJson(open_view, tokenizer, store.readers)
-        outline = Outline(open_view, tokenizer, store.readers)
+        readers = _readers(open_view, tokenizer, store)
         index = Index(
             store.catalog,
             store.open_content,
@@ -167,28 +140,20 @@ async def open_service(
         browse = Browse(store.catalog, store.clock, seal_key, index, redacting)
         tools = ToolDispatcher(
             ReadArtifact(
-                open_view, read, search, outline, tokenizer, store.readers, passages=windows, values=read_json
+                open_view,
+                readers.read,
+                readers.search,
+                readers.outline,
+                tokenizer,
+                store.readers,
+                passages=readers.windows,
+                values=readers.read_json,
             ),
             ListArtifacts(browse, tokenizer, store.readers),
             tokenizer,
         )
         ingest = Ingest(deps, card_text)
-        search_places = SearchResultsDeps(
-            ingest=ingest,
-            find=find,
-            keep_text=keep_text,
-            sources=Sources(store.catalog, store.clock, store.open_content, store.pool),
-            tokenizer=tokenizer,
-            pool=store.pool,
-            ledger=deps.ledger,
-            redacting=redacting,
-            rules=policies.now,
-            limits=Limits(
-                max_results=settings.search_max_results,
-                max_tokens_per_result=settings.search_max_tokens_per_result,
-                max_total_tokens=settings.search_max_total_tokens,
-            ),
-        )
+        search_places = _search_places(settings, store, deps, ingest, find, keep_text)
         context = contexts(
             store.catalog, ingest, deps, card_text, Find(store.catalog, store.clock, reads), store.open_content
         )
@@ -201,11 +166,11 @@ async def open_service(
             forget_session=ForgetSession(store.catalog, store.clock, life, fallback, policies),
             extend=Extend(store.catalog, store.clock, fallback, policies.now, redacting),
             open_view=OpenView(find, store.open_content, keep_text, deps.ledger),  # for programs: bytes as stored
-            outline=outline,
-            read=read,
-            search=search,
-            windows=windows,
-            read_json=read_json,
+            outline=readers.outline,
+            read=readers.read,
+            search=readers.search,
+            windows=readers.windows,
+            read_json=readers.read_json,
             search_results=SearchResults(search_places),
             verify_citations=VerifyCitations(open_view, store.readers),
             compact=context.compact,
@@ -250,6 +215,84 @@ async def open_service(
             await keep_text.settled(LAST_SECONDS)
             extractor.close()
             await tidy.leave()
+
+
+class _Readers(NamedTuple):
+    """The use cases that read on in a stored payload."""
+
+    read: Read
+    search: Search
+    windows: FindPassages
+    read_json: ReadJson
+    outline: Outline
+
+
+def _readers(open_view: OpenView, tokenizer: OnDemandTokenizer, store: Store) -> _Readers:
+    return _Readers(
+        Read(open_view, tokenizer, store.readers),
+        Search(open_view, tokenizer, store.readers),
+        FindPassages(open_view, tokenizer, store.readers),
+        ReadJson(open_view, tokenizer, store.readers),
+        Outline(open_view, tokenizer, store.readers),
+    )
+
+
+def _ingest_deps(
+    settings: Settings,
+    store: Store,
+    watched: Telemetry,
+    tokenizer: OnDemandTokenizer,
+    fallback: FallbackBuffer,
+    make_room: Evict,
+    policies: Policies,
+    redacting: RedactionPolicy,
+) -> IngestDeps:
+    return IngestDeps(
+        catalog=store.catalog,
+        blobs=store.blobs,
+        clock=store.clock,
+        pool=store.pool,
+        tokenizer=tokenizer,
+        is_warm=lambda: tokenizer.is_loaded,
+        new_blob_id=_blob_names(store),
+        lease=timedelta(seconds=settings.lease_seconds),
+        inline_bytes=settings.inline_bytes,
+        payload_limit=settings.payload_limit,
+        ttl=settings.ttl,
+        card_tokens=settings.card_tokens,
+        inline_tokens=settings.inline_tokens,
+        fallback=fallback,
+        catalog_breaker=watched.catalog_breaker,
+        blobs_breaker=watched.blobs_breaker,
+        slots=watched.slots,
+        approaching=watched.approaching,
+        meter=watched.meter,
+        tracer=watched.tracer,
+        rooms=make_room,
+        rules=policies.now,
+        redacting=redacting,
+    )
+
+
+def _search_places(
+    settings: Settings, store: Store, deps: IngestDeps, ingest: Ingest, find: Find, keep_text: KeepText
+) -> SearchResultsDeps:
+    return SearchResultsDeps(
+        ingest=ingest,
+        find=find,
+        keep_text=keep_text,
+        sources=Sources(store.catalog, store.clock, store.open_content, store.pool),
+        tokenizer=deps.tokenizer,
+        pool=store.pool,
+        ledger=deps.ledger,
+        redacting=deps.redacting,
+        rules=deps.rules,
+        limits=Limits(
+            max_results=settings.search_max_results,
+            max_tokens_per_result=settings.search_max_tokens_per_result,
+            max_total_tokens=settings.search_max_total_tokens,
+        ),
+    )
 
 
 async def _redacting(settings: Settings, store: Store, policies: Policies) -> RedactionPolicy:
