@@ -54,7 +54,8 @@ class Agent:
     async def receipt(self, content: str | bytes, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
         if isinstance(content, bytes):
             headers = {"content-type": fields.pop("media_type", "application/octet-stream")}
-            response = await self.client.post("/v1/artifacts/raw", params=fields, headers=headers, content=content)
+            params = {"allow_empty": True, **fields}
+            response = await self.client.post("/v1/artifacts/raw", params=params, headers=headers, content=content)
         else:
             response = await self.client.post("/v1/artifacts", json={"content": content, **fields})
         assert response.status_code in {200, 201}, response.text

@@ -62,7 +62,7 @@ def test_every_metric_that_an_alert_asks_for_is_there() -> None:
         asked = {re.sub(r"_bucket$", "", name) for name in re.findall(r"\bcoatcheck_\w+", rule["expr"])}
         assert asked <= known, rule["alert"]
         assert asked or rule["expr"].startswith("up")
-        assert set(rule["annotations"]) == {"summary", "runbook"}
+        assert set(rule["annotations"]) == {"summary", "runbook", "runbook_url"}
         assert rule["labels"]["severity"] in {"page", "ticket"}
 
 
