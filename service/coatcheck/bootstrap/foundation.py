@@ -1,0 +1,157 @@
+"""What the use cases of one service share: who may call, what is kept for how long, where payloads go."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from coatcheck.adapters.redaction_rules import Masks
+from coatcheck.adapters.tokenizer import OnDemandTokenizer
+from coatcheck.bootstrap.stores import Store, is_embedded
+from coatcheck.bootstrap.telemetry import Telemetry
+from coatcheck.core.encoding.blob_ids import RANDOM_BYTES, new_blob_id
+from coatcheck.core.policies.policy import as_redaction
+from coatcheck.runtime.pool import in_pool
+from coatcheck.runtime.randomness import RandomWords
+from coatcheck.settings import Settings
+from coatcheck.storing.evict import Evict
+from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.find import Find
+from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.policies import Policies
+from coatcheck.storing.reads import NoteReads, ReadLog
+from coatcheck.storing.redaction import RedactionPolicy
+from coatcheck.upkeep.job_schedule import JobSchedule
+from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
+from coatcheck.usecases.tenants.authenticate import Authenticate
+
+
+@dataclass(frozen=True)
+class Foundation:
+    """Made once for a service, from its settings and its store."""
+
+    settings: Settings
+    store: Store
+    watched: Telemetry
+    tokenizer: OnDemandTokenizer
+    authenticate: Authenticate
+    policies: Policies
+    redacting: RedactionPolicy
+    reads: ReadLog
+    note: NoteReads
+    fallback: FallbackBuffer
+    find: Find
+    make_room: Evict
+    job_schedule: JobSchedule
+    tidy: Maintenance
+    deps: IngestDeps
+
+    tombstone_life: timedelta
+    """How long it is told of an artifact that it is gone."""
+
+
+async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Foundation:
+    """Makes what use cases share, and reads keys and policies from the store.
+
+    Raises:
+        CoatcheckError: `storage_unavailable`.
+    """
+    authenticate = Authenticate(store.catalog, store.clock, required=settings.require_keys)
+    await authenticate.learn()
+    tokenizer, reads = OnDemandTokenizer(), ReadLog()
+    fallback = FallbackBuffer(settings.fallback_bytes)
+    policies = Policies(store.catalog, store.clock)
+    await policies.refresh()
+    redacting = await _redacting(settings, store, policies)
+    life = timedelta(seconds=settings.tombstone_ttl)
+    note = NoteReads(store.catalog, reads)
+    make_room = Evict(store.catalog, store.clock, policies, note, tombstone_life=life)
+    job_schedule = JobSchedule(store.catalog, store.clock, default=settings.sweep_seconds)
+    return Foundation(
+        settings=settings,
+        store=store,
+        watched=watched,
+        tokenizer=tokenizer,
+        authenticate=authenticate,
+        policies=policies,
+        redacting=redacting,
+        reads=reads,
+        note=note,
+        fallback=fallback,
+        find=Find(store.catalog, store.clock, reads, fallback, policies.evicts, redacting),
+        make_room=make_room,
+        job_schedule=job_schedule,
+        tidy=_tidier(settings, store, reads, note, policies, job_schedule),
+        deps=_ingest_deps(settings, store, watched, tokenizer, fallback, make_room, policies, redacting),
+        tombstone_life=life,
+    )
+
+
+def _ingest_deps(
+    settings: Settings,
+    store: Store,
+    watched: Telemetry,
+    tokenizer: OnDemandTokenizer,
+    fallback: FallbackBuffer,
+    make_room: Evict,
+    policies: Policies,
+    redacting: RedactionPolicy,
+) -> IngestDeps:
+    return IngestDeps(
+        catalog=store.catalog,
+        blobs=store.blobs,
+        clock=store.clock,
+        pool=store.pool,
+        tokenizer=tokenizer,
+        is_warm=lambda: tokenizer.is_loaded,
+        new_blob_id=_blob_names(store),
+        lease=timedelta(seconds=settings.lease_seconds),
+        inline_bytes=settings.inline_bytes,
+        payload_limit=settings.payload_limit,
+        ttl=settings.ttl,
+        card_tokens=settings.card_tokens,
+        inline_tokens=settings.inline_tokens,
+        fallback=fallback,
+        catalog_breaker=watched.catalog_breaker,
+        blobs_breaker=watched.blobs_breaker,
+        slots=watched.slots,
+        approaching=watched.approaching,
+        meter=watched.meter,
+        tracer=watched.tracer,
+        rooms=make_room,
+        rules=policies.now,
+        redacting=redacting,
+    )
+
+
+async def _redacting(settings: Settings, store: Store, policies: Policies) -> RedactionPolicy:
+    masks = Masks(settings.redaction_rules)
+    redacting = RedactionPolicy(as_redaction(settings.redaction), masks, store.pool, policies.now)
+    if not redacting.never:
+        await in_pool(store.pool, masks)
+    return redacting
+
+
+def _tidier(
+    settings: Settings, store: Store, reads: ReadLog, note: NoteReads, policies: Policies, job_schedule: JobSchedule
+) -> Maintenance:
+    return Maintenance(
+        store.catalog,
+        store.catalog,
+        store.blobs,
+        store.clock,
+        reads,
+        tombstone_life=timedelta(seconds=settings.tombstone_ttl),
+        lives=policies.tombstone_lives,
+        grace=timedelta(seconds=settings.grace_seconds),
+        audit_life=timedelta(seconds=settings.audit_ttl),
+        note=note,
+        leader=None if is_embedded(settings) else LeaderLease(secrets.token_hex(8), settings.sweep_seconds),
+        job_schedule=job_schedule,
+        retention=store.catalog,
+    )
+
+
+def _blob_names(store: Store) -> Callable[[], str]:
+    random = RandomWords(RANDOM_BYTES)
+    return lambda: new_blob_id(store.clock.now(), random())
