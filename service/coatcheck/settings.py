@@ -105,7 +105,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     readers: int = 4
     """A separate pool of threads for reads, so that reads never queue behind writes."""
     ingests: int = 64
-    """Payloads ingested at the same time; each may use a few MiB of memory."""
+    """Payloads ingested at the same time, those of one key at most half of them; each may use a few MiB of memory."""
     ingests_waiting: int = 256
     """Payloads that may wait for an ingest slot; any beyond that receive 503 at once."""
     ingests_wait_seconds: int = 10

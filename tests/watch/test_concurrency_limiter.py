@@ -12,15 +12,16 @@ from coatcheck.runtime.pool import ReadThreads, in_pool
 class Holder:
     """A task that holds a place until it is told to go."""
 
-    def __init__(self, slots: ConcurrencyLimiter, log: list[str], name: str) -> None:
+    def __init__(self, slots: ConcurrencyLimiter, log: list[str], name: str, key: str | None = None) -> None:
         self._slots = slots
         self._log = log
         self._name = name
+        self._key = key
         self.go = asyncio.Event()
         self.task = asyncio.create_task(self._hold())
 
     async def _hold(self) -> None:
-        async with self._slots:
+        async with self._slots.place(self._key):
             self._log.append(self._name)
             await self.go.wait()
 
@@ -47,7 +48,7 @@ async def test_who_finds_the_queue_full_is_refused_at_once() -> None:
     holders = [Holder(slots, log, name) for name in "ab"]
     await settle()
     with pytest.raises(CoatcheckError) as error:
-        async with slots:
+        async with slots.place():
             log.append("never")
     assert (error.value.code, slots.refused, log) == (Code.OVERLOADED, 1, ["a"])
     for holder in holders:
@@ -61,13 +62,13 @@ async def test_nobody_waits_for_longer_than_the_patience() -> None:
     holder = Holder(slots, log, "a")
     await settle()
     with pytest.raises(CoatcheckError) as error:
-        async with slots:
+        async with slots.place():
             log.append("never")
     assert (error.value.code, slots.waiting, log) == (Code.OVERLOADED, 0, ["a"])
     assert error.value.detail.startswith("1 things are under way, and this one timed out after 0.01 seconds")
     holder.go.set()
     await holder.task
-    async with slots:
+    async with slots.place():
         assert slots.used == 1
     assert slots.used == 0
 
@@ -85,10 +86,11 @@ async def test_a_caller_that_goes_away_while_it_waits_takes_no_place_with_it() -
 
 async def test_a_caller_that_goes_away_in_the_moment_of_its_turn_passes_the_place_on() -> None:
     slots, log = ConcurrencyLimiter("things", 1, 5), list[str]()
-    await slots.__aenter__()
+    first = slots.place()
+    await first.__aenter__()
     second, third = (Holder(slots, log, name) for name in "bc")
     await settle()
-    await slots.__aexit__()  # the place is the second's now, which has not run since
+    await first.__aexit__(None, None, None)  # the place is the second's now, which has not run since
     second.task.cancel()
     third.go.set()
     await asyncio.gather(second.task, third.task, return_exceptions=True)
@@ -103,9 +105,32 @@ async def test_two_that_cancel_and_free_in_one_turn_lose_no_place() -> None:
     second.task.cancel()
     third.go.set()
     await asyncio.gather(first.task, second.task, third.task, return_exceptions=True)
-    async with slots:
+    async with slots.place():
         assert (log, slots.used) == (["a", "c"], 1)
     assert slots.used == 0
+
+
+async def test_one_key_leaves_half_of_the_places_and_of_the_queue_to_others() -> None:
+    slots, log = ConcurrencyLimiter("things", 4, 4), list[str]()
+    greedy = [Holder(slots, log, f"a{n}", "a") for n in range(4)]
+    await settle()
+    assert (log, slots.used, slots.waiting) == (["a0", "a1"], 2, 2)
+    with pytest.raises(CoatcheckError) as error:
+        async with slots.place("a"):
+            log.append("never")
+    assert error.value.detail.startswith("2 things of this key are under way, and 2 others of it wait, which is")
+    others = [Holder(slots, log, f"b{n}", "b") for n in range(2)]
+    await settle()
+    assert (log[2:], slots.used) == (["b0", "b1"], 4)
+    late = Holder(slots, log, "c0", "c")
+    await settle()
+    others[0].go.set()  # the two of the first key that wait longer may not have its place
+    await settle()
+    assert (log[4:], slots.used, slots.waiting) == (["c0"], 4, 2)
+    for holder in (*greedy, *others, late):
+        holder.go.set()
+        await holder.task
+    assert (sorted(log[5:]), slots.used, slots.waiting) == (["a2", "a3"], 0, 0)
 
 
 async def test_reading_that_finds_too_long_a_queue_is_refused() -> None:

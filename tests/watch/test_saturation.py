@@ -11,7 +11,7 @@ from support.service import Service, serving
 
 PLACES = 4
 WAITING = 3
-HEAD = b"POST /v1/artifacts/raw?tool_name=slow HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+HEAD = b"POST /v1/artifacts/raw?tool_name=slow HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n"
 PIECE = b"10000\r\n" + b"slow output\n" * 5461 + b"abcd" + b"\r\n"
 
 
@@ -27,10 +27,11 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Generator[Service]:
 class Upload:
     """An upload that goes on as the test says."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, key: str | None = None) -> None:
         host, port = service.url.removeprefix("http://").split(":")
         self.socket = socket.create_connection((host, int(port)), timeout=60)
-        self.socket.sendall(HEAD + PIECE)
+        shown = b"" if key is None else f"authorization: Bearer {key}\r\n".encode()
+        self.socket.sendall(HEAD + shown + b"\r\n" + PIECE)
 
     def end(self) -> int:
         """End it, and answer its status."""
@@ -50,8 +51,8 @@ def gauge(service: Service, name: str) -> float:
 
 
 @contextlib.contextmanager
-def storm(service: Service, count: int) -> Generator[list[Upload]]:
-    uploads = [Upload(service) for _ in range(count)]
+def storm(service: Service, count: int, key: str | None = None) -> Generator[list[Upload]]:
+    uploads = [Upload(service, key) for _ in range(count)]
     try:
         yield uploads
     finally:
@@ -99,3 +100,17 @@ def test_uploads_that_break_off_give_their_places_back(service: Service) -> None
         until(service, ingests_running=PLACES, ingests_waiting=WAITING)
     until(service, ingests_running=0, ingests_waiting=0)
     assert service.client.post("/v1/artifacts/raw", content=b"after the storm\n").status_code == 201
+
+
+def test_a_key_whose_uploads_stall_leaves_places_to_others(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", ingests=PLACES, ingests_waiting=4, metrics_open=True) as service:
+        keys = "/v1/admin/keys"
+        first = service.client.post(keys, json={"name": "first", "scopes": ["read", "ingest", "admin"]}).json()
+        service.client.headers["authorization"] = f"Bearer {first['key']}"
+        other = service.client.post(keys, json={"name": "other", "scopes": ["ingest"]}).json()
+        with storm(service, PLACES, first["key"]):
+            until(service, ingests_running=PLACES // 2, ingests_waiting=PLACES // 2)
+            mine = service.client.post("/v1/artifacts/raw", content=b"one more\n")
+            assert (mine.status_code, "of this key" in mine.json()["detail"]) == (503, True)
+            theirs = {"authorization": f"Bearer {other['key']}"}
+            assert service.client.post("/v1/artifacts/raw", content=b"mine\n", headers=theirs).status_code == 201

@@ -1,12 +1,14 @@
 """Limits how many callers work at once and how many wait; all others are refused.
 
-Whoever is refused has lost nothing: no byte of a body was asked for. First come, first served; nobody waits for longer
-than the patience. Refuses to know what the places are for. Used on one event loop.
+Whoever is refused has lost nothing: no byte of a body was asked for. First come, first served, but nobody who gives a
+name has more than half of the places, or of the queue: one caller whose uploads stall leaves room for the others.
+Nobody waits for longer than the patience. Refuses to know what the places are for. Used on one event loop.
 """
 
 import asyncio
-from collections import deque
-from contextlib import suppress
+from collections import Counter, deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from coatcheck.core.errors import CoatcheckError, Code
@@ -15,8 +17,11 @@ PATIENCE: Final = 10.0
 """Seconds that somebody waits for a place: less than most clients wait for an answer."""
 
 
+_Turn = asyncio.Future[bool]
+
+
 class ConcurrencyLimiter:
-    """Limits concurrent work of one kind. An async context manager: inside, the caller holds a slot."""
+    """Limits concurrent work of one kind."""
 
     def __init__(self, name: str, most: int, waiting: int, patience: float = PATIENCE) -> None:
         """All slots are free at first.
@@ -31,7 +36,8 @@ class ConcurrencyLimiter:
         self._most = most
         self._room = waiting
         self._patience = patience
-        self._queue: deque[asyncio.Future[bool]] = deque()
+        self._queue: deque[tuple[str | None, _Turn]] = deque()
+        self._held = Counter[str | None]()
         self.used = 0
         """Places that are held."""
         self.given = 0
@@ -44,62 +50,89 @@ class ConcurrencyLimiter:
         """Number of callers waiting for a slot."""
         return len(self._queue)
 
-    async def __aenter__(self) -> None:
-        """Take a place, in turn.
+    @asynccontextmanager
+    async def place(self, holder: str | None = None) -> AsyncGenerator[None]:
+        """Hold a place, taken in turn.
+
+        Args:
+            holder: who has no more than half of the places at once; None: nobody in particular, who may have all.
 
         Raises:
             CoatcheckError: `overloaded` when too many wait already, and when none came free in time.
         """
-        if self.used < self._most and not self._queue:
+        if self.used < self._most and self._may(holder):  # whoever waits then waits for one of their own places
             self.used += 1
-            self.given += 1
-            return
-        if len(self._queue) >= self._room:
-            raise self._full()
+            self._held[holder] += 1
+        else:
+            await self._wait(holder)
+        self.given += 1
+        try:
+            yield
+        finally:
+            self._give_back(holder)
+
+    def _may(self, holder: str | None) -> bool:
+        return holder is None or self._held[holder] < _half(self._most)
+
+    async def _wait(self, holder: str | None) -> None:
+        if len(self._queue) >= self._room or not self._may_wait(holder):
+            raise self._full(holder)
         loop = asyncio.get_running_loop()
-        turn: asyncio.Future[bool] = loop.create_future()
-        self._queue.append(turn)
-        alarm = loop.call_later(self._patience, self._too_late, turn)
+        turn: _Turn = loop.create_future()
+        self._queue.append((holder, turn))
+        alarm = loop.call_later(self._patience, self._too_late, holder, turn)
         try:
             came = await turn
         except asyncio.CancelledError:
             if turn.cancelled():
                 with suppress(ValueError):  # passed by already
-                    self._queue.remove(turn)
+                    self._queue.remove((holder, turn))
             elif turn.result():  # it came in the same moment
-                self._pass_on()
+                self._give_back(holder)
             raise
         finally:
             alarm.cancel()
         if not came:
-            raise self._full(waited=True)
-        self.given += 1
+            raise self._full(holder, waited=True)
 
-    async def __aexit__(self, *_: object) -> None:
-        """Releases the slot."""
-        self._pass_on()
+    def _may_wait(self, holder: str | None) -> bool:
+        return holder is None or sum([each == holder for each, _ in self._queue]) < _half(self._room)
 
-    def _pass_on(self) -> None:
-        """Passes a slot to the caller that has waited longest; it stays taken meanwhile, so that nobody overtakes."""
-        while self._queue:
-            turn = self._queue.popleft()
-            if not turn.done():  # otherwise its caller has gone, and has not been told so yet
+    def _give_back(self, holder: str | None) -> None:
+        """Passes a slot to who has waited longest and may have it; it stays taken meanwhile, so nobody overtakes."""
+        self._held[holder] -= 1
+        if not self._held[holder]:
+            del self._held[holder]
+        for waiting in list(self._queue):
+            who, turn = waiting
+            if turn.done() or self._may(who):
+                self._queue.remove(waiting)
+            if not turn.done() and self._may(who):  # if done, its caller has gone, and has not been told so yet
+                self._held[who] += 1
                 turn.set_result(True)
                 return
         self.used -= 1
 
-    def _too_late(self, turn: "asyncio.Future[bool]") -> None:
+    def _too_late(self, holder: str | None, turn: _Turn) -> None:
         if not turn.done():
-            self._queue.remove(turn)
+            self._queue.remove((holder, turn))
             turn.set_result(False)
 
-    def _full(self, *, waited: bool = False) -> CoatcheckError:
+    def _full(self, holder: str | None, *, waited: bool = False) -> CoatcheckError:
         self.refused += 1
+        under_way = f"{self._most} {self._name}"
+        if self.used < self._most or not self._may_wait(holder):
+            under_way = f"{_half(self._most)} {self._name} of this key"
         why = f"{len(self._queue)} others wait, which is the most that may."
         if waited:
             why = f"this one timed out after {self._patience:g} seconds waiting for a slot."
+        elif len(self._queue) < self._room:
+            why = f"{_half(self._room)} others of it wait, which is the most that may."
         return CoatcheckError(
             Code.OVERLOADED,
-            f"{self._most} {self._name} are under way, and {why} Nothing was processed; retry the same call in a "
-            "moment.",
+            f"{under_way} are under way, and {why} Nothing was processed; retry the same call in a moment.",
         )
+
+
+def _half(most: int) -> int:
+    return -(-most // 2)

@@ -104,7 +104,7 @@ class Ingest:
         before: DeclaredMetadata | None,
     ) -> Receipt:
         deps = self._deps
-        async with deps.slots:
+        async with deps.slots.place(caller.key_id):
             declared = (before or offer().said) if deps.redacting is not None or keep_ends else None
             redacted = RedactedIngest(deps.redacting, caller.namespace, declared, deps.pool)
             limit = self.limit(caller, declared if keep_ends else None)
