@@ -134,6 +134,10 @@ SEARCH_RESPONSE: Final = Kind.SEARCH_RESULTS
 """What a payload is declared as that was handed over as a search response."""
 
 
+MESSAGES: Final = Kind.TEXT
+"""What messages are declared as that were taken out of a history, one on a line: each is read by its line."""
+
+
 def spec_of(kind: Kind) -> KindSpec:
     """Returns the row of a kind."""
     return SPECS[kind]

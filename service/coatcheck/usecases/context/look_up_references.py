@@ -19,7 +19,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.context import KnownArtifacts, SearchText
 from coatcheck.core.context.references import HistoryReferences
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.kinds.spec import SEARCH_RESPONSE
+from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.redact.answers import revealed_strings
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.search_results import laid_of
@@ -81,7 +81,7 @@ class LookUpReferences:
     async def _summary(self, caller: Caller, search: SearchText) -> str | None:
         found = await self._deps.find(caller, ids.parse(search.artifact_id), with_bytes=True)
         artifact, redacting = found.artifact, self._deps.redacting
-        if artifact.facts.kind != SEARCH_RESPONSE or artifact.measure.size > _MOST_BYTES:
+        if spec_of(artifact.facts.kind).source != "response" or artifact.measure.size > _MOST_BYTES:
             return None
         mask = None if redacting is None else redacting.mask_of(artifact)
         key = (caller.namespace, search, mask is not None)

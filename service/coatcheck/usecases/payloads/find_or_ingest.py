@@ -25,7 +25,6 @@ from coatcheck.core.artifact import (
     Artifact,
     Caller,
     DeclaredMetadata,
-    Kind,
     PayloadSample,
 )
 from coatcheck.core.card import MIN_BUDGET, CardSource, may_show_text
@@ -33,6 +32,7 @@ from coatcheck.core.context import PlannedPayload
 from coatcheck.core.encoding.payload_encoder import sample_ranges
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
+from coatcheck.core.kinds.spec import MESSAGES
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import survey_of
 from coatcheck.core.views import parts
@@ -271,7 +271,7 @@ def _said(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention)
         labels=keep.labels,
         failed=payload.failed or parted.failed,
         title=parted.title if payload.title is None else payload.title,
-        kind=Kind.TEXT if isinstance(payload.content, bytes) else None,
+        kind=MESSAGES if isinstance(payload.content, bytes) else None,
     )
 
 
