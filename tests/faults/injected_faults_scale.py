@@ -22,7 +22,7 @@ from coatcheck.adapters.clock import SystemClock
 from coatcheck.adapters.sql import postgres_connection
 from coatcheck.adapters.sql.changes import tombstone
 from coatcheck.adapters.sql.postgres_clock import DatabaseClock
-from coatcheck.bootstrap import service
+from coatcheck.bootstrap import foundation
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
@@ -62,8 +62,8 @@ def named(name: str) -> None:
     def leader(me: str, pause: float) -> LeaderLease:  # noqa: ARG001 - as the real one
         return LeaderLease(name, pause)
 
-    assert getattr(service, "LeaderLease") is LeaderLease  # noqa: B009
-    setattr(service, "LeaderLease", leader)  # noqa: B010
+    assert getattr(foundation, "LeaderLease") is LeaderLease  # noqa: B009
+    setattr(foundation, "LeaderLease", leader)  # noqa: B010
 
 
 def _all_lead() -> None:

@@ -1,7 +1,7 @@
 """The composition root: choose and open the adapters, build the use cases, close in reverse.
 
-`embedded` and `scale` open the two kinds of store, `stores` chooses between them, `service` builds what answers
-requests, `keys` and `upkeep` what an administrator's commands do.
+`embedded` and `scale` open the two kinds of store, `stores` chooses between them. `service` builds what answers
+requests, on what `foundation` and `readers` make; `keys` and `upkeep` what an administrator's commands do.
 """
 
 from coatcheck.bootstrap.embedded import DATABASE
