@@ -20,7 +20,7 @@ from coatcheck.usecases.payloads.ingest import Ingest
 
 @dataclass(frozen=True)
 class Contexts:
-    """The verbs, and what writes the accounts down."""
+    """The use cases for model requests, and what writes the sessions' accounts down."""
 
     compact: Compact
     measure: MeasureContext
@@ -36,7 +36,7 @@ def contexts(
     stored: Find,
     open_content: OpenContent,
 ) -> Contexts:
-    """The verbs; `stored` finds only what is stored, not what waits in memory."""
+    """Returns the use cases; `stored` finds only what is stored, not what waits in memory."""
     counts, ledger, pool = CountCache(), deps.ledger, deps.pool
     note = NoteAccounts(accounts, ledger, deps.clock, _random_number)
     step = FindOrIngest(FindOrIngestDeps(ingest=ingest, deps=deps, find=stored, card_text=card_text))

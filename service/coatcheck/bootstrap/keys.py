@@ -18,7 +18,7 @@ from coatcheck.usecases.tenants.administer_keys import AdministerKeys
 
 @asynccontextmanager
 async def open_keys(settings: Settings) -> AsyncGenerator[AdministerKeys]:
-    """The verbs about keys over the database that the settings name. An embedded one is migrated first.
+    """Opens the use cases about keys over the database that the settings name. An embedded one is migrated first.
 
     Raises:
         CoatcheckError: what keeps the store from being opened; `schema_outdated`.

@@ -56,7 +56,7 @@ class Draft:
     """The text view that the card is cut from."""
     namespace: str = ""
     veil: "MaskedDraft | None" = None
-    """The same as a model may see it, where that is known."""
+    """What a model may see of all this, with secrets masked; None: not worked out yet, or nothing is masked."""
 
 
 @dataclass(frozen=True)

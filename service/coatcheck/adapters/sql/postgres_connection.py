@@ -27,7 +27,7 @@ class Driver(Protocol):
         ...
 
     def close(self, *, timeout: float) -> Awaitable[None]:
-        """Say goodbye."""
+        """Ends the session with the server and closes the connection, within `timeout` seconds."""
         ...
 
     def terminate(self) -> None:

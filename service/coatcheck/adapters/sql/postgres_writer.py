@@ -8,6 +8,7 @@ the mark that it left: nobody is told that a change is durable, or that it is no
 
 import asyncio
 import contextlib
+import random
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -45,6 +46,9 @@ _TRIES = 5
 """Of a transaction that meets another replica's: each try meets a later state of the rows."""
 _PAUSE = 0.1
 """Seconds between two questions what became of a commit."""
+_APART = 0.02
+"""Seconds that a transaction waits at most before its second try, twice that before its third, and so on. How long it
+really waits is drawn: two replicas that lock the same rows in another order would otherwise meet again in step."""
 
 
 class _Job(NamedTuple):
@@ -175,6 +179,8 @@ class PostgresWriter:
                 if circle or not (is_worth_a_retry(error) and left):
                     self.fault = _fault(error) or self.fault
                     raise
+                longest = _APART * 2 ** (_TRIES - 1 - left)
+                await asyncio.sleep(min(random.uniform(0, longest), max(0.0, end - time.monotonic())))  # noqa: S311 - no secret
             else:
                 if answers is not None:
                     self.fault = None

@@ -116,7 +116,7 @@ class Mount:
 
 
 async def _no_batch(receive: Receive) -> Receive:
-    """The same body, whose beginning was looked at: what the SDK says of a batch tells a client nothing.
+    """Returns a `receive` that gives the whole body, after refusing a batch, of which the SDK's own error says nothing.
 
     Raises:
         CoatcheckError: `invalid_request` for a batch.

@@ -127,7 +127,7 @@ def family_percent(body: Value, index: HistoryIndex) -> int:
 
 
 def percent_of(model: str, *, claude: bool, gemini: bool) -> int:
-    """The same of a model's name, beside which the request's format may say whose model it is."""
+    """Returns what a model makes of 100 tokens of o200k_base, by its name or else by the format of the request."""
     if claude or "claude" in model:
         return FAMILIES["older claude" if _OLDER_CLAUDE.search(model) else "claude"]
     return FAMILIES["gemini" if gemini or "gemini" in model else "other"]

@@ -17,7 +17,7 @@ _PROSE: Final = 25
 _MOST: Final = 0.5
 """Share of the page's prose from which an element that holds the headline is no boilerplate, whatever its name."""
 _NEARLY_ALL: Final = 0.8
-"""The same for an element without the headline."""
+"""Share of the page's prose from which an element without the headline is no boilerplate."""
 _FEW: Final = 500
 """Characters of prose under which suspect elements are searched, too."""
 _NONE: Final = 140

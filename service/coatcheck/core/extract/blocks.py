@@ -48,7 +48,7 @@ class Blocks:
         self._add(_folded(text))
 
     def quote(self, text: str) -> None:
-        """A quotation."""
+        """Adds a quotation, each of its lines marked with `>`."""
         self._add(_folded(text), mark="> ", indent="> ")
 
     def item(self, text: str, *, depth: int = 0, number: int | None = None) -> None:

@@ -87,7 +87,7 @@ def evaluate(segments: tuple[Segment, ...], node: Node, root: object, effort: Ef
 
 
 def _spread(segments: tuple[Segment, ...], at: int, node: Node, root: object, effort: Effort) -> Iterator[Node]:
-    """The same from segment `at` on, which may lead to several nodes."""
+    """Yields the nodes that segments from `at` on lead to from a node."""
     segment, rest = segments[at], segments[at + 1 :]
     for visited in _descendants(node, effort) if segment.descendant else (node,):
         for selector in segment.selectors:

@@ -63,7 +63,7 @@ _LANGUAGES: Final[dict[str, tuple[str, tuple[_Region, ...]]]] = {
 
 
 class _Lexicon(Struct, frozen=True):
-    """The same for one language, compiled."""
+    """The compiled expressions of one language."""
 
     regions: tuple[_Region, ...]
     openers: BlockPattern

@@ -16,7 +16,7 @@ from coatcheck.core.views.clip import ClipBudget
 FILL: Final = 0.2
 """Share of the best score below which nothing is shown for its own sake, where a budget is to be used."""
 CONCISE: Final = 0.4
-"""The same where a few clear answers are enough."""
+"""Share of the best score below which nothing is shown, where a few clear answers are enough."""
 _GROWN: Final = 150
 """Tokens that a passage grows to where the budget allows."""
 _GAP: Final = 2

@@ -10,7 +10,7 @@ from typing import Final
 _BACK: Final = 8 * 1024
 """Bytes above a passage that are looked at."""
 _LINES: Final = 200
-"""The same in lines."""
+"""Lines above a passage that are looked at."""
 _LONGEST: Final = 120
 """Bytes of such a line."""
 _HEADING: Final = re.compile(rb"^#{1,6} [^\n]+\n(?=[ \t]*\n)", re.MULTILINE)

@@ -85,7 +85,7 @@ class _Columns:
         self.size = np.zeros(self.starts[-1])
         """Bytes of each unit."""
         self.average = np.ones(self.starts[-1])
-        """The same of the units of its part."""
+        """Average bytes of the units of its part."""
         self.first = np.zeros(self.starts[-1], dtype=np.int64)
         """Where in its part a unit begins."""
         for start, data, each in zip(self.starts, datas, places, strict=False):
@@ -260,7 +260,7 @@ class Ranking:
 
 
 def _seen(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hits:
-    """The same on pages: what stands in markup is worth little."""
+    """Returns hits on a page, of which those in markup are worth little."""
     worth = hits.worth.copy()
     for part, data in enumerate(datas):
         hidden = np.array(markup(data), dtype=np.int64).reshape(-1, 2)

@@ -33,9 +33,9 @@ _KNOWN: Final = 4_096
 _STRIDE: Final = 32 * 1024
 """Bytes that are looked at in one way, before what they held decides how to look on."""
 _PROBE: Final = 4 * 1024
-"""The same at the beginning, where nothing is known."""
+"""Bytes of the first stride, when nothing is known of the text."""
 _LONG_STRIDE: Final = 256 * 1024
-"""The same where terms are looked for one by one, which has a cost of its own each time."""
+"""Bytes of a stride where terms are looked for one by one, which has a cost of its own each time."""
 _HIT_COST: Final = 5_000
 """Bytes that one term is looked for in while the pattern of all terms finds one hit."""
 

@@ -61,7 +61,7 @@ def worth_at(data: bytes, at: int, term: Term) -> float:
 
 
 def worths(data: bytes, at: Ints, numbers: Ints, terms: tuple[Term, ...]) -> Floats:
-    """The same for many places in ASCII text: what term number `numbers[n]` is worth at `at[n]`."""
+    """Returns what term number `numbers[n]` is worth at `at[n]`, for many places in ASCII text at once."""
     octets = np.frombuffer(data, np.uint8)
     kinds = _KINDS[octets]
     ends = np.append(np.flatnonzero(kinds == 0), len(octets))

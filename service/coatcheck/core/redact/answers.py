@@ -24,12 +24,12 @@ def revealed(answer: S, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: in
 
 
 def revealed_strings(answer: S, mask: Mask) -> S:
-    """The same of an answer without bounds."""
+    """Returns an answer that has no token limit with every string in it revealed."""
     return cast("S", _strings(answer, mask.names))
 
 
 def _strings(value: Any, names: tuple[str, ...]) -> Any:  # noqa: ANN401, PLR0911 - any value of a wire struct
-    """The same value with every string in it revealed; the value itself where there is nothing to reveal."""
+    """Returns a value with every string in it revealed; the value itself where there is nothing to reveal."""
     if isinstance(value, str):
         return reveal(value, names) if type(value) is str else value
     if isinstance(value, msgspec.Raw):

@@ -21,7 +21,7 @@ _SIGN: Final = Expression(
 _BEFORE: Final = 128
 """Bytes before a sign that are looked at with it: more than a name and what may stand between it and the sign."""
 _BEHIND: Final = 768
-"""The same behind it: more than any secret that a name announces."""
+"""Bytes behind a sign that are looked at with it: more than any secret that a name announces."""
 _BETWEEN: Final = b"\n\0\n"
 """Stands for what is not looked at; nothing goes on across it."""
 

@@ -25,7 +25,7 @@ _NAME: Final = r"""(?:[ \t\w.-]{0,20})[\s'"\\]{0,16}"""
 _FAR: Final = 512
 """Bytes behind a name in which a secret may end; the longest has 210."""
 _SPREAD: Final = 4_096
-"""The same for rules over several lines."""
+"""Bytes behind a name in which a secret of several lines may end."""
 _LEADS: Final = 8
 """Bytes before a word that decide whether a rule begins there: a line's end as JSON writes it has up to six."""
 _LINES: Final = ("curl-auth-header", "curl-auth-user", "kubernetes-secret-yaml", "jwt-base64")
@@ -72,7 +72,7 @@ class SecretFinder:
     """Finds by one set of rules. Safe to use from several threads at once."""
 
     def __init__(self, rules: RuleSet) -> None:
-        """Make it; takes about a tenth of a second."""
+        """Compiles the rules into one automaton, which takes about a tenth of a second."""
         self._rules = rules
         self.names = rules.names
         by_name = {rule.name: rule for rule in rules.rules}

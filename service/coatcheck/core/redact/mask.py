@@ -49,13 +49,14 @@ class Mask:
     """Masks what one set of rules finds. Safe to use from several threads at once."""
 
     def __init__(self, finder: SecretFinder, starts: tuple[str, ...] = ()) -> None:
-        """Make it; `starts` are what secrets begin with, by which one is known that is cut off."""
+        """Takes what finds secrets, and `starts`: texts that secrets begin with, by which a secret cut off at an end is
+        known."""
         self._finder = finder
         self.names = finder.names
         self._starts = re.compile("|".join(map(re.escape, starts)), re.IGNORECASE) if starts else None
 
     def find(self, data: bytes, *, begins: bool = True, ends: bool = True) -> list[SecretRange]:
-        """See `SecretFinder.find`."""
+        """Returns the secrets in `data`; see `SecretFinder.find` for what `begins` and `ends` mean."""
         return self._finder.find(data, begins=begins, ends=ends)
 
     def filled(self, data: bytes) -> bytes:

@@ -20,7 +20,7 @@ class RedactingStream:
     """One payload being masked: `feed` its bytes, then `end` it. Holds a unit and what lies around it."""
 
     def __init__(self, mask: Mask, *, refuse: bool) -> None:
-        """Make it; with `refuse` it raises at the first secret."""
+        """Begins a payload; with `refuse`, the first secret raises an error and nothing is masked."""
         self._mask = mask
         self._refuse = refuse
         self._held = bytearray()
@@ -110,7 +110,7 @@ def refused(rule: str, line: int, byte: int) -> CoatcheckError:
 
 
 def refused_name(rule: str, field: str) -> CoatcheckError:
-    """The same for a secret in what is said of a payload."""
+    """The refusal of a payload with a secret in its metadata, naming the field."""
     return CoatcheckError(
         Code.SECRET_REFUSED,
         f"'{field}' has a secret in it ({rule}), and the policy refuses to store any: nothing was stored. Take it out.",

@@ -105,7 +105,7 @@ class UnusedRule(Struct, frozen=True):
 
 
 class RuleSet(Struct, frozen=True):
-    """Rules, compiled."""
+    """The compiled rules of one configuration, and those of it that are not used."""
 
     rules: tuple[RedactionRule, ...]
     left_out: tuple[UnusedRule, ...]
@@ -114,7 +114,7 @@ class RuleSet(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By number."""
+        """Names of the rules, in the order of their numbers."""
         return tuple(rule.name for rule in self.rules)
 
 
@@ -214,7 +214,7 @@ def _adapted(expression: str, *, named: bool) -> str:
 
 
 def _escaped_quotes(expression: str) -> str:
-    """The same for text in which quotes have backslashes before them."""
+    """Returns the expression for text in which quotes have backslashes before them, as JSON in a string has."""
     out: list[str] = []
     in_set = False
     for part in _PARTS.findall(expression):

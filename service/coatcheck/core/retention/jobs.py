@@ -32,7 +32,7 @@ class Job(StrEnum):
     STORAGE = "storage"
     """Compare the store with the catalogue; reports, and removes nothing."""
     VERIFY = "verify"
-    """The same, and read every blob and compare its digest."""
+    """Compare the store with the catalogue and every blob with its digest; reports, and removes nothing."""
 
 
 REMOVING: Final = frozenset({Job.EXPIRE, Job.EVICT, Job.SESSION, Job.NAMESPACE, Job.LOST})

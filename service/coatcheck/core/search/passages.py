@@ -59,7 +59,7 @@ class Quote(Struct, frozen=True, kw_only=True):
     bytes: Extent
     """In the result's text, in UTF-8."""
     view: Window
-    """The same in the text view of the response."""
+    """Where it is in the text view of the response."""
 
 
 class CutText(Struct, frozen=True):

@@ -39,7 +39,7 @@ def fingerprint(text: str) -> bytes:
 
 
 def fingerprints(texts: list[str]) -> list[bytes]:
-    """The same of each of several texts: all at once costs half as much."""
+    """Returns the fingerprint of each text; together they cost half of what each alone does."""
     apart = [_words(text[:_LOOKED_AT]) for text in texts]
     words = list(chain.from_iterable(apart))
     if len(words) < _EQUAL:

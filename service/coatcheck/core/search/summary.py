@@ -57,7 +57,7 @@ class Point(Struct, frozen=True, kw_only=True):
     """In the result's text."""
     bytes: Extent
     view: Window
-    """The same in the text view of the response."""
+    """Where it is in the text view of the response."""
 
 
 class Source(Struct, frozen=True, kw_only=True):

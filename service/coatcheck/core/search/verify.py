@@ -25,7 +25,7 @@ QUOTE_CHARS: Final = 4_000
 SOURCE_CHARS: Final = 4_000_000
 """Characters of a text that are looked at."""
 FUZZY_CHARS: Final = 1_000_000
-"""The same, where words are compared."""
+"""Characters of a text that are looked at where words are compared, which costs more."""
 LEAST_RATIO: Final = 0.7
 """Words that a text shares with the quotation, in order, from which it may be what is meant: twice their number over
 the words of both (as difflib counts)."""
@@ -67,7 +67,7 @@ class Difference(Struct, frozen=True):
 
 
 class QuotationMatch(Struct, frozen=True, kw_only=True):
-    """The verdict."""
+    """What became of one quotation: whether the text contains it, where, and how it differs."""
 
     verdict: Verdict
     at: Extent | None = None

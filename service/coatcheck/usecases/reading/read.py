@@ -44,7 +44,7 @@ from coatcheck.reading.view import OpenView, ViewReading, writes_over_lines
 from coatcheck.runtime.pool import in_pool
 
 _SEEN_LIMIT = 1024 * 1024
-"""The same where most bytes are hidden: a longer line of frames is shown in several answers."""
+"""Bytes fetched for one answer where most are hidden, as in a progress bar; a longer line takes several answers."""
 _BYTES_PER_TOKEN = 5
 _LONGEST_CHAR = 4
 _FETCH_LIMIT = _LONGEST_CHAR * MAX_CHARS + 64

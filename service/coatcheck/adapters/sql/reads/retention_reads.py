@@ -237,7 +237,7 @@ def parts(conn: Connection, plan_id: str, *, first: int, limit: int) -> list[Pla
 
 
 def run(conn: Connection, run_id: str) -> RetentionRun | None:
-    """A run."""
+    """Returns the retention run with this ID; None where there is none."""
     row = conn.execute(select(*run_rows.COLUMNS).where(runs.c.id == run_id)).first()
     return None if row is None else run_rows.run_of(row)
 

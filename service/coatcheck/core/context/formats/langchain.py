@@ -39,7 +39,7 @@ _FORMS: Final = {
 }
 """Blocks of content that are copies of a call, and which fields hold its arguments."""
 _RAW: Final = (("function.arguments", "json"), ("function.args", "json"), ("custom.input", "text"))
-"""The same of the provider's own calls in `additional_kwargs`."""
+"""Which fields of the provider's own calls in `additional_kwargs` hold arguments."""
 
 _ANTHROPIC: Final = frozenset({"thinking", "redacted_thinking", "compaction", "server_tool_use", "mcp_tool_use"})
 

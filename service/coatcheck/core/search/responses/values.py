@@ -40,7 +40,7 @@ def _key(name: str) -> str:
 
 
 _known_key: Final = lru_cache(maxsize=2_048)(_key)
-"""The same of names that come again and again."""
+"""`_key`, remembered: the same names come with every result."""
 
 
 def folded(record: Record) -> Record:
