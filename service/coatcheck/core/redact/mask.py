@@ -49,8 +49,7 @@ class Mask:
     """Masks what one set of rules finds. Safe to use from several threads at once."""
 
     def __init__(self, finder: SecretFinder, starts: tuple[str, ...] = ()) -> None:
-        """Takes what finds secrets, and `starts`: texts that secrets begin with, by which a secret cut off at an end is
-        known."""
+        """Takes what finds secrets, and the texts that secrets begin with, by which one cut off at an end is known."""
         self._finder = finder
         self.names = finder.names
         self._starts = re.compile("|".join(map(re.escape, starts)), re.IGNORECASE) if starts else None
