@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := .uv/bin/uv
 READY := $(VENV)/.ready
 
-.PHONY: help run setup test check format bench soak openapi lock clean
+.PHONY: help run setup test test-integrations check format bench soak openapi lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -31,6 +31,9 @@ $(READY): $(UV) requirements.lock pyproject.toml client/pyproject.toml
 test: setup ## run the tests
 	@$(BIN)/pytest -n auto $(ARGS)
 
+test-integrations: setup ## test each framework's integration against its release of today; ARGS="agno crewai" for some
+	@$(BIN)/python tests/stacks/run.py $(ARGS)
+
 check: setup ## format, lint, types, import contracts, generated files
 	@$(BIN)/ruff format --check --diff
 	@$(BIN)/ruff check
@@ -52,7 +55,7 @@ lock: setup ## resolve the dependencies again
 	@$(UV) pip compile --quiet --system-certs --universal --generate-hashes --no-header --python-version 3.11 --upgrade --all-extras --group dev --no-emit-package coatcheck-client pyproject.toml -o requirements.lock
 
 clean: ## remove what the tasks made
-	rm -rf $(VENV) .uv .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .uv .stacks .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
 
 soak: setup ## the fault harness at length (over an hour); STORAGE=postgresql+s3 for one combination, ARGS="--share 0.1"
 	@PYTHONPATH=tests $(BIN)/python tests/faults/soak.py $(STORAGE) $(ARGS)

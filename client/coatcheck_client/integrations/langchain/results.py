@@ -8,6 +8,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
 from coatcheck_client import Receipt, is_card
+from coatcheck_client.integrations.parts import text_of, with_card
 
 ContentBlock: TypeAlias = str | dict[str, Any]
 ResultPart: TypeAlias = ToolMessage | Command[Any]
@@ -43,7 +44,7 @@ def _each_of(messages: object, change: Callable[[ToolMessage], ToolMessage]) -> 
 def payload(message: ToolMessage, least: int) -> str | list[dict[str, Any]] | None:
     """What to hand over of a message: its texts. None where they are at most `least` bytes, or came from Coatcheck."""
     content = cast("str | list[ContentBlock]", message.content)
-    texts = [content] if isinstance(content, str) else [text for one in content if (text := _text(one)) is not None]
+    texts = [content] if isinstance(content, str) else [text for one in content if (text := text_of(one)) is not None]
     if sum(len(text.encode("utf-8", "replace")) for text in texts) <= least or any(map(is_card, texts)):
         return None
     return content if isinstance(content, str) else [{"type": "text", "text": text} for text in texts]
@@ -52,27 +53,7 @@ def payload(message: ToolMessage, least: int) -> str | list[dict[str, Any]] | No
 def carded(message: ToolMessage, receipt: Receipt) -> ToolMessage:
     """The message with the receipt's text in place of its own. An artifact that the tool set stays."""
     content = cast("str | list[ContentBlock]", message.content)
-    update: dict[str, Any] = {"content": receipt.text if isinstance(content, str) else _blocks(content, receipt.text)}
+    update: dict[str, Any] = {"content": receipt.text if isinstance(content, str) else with_card(content, receipt.text)}
     if message.artifact is None:
         update["artifact"] = {"artifact_id": receipt.id, "stored": receipt.stored}
     return message.model_copy(update=update)
-
-
-def _blocks(content: list[ContentBlock], card: str) -> list[ContentBlock]:
-    """The first text becomes the card, the other texts go, and what is no text stays where it is."""
-    blocks: list[ContentBlock] = []
-    placed = False
-    for block in content:
-        if _text(block) is None:
-            blocks.append(block)
-        elif not placed:
-            blocks.append(card if isinstance(block, str) else {**block, "text": card})
-            placed = True
-    return blocks
-
-
-def _text(block: ContentBlock) -> str | None:
-    if isinstance(block, str):
-        return block
-    text = block.get("text")
-    return text if block.get("type") in {"text", "text-plain"} and isinstance(text, str) else None

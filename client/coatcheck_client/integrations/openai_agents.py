@@ -1,0 +1,58 @@
+"""OpenAI Agents SDK: `pip install "coatcheck-client[openai-agents]"`.
+
+from coatcheck_client.integrations.openai_agents import with_coatcheck
+
+agent = with_coatcheck(Agent(name="Operator", tools=[get_log]))
+"""
+
+# pyright: basic, reportMissingImports=false
+
+import asyncio
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+from agents import Agent, FunctionTool, Tool
+from agents.tool_context import ToolContext
+
+from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+def with_coatcheck(
+    agent: Agent[Any], client: Client | None = None, **options: "Unpack[ToolOutputOptions]"
+) -> Agent[Any]:
+    """Returns the agent with cards in place of its tools' bulky results, and with `read_artifact`.
+
+    Each agent of a handoff needs it for its own tools. What tools of `mcp_servers` and hosted tools answer stays as it
+    is: put `coatcheck mcp-wrap` before an MCP server.
+
+    Args:
+        agent: it is left as it is.
+        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+        options: of ToolOutputs.
+    """
+    outputs = ToolOutputs(client, **options)
+    tools = [_carded(tool, outputs) if isinstance(tool, FunctionTool) else tool for tool in agent.tools]
+    return agent.clone(tools=[*tools, _read_tool(outputs.client)])
+
+
+def _carded(tool: FunctionTool, outputs: ToolOutputs) -> FunctionTool:
+    invoke = tool.on_invoke_tool
+
+    async def invoked(context: ToolContext[Any], arguments: str) -> Any:  # noqa: ANN401 - whatever tools return
+        return await outputs.acard(await invoke(context, arguments), tool.name, context.tool_call_id)
+
+    return dataclasses.replace(tool, on_invoke_tool=invoked)
+
+
+def _read_tool(client: Client) -> Tool:
+    (declared,) = declarations("openai-responses", strict=True)
+
+    async def read(_: ToolContext[Any], arguments: str) -> str:
+        return await asyncio.to_thread(client.read_artifact, **json.loads(arguments))
+
+    return FunctionTool(declared["name"], declared["description"], declared["parameters"], read)

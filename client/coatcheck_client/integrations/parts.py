@@ -1,0 +1,62 @@
+"""Tool results that are lists of parts: their texts, and the same parts with a card in place of these.
+
+Parts are dictionaries in a provider's shape, or objects of a framework's own types, whose text is their `text`. Pure.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Any, cast
+
+
+def texts_of(result: object) -> list[str] | None:
+    """Returns the texts among the parts of a result; None for what is no list of parts, or has no text in it."""
+    if not isinstance(result, list | tuple):
+        return None
+    parts = cast("Sequence[object]", result)
+    kinds = [_kind(part) for part in parts]
+    if not any(kinds) or not all(kind or isinstance(part, str) for kind, part in zip(kinds, parts, strict=True)):
+        return None
+    return [text for part in parts if (text := text_of(part)) is not None] or None
+
+
+def text_of(part: object) -> str | None:
+    """Returns the text of one part; None where it is something else, such as an image."""
+    if isinstance(part, str):
+        return part
+    if "text" not in _kind(part):
+        return None
+    text = cast("dict[str, Any]", part).get("text") if isinstance(part, dict) else getattr(part, "text", None)
+    return text if isinstance(text, str) else None
+
+
+def with_card(parts: Sequence[Any], card: str) -> list[Any]:
+    """Returns the parts with the card as the first text; the other texts go, and what is no text stays in its place."""
+    kept: list[Any] = []
+    placed = False
+    for part in parts:
+        if text_of(part) is None:
+            kept.append(part)
+        elif not placed:
+            kept.append(_with_text(part, card))
+            placed = True
+    return kept
+
+
+def _kind(part: object) -> str:
+    """What a part says that it is; empty for what is no part. A block of Bedrock says it with its only member."""
+    if isinstance(part, dict):
+        block = cast("dict[Any, Any]", part)
+        kind: object = block.get("type", next(iter(block)) if len(block) == 1 else None)
+    else:
+        kind = getattr(part, "type", None) or getattr(part, "block_type", None)
+    return kind if isinstance(kind, str) else ""
+
+
+def _with_text(part: object, text: str) -> object:
+    if isinstance(part, str):
+        return text
+    if isinstance(part, dict):
+        return {**cast("dict[str, Any]", part), "text": text}
+    changed: Any = copy.copy(part)
+    changed.text = text
+    return changed

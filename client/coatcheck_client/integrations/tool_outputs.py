@@ -1,0 +1,119 @@
+"""What the hooks of agent frameworks share: a tool's result goes in, what the model reads comes out.
+
+A hook must not break an agent: whatever fails here is logged, and the result goes on as it is. Frameworks start and
+end event loops as they like, so that the client is one that blocks, and is called from a thread where it is awaited.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
+
+from coatcheck_client import Client, is_card
+from coatcheck_client.contract.cards import is_own
+from coatcheck_client.integrations.parts import texts_of, with_card
+from coatcheck_client.options import OnUnreachable
+from coatcheck_client.payload import EncodedJson, Payload, payload_of
+from coatcheck_client.requests import DeclaredFields
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+log = logging.getLogger(__name__)
+
+_MAX_TOKENS: Final = 1_000
+_LONGEST_CARD: Final = 600
+
+
+class ToolOutputOptions(TypedDict, total=False):
+    """How tool results are replaced; every integration takes these."""
+
+    max_tokens: int
+    """The most tokens of a result that stays as it is, by default 1,000; a longer one becomes a card of at most 600."""
+    exempt_tools: Collection[str]
+    """Names of tools whose results stay as they are."""
+    session: str | None
+    """What payloads belong to; None for the client's own."""
+    on_unreachable: OnUnreachable
+    """What a bulky result is while the service is away: the `original`, which is the default, or its `ends`."""
+
+
+class ToolOutputs:
+    """Puts cards in place of bulky tool results. Safe to share between threads and event loops."""
+
+    def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
+        """Nothing is sent yet.
+
+        Args:
+            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+            options: see ToolOutputOptions.
+        """
+        max_tokens = options.get("max_tokens", _MAX_TOKENS)
+        session = options.get("session")
+        self.client = client or Client()
+        self._exempt = frozenset(options.get("exempt_tools", ()))
+        self._limits: DeclaredFields = {
+            "inline_tokens": max_tokens,
+            "card_tokens": min(max(max_tokens, 64), _LONGEST_CARD),
+        }
+        if session is not None:
+            self._limits["session"] = session
+        self._most = max_tokens
+        self._on_unreachable: OnUnreachable = options.get("on_unreachable", "original")
+
+    def card(self, result: Any, tool_name: str, tool_call_id: str | None = None, session: str | None = None) -> Any:  # noqa: ANN401
+        """Returns the result itself, or what the model reads in its place; never raises.
+
+        Text becomes a card. Of a list of parts the texts become one card and what is no text stays, such as images.
+        Any other value that is bulky as JSON becomes the card's text.
+
+        Args:
+            result: what a tool returned: text, parts in any provider's shape, or any other value.
+            tool_name: the tool's name. Coatcheck's own tools are exempt.
+            tool_call_id: the provider's ID of the call.
+            session: what the payload belongs to, where the framework knows it; None as the constructor was told.
+        """
+        if tool_name in self._exempt or is_own(tool_name):
+            return result
+        try:
+            return self._carded(result, {"tool_name": tool_name, "tool_call_id": tool_call_id, "session": session})
+        except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
+            log.warning("the result of %s stays as it is: %s", tool_name, e)
+            return result
+
+    async def acard(
+        self,
+        result: Any,  # noqa: ANN401 - as above
+        tool_name: str,
+        tool_call_id: str | None = None,
+        session: str | None = None,
+    ) -> Any:  # noqa: ANN401
+        """As `card`, on an event loop."""
+        return await asyncio.to_thread(self.card, result, tool_name, tool_call_id, session)
+
+    def _carded(self, result: object, declared: dict[str, str | None]) -> object:
+        texts = texts_of(result)
+        payload = payload_of(result) if texts is None else "".join(texts)
+        if _size(payload) <= self._most or _is_ours(payload, texts):
+            return result
+        said = cast("DeclaredFields", {name: value for name, value in declared.items() if value is not None})
+        receipt = self.client.put(
+            result if texts is None else [{"type": "text", "text": text} for text in texts],
+            on_unreachable=self._on_unreachable,
+            **{**self._limits, **said},
+        )
+        if receipt.inline:
+            return result
+        return receipt.text if texts is None else with_card(cast("list[Any]", result), receipt.text)
+
+
+def _is_ours(payload: Payload, texts: list[str] | None) -> bool:
+    """Whether a result came from Coatcheck already."""
+    return any(map(is_card, [payload] if texts is None and isinstance(payload, str) else texts or ()))
+
+
+def _size(payload: Payload) -> int:
+    """Bytes; a token has one at least."""
+    if isinstance(payload, EncodedJson):
+        return len(payload.data)
+    return len(payload if isinstance(payload, bytes) else payload.encode("utf-8", "replace"))

@@ -1,0 +1,146 @@
+"""A model that speaks the wire formats of four providers, for agents of any framework: it is deterministic and reads.
+
+It calls the tools that it is told to call first. When what it looks for is in no result, and a result is a card, it
+calls `read_artifact` with a pattern. Then it says what it found. Only Python's own library is needed.
+"""
+
+import contextlib
+import json
+import re
+import threading
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+from wire_formats import FORMATS, Answer, Call, WireFormat
+
+Json = Any
+READ: Final = "read_artifact"
+_CARD: Final = re.compile(r"art_[0-9]{18}")
+_PATIENCE: Final = 12
+"""Calls after which it gives up."""
+
+
+@dataclass
+class Plan:
+    """What the model wants: what it calls first, and what it looks for."""
+
+    needle: re.Pattern[str]
+    """Its first group is what the final answer must contain."""
+    pattern: str
+    """What it reads artifacts for."""
+    first: list[list[Call]] = field(default_factory=lambda: [[Call("get_log", {})]])
+    """Its first turns, each with calls that it makes together."""
+    inner: list[list[Call]] = field(default_factory=lambda: [[Call("get_log", {})]])
+    """The first turns of a sub-agent, which is not offered the tools of `first`."""
+
+
+@dataclass
+class ModelServer:
+    """A model that runs, and what it was sent."""
+
+    url: str
+    plan: Plan
+    bodies: list[Json] = field(default_factory=list)
+    """Requests as they came, decoded."""
+    results: list[list[str]] = field(default_factory=list)
+    """The tool results of each request, each as one text."""
+    offered: list[list[str]] = field(default_factory=list)
+    """Names of the tools of each request."""
+
+    def decide(self, wire: WireFormat, body: Json) -> Answer:
+        """The model's next message."""
+        results, made, offered = wire.results(body), wire.calls(body), wire.tools(body)
+        self.bodies.append(body)
+        self.results.append(results)
+        self.offered.append(offered)
+        turn = wire.turns(body)
+        is_inner = not any(_is_offered(call.name, offered) for call in self.plan.first[0])
+        first = self.plan.inner if is_inner else self.plan.first
+        if turn < len(first):
+            calls = first[turn]
+            return Answer(calls=[Call(_as_offered(call.name, offered), call.arguments) for call in calls])
+        for result in results:
+            if found := self.plan.needle.search(result):
+                return Answer(text=f"The answer is {found[1]}.")
+        read = {call.arguments.get("artifact_id") for call in made}
+        cards = [one for result in results for one in _CARD.findall(result)[:1] if one not in read]
+        if not cards or len(made) > _PATIENCE:
+            return Answer(text="It cannot be found.")
+        name = _as_offered(READ, offered)
+        arguments = [{"artifact_id": one, "pattern": self.plan.pattern} for one in dict.fromkeys(cards)]
+        return Answer(calls=[Call(name, one) for one in arguments])
+
+
+def _as_offered(name: str, offered: list[str]) -> str:
+    """A tool's name under the prefix that a host may give it.
+
+    Raises:
+        LookupError: when the model was not offered it.
+    """
+    for one in offered:
+        if _is_offered(name, [one]):
+            return one
+    raise LookupError(f"the model was not offered {name}: {offered}")
+
+
+def _is_offered(name: str, offered: list[str]) -> bool:
+    return any(one == name or one.endswith(f"_{name}") for one in offered)
+
+
+@contextlib.contextmanager
+def model_server(plan: Plan) -> Generator[ModelServer]:
+    """A model for the length of a `with` block."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._send(200, "application/json", b'{"object":"list","data":[]}')
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            path = self.path.partition("?")[0]
+            wire = next((one for one in FORMATS if one.is_path(path)), None)
+            if wire is None:
+                self._send(404, "application/json", b'{"error":{"message":"no such path"}}')
+                return
+            try:
+                answer = model.decide(wire, body)
+            except LookupError as e:
+                self._send(400, "application/json", json.dumps({"error": {"message": str(e)}}).encode())
+                return
+            if wire.is_stream(path, body):
+                self._send(200, "text/event-stream", b"".join(_events(wire.stream(answer, len(model.bodies)))))
+            else:
+                whole = json.dumps(wire.message(answer, len(model.bodies))).encode()
+                self._send(200, "application/json", whole)
+
+        def _send(self, status: int, kind: str, data: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing: standard error is the tests'."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    model = ModelServer(f"http://127.0.0.1:{server.server_port}", plan)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield model
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _events(events: Iterator[tuple[str | None, Json]]) -> Iterator[bytes]:
+    for name, data in events:
+        if name is not None:
+            yield f"event: {name}\n".encode()
+        yield b"data: " + (data if isinstance(data, str) else json.dumps(data)).encode() + b"\r\n\r\n"
