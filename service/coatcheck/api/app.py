@@ -20,7 +20,7 @@ from litestar.types import HTTPScope, Receive, Scope, Send
 
 from coatcheck.api.http.access import let_in
 from coatcheck.api.http.body import content_length
-from coatcheck.api.http.exchange import Exchange, ResponseSender, route_of, set_route, template_of
+from coatcheck.api.http.exchange import LEFT, Exchange, ResponseSender, route_of, set_route, template_of
 from coatcheck.api.http.headers import field
 from coatcheck.api.http.limits import RequestLimits
 from coatcheck.api.http.memory_budget import MemoryBudget
@@ -133,8 +133,10 @@ class Face(Litestar):
                 raise
             await self._send_problem(e, scope, sending, request_id)
         except asyncio.CancelledError:
-            # Only stopping cancels a request. Nothing awaits it but the server, which would log it as a bug.
-            if not sending.started:
+            # Nothing awaits a request but the server, which would log this as a bug.
+            if exchange.left:
+                sending.status = sending.status or LEFT
+            elif not sending.started:  # the service is stopping
                 await asyncio.shield(self._send_problem(_stopped(), scope, sending, request_id, close=True))
         except Exception as e:
             self._log.broke(e, request_id, exchange.route)

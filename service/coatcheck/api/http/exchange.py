@@ -3,6 +3,7 @@
 Adds to every answer what every answer has, and keeps a body back where there must be none. Looks at no byte of it.
 """
 
+import asyncio
 import re
 import time
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from coatcheck.core.artifact import Caller
 
 NO_ROUTE: Final = "none"
 """In the place of a route where no route takes a request."""
+LEFT: Final = 499
+"""In the place of a status, in logs and metrics, where the client left before it was answered."""
 _ROUTE: Final = "route"
 _TYPE: Final = re.compile(r":[a-z]+\}")
 _ARTIFACT: Final = re.compile(rb"/(art_[0-9]{18})(?![0-9])")
@@ -54,6 +57,7 @@ class ResponseSender:
         self._send = send
         self._request_id = request_id
         self.started = False
+        self.ended = False
         self.status = 0
         self.silent = False
         self.allowance: RateAllowance | None = None
@@ -69,8 +73,10 @@ class ResponseSender:
             if self.allowance is not None:
                 headers += self.allowance.headers()
             message["headers"] = headers
-        elif self.silent and message["type"] == "http.response.body":
-            message["body"] = b""
+        elif message["type"] == "http.response.body":
+            self.ended = not message.get("more_body", False)
+            if self.silent:
+                message["body"] = b""
         await self._send(message)
 
 
@@ -85,13 +91,22 @@ class Exchange:
         request_id: str,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """It begins now, by `clock`."""
+        """It begins now, by `clock`, in the current task."""
         self.scope = scope
         self.id = request_id
         self.received = RequestReceiver(receive)
         self.sent = ResponseSender(send, request_id.encode())
+        self.left = False
+        """Whether the client left before it had its answer."""
+        self._task = asyncio.current_task()
         self._clock = clock
         self._began = clock()
+
+    def leave(self) -> None:
+        """Stop the work: the client has left. What has begun to be committed is committed all the same."""
+        if self._task is not None and not self.sent.ended:
+            self.left = True
+            self._task.cancel()
 
     @property
     def seconds(self) -> float:

@@ -4,6 +4,10 @@ uvicorn takes a header section of any size at any pace. Here one that is larger 
 is answered with 431, one that is not complete ten seconds after its first byte with 408, and the connection is closed;
 these answers are problem details as all others are.
 Trailers and other framing are counted, too. Refuses WebSockets silently: there are none.
+
+When the client of a request that came whole has left, the work for it is cancelled. The end of what a client sends may
+mean that, or only that it has no more to say: interim answers (100), which a connection that is closed refuses, tell
+which.
 """
 
 import asyncio
@@ -14,6 +18,7 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from coatcheck.api.http.exchange import Exchange
 from coatcheck.api.http.lingering import LingeringTransport
 from coatcheck.api.http.problems import render
 from coatcheck.core.errors import CoatcheckError, Code
@@ -24,6 +29,9 @@ HEAD_BYTES: Final = 64 * 1024
 """Bytes of the request line and the header section of one request, or of framing between two pieces of its body."""
 HEAD_FIELDS: Final = 256
 HEAD_SECONDS: Final = 10.0
+PROBE_SECONDS: Final = 0.2
+"""Between two interim answers to a client that has sent all it will: the second one meets the refusal of the first."""
+_INTERIM: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TOO_LARGE: Final = f"The header section has more than {HEAD_BYTES // 1024} KiB or {HEAD_FIELDS} fields."
 
 
@@ -46,6 +54,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._pieces = 0
         self._too_large = False
         self._waiting: asyncio.TimerHandle | None = None
+        self._probing: asyncio.TimerHandle | None = None
         self._lingering: LingeringTransport | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's
@@ -56,9 +65,15 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.BufferedProtocol."""
         self._stop_waiting()
+        if self._probing is not None:
+            self._probing.cancel()
         if self._lingering is not None:
             self._lingering.lost()
         super().connection_lost(exc)
+        if self._answering() and self._in_head:  # while a body is under way, whoever reads it is told that it broke off
+            exchange: Exchange | None = self.cycle.scope.get("state", {}).get("exchange")
+            if exchange is not None:
+                exchange.leave()
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.BufferedProtocol."""
@@ -78,6 +93,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """See asyncio: a client that has sent its whole request may stop sending, and still wants its answer."""
         if self._in_head and self._answering():
             self.cycle.keep_alive = False
+            self._probe_later()
             return True
         return None
 
@@ -116,6 +132,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._pieces += 1
         super().on_message_complete()
+        if not self.pipeline:  # otherwise nobody would hear that the client leaves while it waits for its answer
+            self.flow.resume_reading()
         if self._lingering is not None:
             self._lingering.request_ended()
 
@@ -159,6 +177,15 @@ class BoundedProtocol(HttpToolsProtocol):
         # uvicorn declares no None, but has one before the first request
         cycle = cast("Any", self.cycle)
         return cycle is not None and not cycle.response_complete
+
+    def _probe_later(self) -> None:
+        if self.cycle.scope["http_version"] == "1.1":  # before it there are no interim answers
+            self._probing = self.loop.call_later(PROBE_SECONDS, self._probe)
+
+    def _probe(self) -> None:
+        if self._answering() and not self.cycle.response_started and not self.transport.is_closing():
+            self.transport.write(_INTERIM)
+            self._probe_later()
 
     def _refuse(self, code: Code, detail: str) -> None:
         """Answer with a problem and close; without an answer where another one has begun."""
