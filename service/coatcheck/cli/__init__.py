@@ -11,8 +11,9 @@ EXITS = """Exit codes. 0: done. 1: nothing matched, or a check found something. 
 artifact, or gone. 4: the service or its storage cannot be reached. 5: the answer could not be printed. 130: stopped
 with Ctrl-C. 141: the reader of the output closed the pipe.
 
-put, card, read, search, list, get, outline, delete, compact, mcp, hook, namespace, policy, hold, usage, retention and
-audit ask the running service that --url or COATCHECK_URL names, with the key that --key or COATCHECK_KEY gives.
+put, card, read, search, list, get, outline, delete, compact, mcp, mcp-wrap, hook, namespace, policy, hold, usage,
+retention and audit ask the running service that --url or COATCHECK_URL names, with the key that --key or COATCHECK_KEY
+gives.
 
 With --json an error is an object, too, on standard error. Completion: eval "$(_COATCHECK_COMPLETE=bash_source
 coatcheck)" in ~/.bashrc; zsh_source and fish_source for other shells."""
@@ -30,6 +31,7 @@ COMMANDS: Final = {
     "key": ("key", "Create, list and revoke keys."),
     "list": ("artifacts", "List artifacts, newest first; with WORDS only those that contain all of them."),
     "mcp": ("mcp", "Serve the tools to an MCP host on standard input and output."),
+    "mcp-wrap": ("mcp_wrap.command", "Serve another MCP server to a host, with cards for its large results."),
     "migrate": ("operate", "Migrate the catalogue's schema to this release."),
     "namespace": ("namespace", "Create, list, disable, enable and empty namespaces."),
     "openapi": ("operate", "Print the OpenAPI document, or check that a file matches it."),

@@ -92,7 +92,8 @@ class Commands(click.Group):
         if cmd_name not in self.summaries:
             return None
         module = vars(import_module(f"coatcheck.cli.{self.summaries[cmd_name][0]}"))
-        command: click.Command = module.get(f"{cmd_name}_") or module[cmd_name]  # `list_`, for `list` is Python's own
+        name = cmd_name.replace("-", "_")
+        command: click.Command = module.get(f"{name}_") or module[name]  # `list_`, for `list` is Python's own
         return command
 
     @override

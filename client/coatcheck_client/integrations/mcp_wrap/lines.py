@@ -1,0 +1,90 @@
+"""Lines of bytes, from pieces as they arrive, and from and to this process's own standard streams.
+
+Threads read and write standard streams, because an event loop cannot wait for those of every system. They end with the
+process, whatever they wait for.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import CancelledError, Future
+from queue import SimpleQueue
+from typing import Final
+
+PIECE: Final = 256 * 1024
+"""Bytes that are read at once."""
+_WAITING: Final = 16
+"""Pieces of standard input that are read ahead."""
+
+
+async def lines(read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
+    """The lines of what `read` returns piece by piece, without their ends; it returns nothing at the end.
+
+    However long a line is, it is put together once.
+    """
+    begun: list[bytes] = []
+    while piece := await read():
+        *ended, rest = piece.split(b"\n")
+        for last in ended:
+            yield b"".join((*begun, last))
+            begun = []
+        if rest:
+            begun.append(rest)
+    if begun:
+        yield b"".join(begun)
+
+
+class StandardStreams:
+    """The host, which has started this process: its lines come on standard input, and go to standard output."""
+
+    def __init__(self) -> None:
+        """To be made on the event loop that will wait."""
+        self._loop = asyncio.get_running_loop()
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
+        self._jobs: SimpleQueue[tuple[bytes, Future[None]]] = SimpleQueue()
+        for work in (self._read, self._write):
+            threading.Thread(target=work, daemon=True).start()
+
+    def lines(self) -> AsyncIterator[bytes]:
+        """The lines that the host sends."""
+        return lines(self._pieces.get)
+
+    async def send(self, line: bytes) -> None:
+        """Sends a line to the host.
+
+        Raises:
+            OSError: where the host takes none any more.
+        """
+        done: Future[None] = Future()
+        self._jobs.put((line + b"\n", done))
+        await asyncio.wrap_future(done)
+
+    def _read(self) -> None:
+        piece = b"-"
+        while piece:
+            try:
+                piece = os.read(sys.stdin.fileno(), PIECE)
+            except OSError:
+                piece = b""  # a stream that cannot be read has ended
+            putting = self._pieces.put(piece)
+            try:
+                asyncio.run_coroutine_threadsafe(putting, self._loop).result()
+            except (RuntimeError, CancelledError):  # nobody waits any more
+                putting.close()
+                return
+
+    def _write(self) -> None:
+        while True:
+            line, done = self._jobs.get()
+            if not done.set_running_or_notify_cancel():
+                continue
+            try:
+                left = memoryview(line)
+                while left:
+                    left = left[os.write(sys.stdout.fileno(), left) :]
+            except OSError as e:
+                done.set_exception(e)
+            else:
+                done.set_result(None)

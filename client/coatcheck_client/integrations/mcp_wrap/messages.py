@@ -1,0 +1,55 @@
+"""Messages of JSON-RPC as objects whose members are not decoded: what nobody looks at goes on byte for byte."""
+
+import json
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+Members: TypeAlias = dict[str, msgspec.Raw]
+
+
+def members(data: bytes | msgspec.Raw) -> Members | None:
+    """Returns the members of an object; None for anything else, such as a line that is no JSON, or a batch."""
+    try:
+        return msgspec.json.decode(data, type=Members)
+    except msgspec.ValidationError:
+        return None
+    except (msgspec.DecodeError, RecursionError):
+        return _tolerant(bytes(data))
+
+
+def _tolerant(data: bytes) -> Members | None:
+    """As `members`, with halves of surrogate pairs, which JSON may hold and msgspec refuses."""
+    try:
+        parsed: object = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(parsed, dict):
+        return None
+    return {str(name): encoded(value) for name, value in cast("dict[str, object]", parsed).items()}
+
+
+def value(raw: msgspec.Raw | None) -> Any:  # noqa: ANN401 - JSON
+    """Returns a member's value; None for one that is not there."""
+    return None if raw is None else json.loads(bytes(raw))
+
+
+def number(raw: msgspec.Raw | None) -> str | int | float | None:
+    """Returns the ID of a request; None for what is none."""
+    found: object = value(raw)
+    return found if isinstance(found, str | int | float) else None
+
+
+def encoded(value: object) -> msgspec.Raw:
+    """Returns a value as a member."""
+    return msgspec.Raw(json.dumps(value, separators=(",", ":")).encode())
+
+
+def encoded_raw(value: Members | list[Members]) -> msgspec.Raw:
+    """Returns members that are not decoded as one member."""
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def line(message: Members) -> bytes:
+    """Returns a message as it is sent."""
+    return msgspec.json.encode(message)

@@ -1,0 +1,217 @@
+"""What a host and a server say to each other, with cards in place of bulky results. Knows messages, and no transport.
+
+Passes on whatever it does not have to change, and whatever it cannot change: an agent is worth more than a card.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, cast
+
+import msgspec
+
+from coatcheck_client import AsyncClient, declarations
+from coatcheck_client.contract.cards import is_own
+from coatcheck_client.contract.tools import READ
+from coatcheck_client.fallback import sentence
+from coatcheck_client.integrations.mcp_wrap.messages import Members, encoded, encoded_raw, line, members, number, value
+from coatcheck_client.integrations.mcp_wrap.results import MAX_TOKENS, card_of, declared_of, payload_of, placed, text_of
+
+log = logging.getLogger("coatcheck_client")
+
+Send = Callable[[bytes], Awaitable[None]]
+_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+_SERVER: Final = "io.modelcontextprotocol/serverInfo"
+_AT_ONCE: Final = 8
+"""Results that are stored at the same time. The next one waits, so that memory is bounded."""
+
+
+class WrapOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a server's tools and their results."""
+
+    max_tokens: int = MAX_TOKENS
+    """The most tokens of a result that stays as it is."""
+    exempt: frozenset[str] = frozenset()
+    """Tools that stay as they are, with their results."""
+    session: str | None = None
+    """What stored results belong to."""
+    read_tool: bool = True
+    """Whether `read_artifact` is added. Not where the host has it from another server."""
+    output_schemas: bool = False
+    """Whether tools keep their output schemas, and their results the structured content that these promise."""
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """A call of a tool that the server is to answer."""
+
+    tool: str
+    arguments: object
+
+
+class _Listing(msgspec.Struct, frozen=True):
+    """A request for a list of tools."""
+
+    first: bool
+    """Whether it is for the first page, to which the added tool belongs: not every host asks for others."""
+
+
+class _Hello(msgspec.Struct, frozen=True):
+    """A request that the server answers with its name."""
+
+
+class Proxy:
+    """The proxy between one host and one server."""
+
+    def __init__(self, client: AsyncClient, options: WrapOptions, *, to_host: Send, to_server: Send) -> None:
+        self._client = client
+        self._options = options
+        self._to_host = to_host
+        self._to_server = to_server
+        self._asked: dict[object, _Call | _Listing | _Hello] = {}
+        self._reads: dict[object, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._server: object = None
+        self._aside = False
+        """Whether the server has a tool of the added one's name: then everything stays as it is."""
+
+    async def host_said(self, said: bytes) -> None:
+        """Takes a line from the host: passes it on, unless it is for the added tool."""
+        message = members(said)
+        if message is not None and self._is_read(message):
+            self._reads[number(message.get("id"))] = self._start(self._read(message))
+        else:
+            await self._to_server(said)
+
+    async def server_said(self, said: bytes) -> None:
+        """Takes a line from the server: passes it on, now, or as soon as there is a card in its place."""
+        message = members(said)
+        asked = None
+        if message is not None and "method" not in message and self._asked:
+            asked = self._asked.pop(number(message.get("id")), None)
+        if message is None or "result" not in message or self._aside:
+            await self._to_host(said)
+        elif isinstance(asked, _Call) and len(said) > self._options.max_tokens:
+            await self._slots.acquire()
+            self._start(self._card(said, message, asked))
+        else:
+            await self._to_host(self._changed(said, message, asked))
+
+    async def drained(self) -> None:
+        """Waits until everything that was taken has been passed on."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def cancel(self) -> None:
+        """Gives up what has not been passed on yet."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("the host could not be answered: %s", error)
+
+    def _is_read(self, message: Members) -> bool:
+        """Whether a message is a call of the added tool; remembers what else the server is asked."""
+        method, params = value(message.get("method")), members(message.get("params", msgspec.Raw(b"{}"))) or {}
+        if method == "notifications/cancelled":
+            cancelled = number(params.get("requestId"))
+            self._asked.pop(cancelled, None)
+            if (read := self._reads.get(cancelled)) is not None:
+                read.cancel()
+            return False
+        if number(message.get("id")) is None:
+            return False
+        request: _Call | _Listing | _Hello | None = None
+        if method == "tools/call":
+            name = value(params.get("name"))
+            if name == READ.name and self._options.read_tool and not self._aside:
+                return True
+            if isinstance(name, str) and name not in self._options.exempt and not is_own(name):
+                request = _Call(name, value(params.get("arguments")))
+        elif method == "tools/list":
+            request = _Listing(first=value(params.get("cursor")) is None)
+        elif method in {"initialize", "server/discover"}:
+            request = _Hello()
+        if request is not None:
+            self._asked[number(message["id"])] = request
+        return False
+
+    def _changed(self, said: bytes, message: Members, asked: object) -> bytes:
+        """An answer that needs no service: that to a list of tools is changed."""
+        result = members(message["result"]) or {}
+        if isinstance(asked, _Hello):
+            meta = members(result.get("_meta", msgspec.Raw(b"{}"))) or {}
+            info = value(result.get("serverInfo")) or value(meta.get(_SERVER))
+            self._server = cast("dict[str, object]", info).get("name") if isinstance(info, dict) else None
+        if not isinstance(asked, _Listing) or "tools" not in result:
+            return said
+        tools = msgspec.json.decode(result["tools"], type=list[Members])
+        names = [value(tool.get("name")) for tool in tools]
+        if READ.name in names:
+            self._aside = True
+            log.warning(
+                "the server has a tool %s of its own, so that its tools and results stay as they are", READ.name
+            )
+            return said
+        if not self._options.output_schemas:
+            for name, tool in zip(names, tools, strict=True):
+                if name not in self._options.exempt:
+                    tool.pop("outputSchema", None)
+        if asked.first and self._options.read_tool:
+            tools.append({key: encoded(one) for key, one in declarations("mcp")[0].items()})
+        return line({**message, "result": encoded_raw({**result, "tools": encoded_raw(tools)})})
+
+    async def _card(self, said: bytes, message: Members, call: _Call) -> None:
+        try:
+            try:
+                answer = await self._carded(message, call)
+            except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
+                log.warning("the result of %s stays as it is: %s: %s", call.tool, type(e).__name__, e)
+                answer = None
+            await self._to_host(answer or said)
+        finally:
+            self._slots.release()
+
+    async def _carded(self, message: Members, call: _Call) -> bytes | None:
+        """The answer with a card in it; None where the server's own is to be passed on."""
+        result = members(message["result"]) or {}
+        blocks: list[dict[str, Any]] = value(result.get("content")) or []
+        structured = None if self._options.output_schemas else value(result.get("structuredContent"))
+        payload = payload_of(blocks, structured, self._options.max_tokens)
+        if payload is None:
+            return None
+        said = {"tool_name": call.tool, "session": self._options.session, **declared_of(call.arguments, self._server)}
+        card = await card_of(self._client, payload, self._options.max_tokens, **said)
+        if card is None:
+            return None
+        texts = [at for at, block in enumerate(blocks) if text_of(block) is not None]
+        smaller = {**result, "content": encoded(placed(blocks, texts, {"type": "text", "text": card}))}
+        if not self._options.output_schemas:
+            smaller.pop("structuredContent", None)  # the same once more, which some hosts show in place of the text
+        return line({**message, "result": encoded_raw(smaller)})
+
+    async def _read(self, message: Members) -> None:
+        """Answers a call of the added tool."""
+        try:
+            params: dict[str, Any] = value(message.get("params"))
+            result = await self._answer(params.get("arguments") or {})
+            if _VERSION in (params.get("_meta") or {}):
+                result["resultType"] = "complete"
+            answer = {"jsonrpc": encoded("2.0"), "id": message["id"], "result": encoded(result)}
+            await self._to_host(line(answer))
+        finally:
+            self._reads.pop(number(message["id"]), None)
+
+    async def _answer(self, arguments: object) -> dict[str, Any]:
+        try:
+            return await self._client.call({"name": READ.name, "arguments": arguments}, form="mcp")
+        except Exception as e:  # noqa: BLE001 - a model can act on a sentence
+            return {"content": [{"type": "text", "text": sentence(e)}], "isError": True}

@@ -1,0 +1,103 @@
+"""Results of MCP tools, and cards in place of their texts. Knows no transport and no SDK: blocks are JSON objects.
+
+Texts of a result (text blocks, and the text of embedded resources) become one card, where the first of them stood;
+images, audio and links stay where they are. Whatever fails, a result stays as it is.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar, cast
+
+from coatcheck_client import AsyncClient
+from coatcheck_client.contract.cards import is_card
+from coatcheck_client.fallback import CARD_TOKENS
+from coatcheck_client.requests import DeclaredFields
+
+B = TypeVar("B")
+Block = Mapping[str, Any]
+
+MAX_TOKENS: Final = 1_000
+"""The most tokens of a result that stays as it is, unless somebody says otherwise."""
+_LONGEST_COMMAND: Final = 500
+_LONGEST_LABEL: Final = 128
+
+
+def text_of(block: Block) -> str | None:
+    """Returns what a model reads of a block: its text, or that of the resource in it; None for anything else."""
+    holder: object = block.get("resource") if block.get("type") == "resource" else block
+    if not isinstance(holder, Mapping) or block.get("type") not in {"text", "resource"}:
+        return None
+    text = cast("Block", holder).get("text")
+    return text if isinstance(text, str) else None
+
+
+def payload_of(blocks: Sequence[Block], structured: object, most: int) -> str | None:
+    """Returns what to store of a result: its texts, then its structured content unless that says the same once more.
+
+    Returns None for what has at most `most` bytes, and so at most as many tokens, and for what is a card already.
+    """
+    texts = [text for block in blocks if (text := text_of(block)) is not None]
+    if any(map(is_card, texts)):
+        return None
+    if structured is not None and not _is_copy(structured, blocks, texts):
+        texts.append(json.dumps(structured, ensure_ascii=False))
+    whole = "\n".join(text.removesuffix("\n") for text in texts[:-1]) + "\n" * (len(texts) > 1) + "".join(texts[-1:])
+    return whole if len(whole) > most or len(whole.encode("utf-8", "replace")) > most else None
+
+
+def _is_copy(structured: object, blocks: Sequence[Block], texts: list[str]) -> bool:
+    """Whether structured content is in the blocks, too: as JSON, and often as the only member of an object."""
+    values: list[object] = [structured]
+    if isinstance(structured, Mapping) and len(cast("Block", structured)) == 1:
+        values += cast("Block", structured).values()
+    said = [_parsed(text) for text in texts]
+    told: list[object] = [said, texts, list(blocks), *said, *texts]
+    return any(value == one for value in values for one in told)
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+async def card_of(client: AsyncClient, payload: str, max_tokens: int, **declared: Any) -> str | None:  # noqa: ANN401
+    """Returns the card of a payload; None where the result stays as it is: it is small, or was not stored.
+
+    Args:
+        client: how to reach the service.
+        payload: of `payload_of`.
+        max_tokens: the most that stays as it is.
+        declared: what a put may say of a payload.
+    """
+    limits: DeclaredFields = {"inline_tokens": max_tokens, "card_tokens": min(max_tokens, CARD_TOKENS)}
+    said = cast("DeclaredFields", {**limits, **{name: value for name, value in declared.items() if value}})
+    receipt = await client.put(payload, on_unreachable="original", **said)
+    return None if receipt.inline else receipt.text
+
+
+def declared_of(arguments: object, server: object) -> dict[str, Any]:
+    """Returns what a put says of a call: its arguments in short, the URL among them, and as a label the server."""
+    given = cast("Block", arguments if isinstance(arguments, Mapping) else {})
+    short = json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+    label = "".join(one for one in str(server or "") if one.isprintable())[:_LONGEST_LABEL]
+    url = given.get("url")
+    return {
+        "command": (short if len(short) <= _LONGEST_COMMAND else f"{short[: _LONGEST_COMMAND - 1]}…")
+        if given
+        else None,
+        "url": url if isinstance(url, str) and url.startswith(("http://", "https://")) else None,
+        "labels": [label] if label else [],
+    }
+
+
+def placed(blocks: Sequence[B], texts: Sequence[int], card: B) -> list[B]:
+    """Returns the blocks with a card in place of the first of `texts`, and without the others of them.
+
+    Where there are none, as with structured content alone, the card stands first.
+    """
+    if not texts:
+        return [card, *blocks]
+    gone = set(texts[1:])
+    return [card if at == texts[0] else block for at, block in enumerate(blocks) if at not in gone]

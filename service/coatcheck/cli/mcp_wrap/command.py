@@ -1,0 +1,104 @@
+"""`coatcheck mcp-wrap`: what a host starts in place of an MCP server, to get the same tools with smaller results.
+
+All of it is the client's, except the transport to a server that has a URL, which is that of the protocol's own SDK.
+"""
+
+import asyncio
+import os.path
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+import click
+
+from coatcheck.api.tools.mcp_sdk import MISSING, is_installed
+from coatcheck.cli.exits import Exit, fail, standard_input
+from coatcheck.cli.http_client import in_header, service_settings
+from coatcheck.settings import Settings
+from coatcheck_client import AsyncClient
+from coatcheck_client.integrations.mcp_wrap import ChildServer, Server, WrapOptions, wrap
+from coatcheck_client.integrations.mcp_wrap.results import MAX_TOKENS
+
+
+@click.command()
+@click.option("--url", "service", help="URL of the service (COATCHECK_URL).")
+@click.option("--key", help="Key to use (COATCHECK_KEY).")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(64, 100_000),
+    default=MAX_TOKENS,
+    show_default=True,
+    help="Leave results of up to this many tokens as they are.",
+)
+@click.option("--exempt", metavar="TOOL", multiple=True, help="Leave a tool as it is; may be given several times.")
+@click.option("--session", help="Conversation or run that stored results belong to.")
+@click.option("--no-read-tool", is_flag=True, help="Do not add read_artifact: the host has it from another server.")
+@click.option("--keep-output-schemas", is_flag=True, help="Leave output schemas and structured content as they are.")
+@click.option("--header", metavar="'NAME: VALUE'", multiple=True, help="Send a header to the URL; $NAME is replaced.")
+@click.argument("server", nargs=-1, required=True, metavar="URL | -- COMMAND [ARGUMENT]...")
+def mcp_wrap(
+    service: str | None,
+    key: str | None,
+    max_tokens: int,
+    exempt: tuple[str, ...],
+    session: str | None,
+    no_read_tool: bool,
+    keep_output_schemas: bool,
+    header: tuple[str, ...],
+    server: tuple[str, ...],
+) -> None:
+    """Serve another MCP server to a host, with cards for its large results."""
+    settings = service_settings(service, key)
+    if standard_input() is None:
+        fail(Exit.WRONG, "standard input is closed; an MCP host talks to this command there.")
+    options = WrapOptions(
+        max_tokens=max_tokens,
+        exempt=frozenset(exempt),
+        session=session,
+        read_tool=not no_read_tool,
+        output_schemas=keep_output_schemas,
+    )
+    if len(server) == 1 and server[0].startswith(("http://", "https://")):
+        running = _over_http(server[0], _headers(header), settings, options)
+    else:
+        running = _as_child(server, settings, options)
+    sys.exit(asyncio.run(running))
+
+
+def _as_child(command: tuple[str, ...], settings: Settings, options: WrapOptions) -> Coroutine[Any, Any, int]:
+    async def run() -> int:
+        try:
+            child = await ChildServer.start(command)
+        except OSError as error:
+            fail(Exit.WRONG, f"{command[0]} cannot be started: {error.strerror}.")
+        return await _wrap(child, settings, options)
+
+    return run()
+
+
+def _over_http(url: str, headers: dict[str, str], settings: Settings, options: WrapOptions) -> Coroutine[Any, Any, int]:
+    if not is_installed():
+        fail(Exit.WRONG, MISSING)
+    from coatcheck.cli.mcp_wrap.http_server import connected  # noqa: PLC0415 - a command needs no SDK
+
+    async def run() -> int:
+        async with connected(url, headers) as server:
+            return await _wrap(server, settings, options)
+
+    return run()
+
+
+async def _wrap(server: Server, settings: Settings, options: WrapOptions) -> int:
+    async with AsyncClient(settings.url, key=settings.key or None) as client:
+        return await wrap(server, client, options)
+
+
+def _headers(given: tuple[str, ...]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for one in given:
+        name, colon, value = one.partition(":")
+        value = os.path.expandvars(value.strip())
+        if not colon or not name.strip() or not in_header(name.strip()) or not in_header(value):
+            fail(Exit.WRONG, f"--header {name!r} is not one. It looks like 'Authorization: Bearer $TOKEN'")
+        headers[name.strip()] = value
+    return headers

@@ -1,0 +1,138 @@
+"""An MCP server that has a URL, as lines: streamable HTTP by the official SDK's transport, in both of its eras.
+
+The transport has messages; what its headers must say, the SDK's sessions say from what they know, and this module from
+the messages that pass.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, Final, cast
+
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    encode_header_value,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from pydantic import ValidationError
+from typing_extensions import override
+
+log = logging.getLogger("coatcheck")
+
+_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+_UNREACHABLE: Final = -32000
+_PATIENCE: Final = 1.5
+"""Seconds that answers have after the host has said that nothing more will come."""
+_TIMEOUT: Final = httpx2.Timeout(30, read=None)
+"""A tool may take its time: the host knows how long it waits."""
+
+Object = dict[str, Any]
+
+
+class _Answering(httpx2.AsyncHTTPTransport):
+    """A connection to a server that may be away: then each request is answered with an error, and the next one sent."""
+
+    @override
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            return await super().handle_async_request(request)
+        except httpx2.TransportError as error:
+            why = f"{request.url} cannot be reached: {error or type(error).__name__}"
+            log.warning("%s", why)
+            said = {"jsonrpc": "2.0", "id": None, "error": {"code": _UNREACHABLE, "message": why}}
+            return httpx2.Response(502, json=said, request=request)
+
+
+class HttpServer:
+    """A server that is connected to."""
+
+    def __init__(self, reading: Any, writing: Any) -> None:  # noqa: ANN401 - streams whose types the SDK keeps to itself
+        self._reading = reading
+        self._writing = writing
+        self._version: str | None = None
+        """What was agreed with `initialize`. Later versions say theirs in every request."""
+        self._asked: dict[object, str] = {}
+        self._params: dict[str, dict[tuple[str, ...], str]] = {}
+        """Of each tool that was listed, the arguments that are said in headers, too."""
+        self._over = asyncio.Event()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """The messages of the server."""
+        async for received in self._reading:
+            if isinstance(received, Exception):
+                log.warning("the server sent what is no message: %s", received)
+                continue
+            message: JSONRPCMessage = received.message
+            if isinstance(message, JSONRPCResponse | JSONRPCError):
+                self._answered(message)
+            yield message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+    async def send(self, line: bytes) -> None:
+        """Sends a message to the server."""
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValidationError as error:
+            log.warning("the host sent what is no message: %s", error)
+            return
+        if isinstance(message, JSONRPCRequest):
+            self._asked[message.id] = message.method
+        await self._writing.send(SessionMessage(message, ClientMessageMetadata(headers=self._headers(message))))
+
+    async def finish(self) -> None:
+        """Ends the lines, a little later if there are requests without answers."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE if self._asked else 0):
+                await self._over.wait()
+        await self._reading.aclose()
+
+    async def end(self) -> int:
+        """Nothing is left to be ended: the transport ends the session."""
+        return 0
+
+    def _answered(self, message: JSONRPCResponse | JSONRPCError) -> None:
+        method = self._asked.pop(message.id, None)
+        if not self._asked:
+            self._over.set()
+        if not isinstance(message, JSONRPCResponse):
+            return
+        if method == "initialize":
+            self._version = str(message.result.get("protocolVersion"))
+        if method == "tools/list":
+            for tool in cast("list[Object]", message.result.get("tools", [])):
+                self._params[str(tool.get("name"))] = x_mcp_header_map(tool.get("inputSchema"))
+
+    def _headers(self, message: JSONRPCMessage) -> dict[str, str]:
+        """What the transport must say beside a message."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            return {} if self._version is None else {MCP_PROTOCOL_VERSION_HEADER: self._version}
+        params = message.params or {}
+        version = cast("Object", params.get("_meta") or {}).get(_VERSION)
+        if version is None:
+            told = self._version if message.method != "initialize" else None
+            return {} if told is None else {MCP_PROTOCOL_VERSION_HEADER: told}
+        headers = {MCP_PROTOCOL_VERSION_HEADER: str(version), MCP_METHOD_HEADER: message.method}
+        name = params.get(NAME_BEARING_METHODS.get(message.method, ""))
+        if isinstance(name, str):
+            headers[MCP_NAME_HEADER] = encode_header_value(name)
+        if message.method == "tools/call":
+            headers |= mcp_param_headers(self._params.get(str(name), {}), params.get("arguments") or {})
+        return headers
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str, headers: dict[str, str]) -> AsyncGenerator[HttpServer]:
+    """A server for the length of a block."""
+    async with (
+        httpx2.AsyncClient(transport=_Answering(), headers=headers, timeout=_TIMEOUT) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=None) as (reading, writing),
+    ):
+        yield HttpServer(reading, writing)
