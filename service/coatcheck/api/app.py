@@ -29,6 +29,7 @@ from coatcheck.api.http.problems import internal, render
 from coatcheck.api.http.rates import set_allowance
 from coatcheck.api.http.request_log import RequestLog
 from coatcheck.api.openapi import openapi_document
+from coatcheck.api.page.app import Page
 from coatcheck.api.route import Route
 from coatcheck.api.routes import ROUTES
 from coatcheck.api.services import RouteContext, Services
@@ -79,6 +80,7 @@ class Face(Litestar):
         self._log = RequestLog(services.clock, services.meter)
         self._context = RouteContext(services, limits, MemoryBudget(limits.buffered), self._log, document)
         self._mcp = Mount(services.tools)
+        self._page = None if services.inspection is None else Page(self._context, services.inspection)
         self._services = services
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
             [route.handler() for route in ROUTES if not route.raw],
@@ -157,6 +159,12 @@ class Face(Litestar):
         if method == "OPTIONS":
             await self._options(scope, send)
             return
+        if self._page is not None and self._page.takes(scope["path"]):
+            send.silent = method == "HEAD"
+            await self._page(
+                scope if method != "HEAD" else cast("HTTPScope", {**scope, "method": "GET"}), receive, send
+            )
+            return
         if scope["path"].rstrip("/") == MCP_PATH:
             self._mcp.check(scope)
             await self._let_in(scope, MCP_PATH, MCP_SCOPE)
@@ -211,6 +219,8 @@ class Face(Litestar):
 
     def _allowed(self, path: str) -> list[str]:
         """The methods of a path, in alphabetical order; none when no route takes it."""
+        if self._page is not None and self._page.takes(path):
+            return self._page.methods(path)
         found = self._plain.get(path.rstrip("/"))
         if found is None:
             matching = (methods for pattern, methods in self._patterns if pattern.fullmatch(path))
@@ -240,6 +250,8 @@ class Face(Litestar):
         problem = render(error, request_id)
         if scope["path"].rstrip("/") == MCP_PATH:
             problem = json_rpc(error, problem, request_id)
+        elif self._page is not None and self._page.takes(scope["path"]):
+            problem = self._page.problem(error, request_id)
         headers = [*problem.headers, ("content-length", str(len(problem.body)))]
         if error.code is Code.METHOD_NOT_ALLOWED:
             headers.append(("allow", ", ".join(self._allowed(scope["path"]))))
