@@ -1,7 +1,8 @@
 """Token accounts of sessions, counted on the request path until they are written down.
 
-Beside them, what happened in each namespace. Nothing waits for an account: what happens is added up in memory and written every second, all sessions in one change. A crash loses what was not written down, the last
-second or two. Payloads without a session have no account.
+Beside them, what happened in each namespace, in sessions or in none. Nothing waits for an account: all is added up in
+memory and written every second, all sessions in one change. A crash loses what was not written down, the last second or
+two. Payloads without a session have no account.
 """
 
 from copy import copy

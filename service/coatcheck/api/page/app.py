@@ -60,10 +60,12 @@ class Page:
     def methods(self, path: str) -> list[str]:
         """The methods of a path, in alphabetical order; none when there is no such page."""
         if path.startswith(_ASSETS):
-            found = {"GET"} if path.removeprefix(_ASSETS) in ASSETS else set[str]()
+            found: set[str] = {"GET"} if path.removeprefix(_ASSETS) in ASSETS else set()
         else:
             found = {each.method for each in PAGES if each.takes(path)}
-        return sorted(found | ({"OPTIONS"} if found else set()) | ({"HEAD"} if "GET" in found else set()))
+        if found:
+            found.add("OPTIONS")
+        return sorted(found | {"HEAD"} if "GET" in found else found)
 
     async def __call__(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         """Answers a GET or POST.
@@ -156,7 +158,7 @@ def _wanted(scope: HTTPScope) -> str:
 
 
 def _cookie(scope: Scope) -> str | None:
-    jar = SimpleCookie[str]()
+    jar = SimpleCookie()
     try:
         jar.load(field(scope, b"cookie") or "")
     except CookieError:

@@ -83,6 +83,10 @@ def _asset_path(name: str) -> str:
     return f"/ui/assets/{name}?v={sha256(asset(name)).hexdigest()[:12]}"
 
 
+def _plural(count: int, noun: str) -> str:
+    return plural(count, noun)
+
+
 @cache
 def _environment() -> Environment:
     made = Environment(
@@ -93,16 +97,18 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {
+    filters: dict[str, Any] = {
         "visible": visible,
         "size": size,
         "lasting": lasting,
         "moment": moment,
         "away": away,
         "n": "{:,}".format,
-        "plural": lambda count, one, many=None: plural(count, one, many) if many else plural(count, one),
+        "plural": _plural,
     }
-    made.globals |= {"address": address, "asset": _asset_path, "bars": bars}
+    functions: dict[str, Any] = {"address": address, "asset": _asset_path, "bars": bars}
+    made.filters.update(filters)
+    made.globals.update(functions)
     return made
 
 

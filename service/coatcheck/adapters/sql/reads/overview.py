@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Text, bindparam, select
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.activity import SUMS
@@ -15,7 +15,7 @@ from coatcheck.core.session_usage import UsageDelta
 from coatcheck.ports.overview import ActivityHour, SessionSummary
 
 _LOOKED_AT: Final = 5_000
-_NAMESPACE = bindparam("namespace")
+_NAMESPACE = bindparam("namespace", type_=Text())
 _HOURS = (
     select(activity.c.hour, *(activity.c[name] for name in SUMS))
     .where(activity.c.namespace == _NAMESPACE, activity.c.hour >= bindparam("since", type_=UtcDateTime))
