@@ -16,7 +16,7 @@ _CHAR: Final = 4
 """Bytes of the longest character."""
 
 
-class Piece(Struct, frozen=True):
+class PayloadPiece(Struct, frozen=True):
     """Some of the text, and whether the card shows it."""
 
     text: str
@@ -28,7 +28,7 @@ class Piece(Struct, frozen=True):
 class PayloadPart(Struct, frozen=True, kw_only=True):
     """What is shown at once, and where it lies."""
 
-    pieces: list[Piece]
+    pieces: list[PayloadPiece]
     start: int
     end: int
     size: int
@@ -48,7 +48,7 @@ async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
         start -= start % ROW
         data = await reading.read(start, start + HEX_PART)
         return PayloadPart(
-            pieces=[Piece(_dump(data, start), shown=False)],
+            pieces=[PayloadPiece(_dump(data, start), shown=False)],
             start=start,
             end=start + len(data),
             size=size,
@@ -58,16 +58,19 @@ async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
     data = await reading.read(low, start + PART + _CHAR)
     first, last = _aligned(data, start - low), _aligned(data, start - low + PART)
     start, data = low + first, data[first:last]
-    pieces: list[Piece] = []
+    pieces: list[PayloadPiece] = []
     at = 0
     for number, excerpt in enumerate(sorted(card.excerpts, key=lambda each: each.bytes.start), 1):
         a, b = max(excerpt.bytes.start - start, at), min(excerpt.bytes.end - start, len(data))
         if excerpt.view != reading.view or a >= b:
             continue
         anchor = number if excerpt.bytes.start >= start else None
-        pieces += [Piece(_text(reading, data[at:a]), shown=False), Piece(_text(reading, data[a:b]), True, anchor)]
+        pieces += [
+            PayloadPiece(_text(reading, data[at:a]), shown=False),
+            PayloadPiece(_text(reading, data[a:b]), True, anchor),
+        ]
         at = b
-    pieces.append(Piece(_text(reading, data[at:]), shown=False))
+    pieces.append(PayloadPiece(_text(reading, data[at:]), shown=False))
     kept = [piece for piece in pieces if piece.text]
     return PayloadPart(pieces=kept, start=start, end=start + len(data), size=size)
 
