@@ -17,6 +17,7 @@ from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.decisions import Decisions
 from coatcheck.ports.keys import Keys
 from coatcheck.ports.maintenance import Upkeep
+from coatcheck.ports.overview import Overview
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.session_accounts import SessionAccounts
 from coatcheck.ports.telemetry import Accounts
@@ -28,7 +29,7 @@ _numbers = itertools.count()
 _rng = random.Random(20260301)
 
 
-class Everything(Catalog, Upkeep, TextIndex, Keys, SessionAccounts, Decisions, Accounts, Retention, Protocol):
+class Everything(Catalog, Upkeep, TextIndex, Keys, SessionAccounts, Decisions, Accounts, Retention, Overview, Protocol):
     """All faces of a catalogue, as every adapter has them."""
 
     def gather_commits(self, approaching: Callable[[], int]) -> None: ...

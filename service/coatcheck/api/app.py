@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from litestar import Litestar, Request, Response
 from litestar.connection import ASGIConnection
@@ -40,6 +40,9 @@ from coatcheck.api.tools.mcp import Mount, json_rpc
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.runtime.randomness import RandomWords
+
+if TYPE_CHECKING:
+    from coatcheck.api.page.app import Page
 
 _CONTENT: Final = {str(route.method): route for route in ROUTES if route.raw}
 _CONTENT_PATH: Final = _CONTENT["GET"].path
@@ -79,6 +82,11 @@ class Face(Litestar):
         self._log = RequestLog(services.clock, services.meter)
         self._context = RouteContext(services, limits, MemoryBudget(limits.buffered), self._log, document)
         self._mcp = Mount(services.tools)
+        self._page: Page | None = None
+        if services.inspection is not None:
+            from coatcheck.api.page.app import Page  # noqa: PLC0415 - templates, which most services do without
+
+            self._page = Page(self._context, services.inspection)
         self._services = services
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
             [route.handler() for route in ROUTES if not route.raw],
@@ -159,6 +167,12 @@ class Face(Litestar):
         if method == "OPTIONS":
             await self._options(scope, send)
             return
+        if self._page is not None and self._page.takes(scope["path"]):
+            send.silent = method == "HEAD"
+            await self._page(
+                scope if method != "HEAD" else cast("HTTPScope", {**scope, "method": "GET"}), receive, send
+            )
+            return
         if scope["path"].rstrip("/") == MCP_PATH:
             self._mcp.check(scope)
             await self._let_in(scope, MCP_PATH, MCP_SCOPE)
@@ -213,6 +227,8 @@ class Face(Litestar):
 
     def _allowed(self, path: str) -> list[str]:
         """The methods of a path, in alphabetical order; none when no route takes it."""
+        if self._page is not None and self._page.takes(path):
+            return self._page.methods(path)
         found = self._plain.get(path.rstrip("/"))
         if found is None:
             matching = (methods for pattern, methods in self._patterns if pattern.fullmatch(path))
@@ -242,6 +258,8 @@ class Face(Litestar):
         problem = render(error, request_id)
         if scope["path"].rstrip("/") == MCP_PATH:
             problem = json_rpc(error, problem, request_id)
+        elif self._page is not None and self._page.takes(scope["path"]):
+            problem = self._page.problem(error, request_id)
         headers = [*problem.headers, ("content-length", str(len(problem.body)))]
         if error.code is Code.METHOD_NOT_ALLOWED:
             headers.append(("allow", ", ".join(self._allowed(scope["path"]))))

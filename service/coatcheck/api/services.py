@@ -14,9 +14,11 @@ from coatcheck.ports.telemetry import Meter, Tracer
 from coatcheck.reading.view import OpenView
 from coatcheck.runtime.noop_telemetry import UNMETERED, UNTRACED
 from coatcheck.storing.policies import Policies
+from coatcheck.upkeep.seal_key import SealKey
 from coatcheck.usecases.context.compact_context import Compact
 from coatcheck.usecases.context.measure_context import MeasureContext
 from coatcheck.usecases.context.show_session_usage import ShowSessionUsage
+from coatcheck.usecases.operations.show_overview import ShowOverview
 from coatcheck.usecases.payloads.browse import Browse
 from coatcheck.usecases.payloads.describe import Describe
 from coatcheck.usecases.payloads.extend import Extend
@@ -62,6 +64,27 @@ class Tools(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Inspection:
+    """What the administrator's page needs besides: reading that leaves no trace.
+
+    What is looked at here is not counted as read by a model, and does not expire later for it.
+    """
+
+    describe: Describe
+    read: Read
+    search: Search
+    windows: FindPassages
+    read_json: ReadJson
+    outline: Outline
+    open_view: OpenView
+    """As models read: redacted by policy."""
+    stored_view: OpenView
+    """Bytes as stored."""
+    overview: ShowOverview
+    seal_key: SealKey
+
+
+@dataclass(frozen=True, kw_only=True)
 class Services:
     """Everything that the routes need. The HTTP interface holds no other state."""
 
@@ -97,6 +120,8 @@ class Services:
     """The metrics in the format that an Accept field asks for, and its media type."""
     meter: Meter = UNMETERED
     tracer: Tracer = UNTRACED
+    inspection: Inspection | None = None
+    """None: there is no page."""
     ready: Callable[[], Awaitable[None]]
     """Returns when requests can be served; otherwise raises, saying what is missing."""
 

@@ -10,6 +10,7 @@ from coatcheck.ports.clock import Clock
 from coatcheck.ports.decisions import Decisions
 from coatcheck.ports.keys import Keys
 from coatcheck.ports.maintenance import Upkeep
+from coatcheck.ports.overview import Overview
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.session_accounts import SessionAccounts
 from coatcheck.ports.telemetry import Accounts
@@ -17,7 +18,7 @@ from coatcheck.ports.text_index import TextIndex
 from coatcheck.usecases.operations.verify_store import Examination
 
 
-class Rows(Catalog, Upkeep, Retention, TextIndex, Keys, Accounts, SessionAccounts, Decisions, Protocol):
+class Rows(Catalog, Upkeep, Retention, TextIndex, Keys, Accounts, SessionAccounts, Decisions, Overview, Protocol):
     """A catalogue with its upkeep, its full-text index, its keys and its accounts: one database."""
 
     def gather_commits(self, approaching: Callable[[], int]) -> None:

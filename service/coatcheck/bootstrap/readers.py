@@ -4,15 +4,19 @@ import secrets
 from dataclasses import dataclass
 
 from coatcheck.adapters.extract.extractor import TextExtractor
+from coatcheck.api.services import Inspection
 from coatcheck.bootstrap.foundation import Foundation
 from coatcheck.reading.view import OpenView
 from coatcheck.storing.card_text import CardText
+from coatcheck.storing.find import Find
 from coatcheck.storing.keep_text import KeepText
 from coatcheck.tools.dispatcher import ToolDispatcher
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
 from coatcheck.upkeep.index import Index
+from coatcheck.upkeep.note_accounts import NoteAccounts
 from coatcheck.upkeep.seal_key import SealKey
+from coatcheck.usecases.operations.show_overview import ShowOverview
 from coatcheck.usecases.payloads.browse import Browse
 from coatcheck.usecases.payloads.describe import Describe
 from coatcheck.usecases.reading.find_passages import FindPassages
@@ -91,4 +95,34 @@ def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, ind
         outline=outline,
         browse=browse,
         tools=ToolDispatcher(reading_tool, ListArtifacts(browse, tokenizer, store.readers), tokenizer),
+    )
+
+
+def inspection(base: Foundation, reading: Readers, note: NoteAccounts) -> Inspection:
+    """Returns what the administrator's page reads with: the use cases again, over look-ups that note nothing."""
+    store, tokenizer, threads = base.store, base.tokenizer, base.store.readers
+    find = Find(
+        store.catalog, store.clock, base.reads, base.fallback, base.policies.evicts, base.redacting, notes=False
+    )
+    open_view = OpenView(find, store.open_content, reading.keep_text, None, base.redacting)
+    return Inspection(
+        describe=Describe(
+            find,
+            store.open_content,
+            tokenizer,
+            threads,
+            base.settings.card_tokens,
+            reading.card_text,
+            base.policies.now,
+            base.redacting,
+        ),
+        read=Read(open_view, tokenizer, threads),
+        search=Search(open_view, tokenizer, threads),
+        windows=FindPassages(open_view, tokenizer, threads),
+        read_json=ReadJson(open_view, tokenizer, threads),
+        outline=Outline(open_view, tokenizer, threads),
+        open_view=open_view,
+        stored_view=OpenView(find, store.open_content, reading.keep_text),
+        overview=ShowOverview(store.catalog, store.clock, note, base.redacting),
+        seal_key=SealKey(store.catalog, store.clock, secrets.token_hex),
     )

@@ -12,7 +12,7 @@ from coatcheck.api.http.limits import LOOPBACK, RequestLimits
 from coatcheck.api.services import Services
 from coatcheck.bootstrap.contexts import Contexts, contexts
 from coatcheck.bootstrap.foundation import Foundation, foundation
-from coatcheck.bootstrap.readers import Readers, readers, text_extractor
+from coatcheck.bootstrap.readers import Readers, inspection, readers, text_extractor
 from coatcheck.bootstrap.retention import retaining, retention_desk, when_due
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.bootstrap.telemetry import watching
@@ -156,6 +156,7 @@ def _services(
         metrics=watched.render,
         meter=watched.meter,
         tracer=watched.tracer,
+        inspection=inspection(base, reading, context.note) if base.settings.page else None,
         ready=CheckReadiness(catalog, base.deps.catalog_breaker),
     )
 

@@ -23,11 +23,13 @@ class AddSessionUsage(CatalogChange[None], frozen=True, kw_only=True):
     at: datetime
     sessions: tuple[tuple[str, str, UsageDelta], ...]
     """Namespace, session, what to add; each pair once."""
+    activity: tuple[tuple[str, UsageDelta], ...] = ()
+    """Namespace, what to add to the hour of `at`, in sessions or in none; each namespace once."""
 
     @property
     @override
     def weight(self) -> int:
-        return len(self.sessions) * _ACCOUNT_BYTES
+        return (len(self.sessions) + len(self.activity)) * _ACCOUNT_BYTES
 
 
 class SessionAccounts(Commits, Protocol):

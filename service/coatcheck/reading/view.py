@@ -103,9 +103,9 @@ class OpenView:
         ledger: Ledger | None = None,
         redacting: RedactionPolicy | None = None,
     ) -> None:
-        """Without `keep_text`, only views that are stored already can be opened."""
+        """Without `keep_text`, only stored views can be opened; without `ledger`, nothing is counted."""
         self._redacting = redacting
-        self._ledger = ledger or Ledger()
+        self._ledger = ledger
         self._find = find
         self._open = open_content
         self._keep_text = keep_text
@@ -131,7 +131,8 @@ class OpenView:
 
     def told(self, reading: ViewReading, tokens: int) -> None:
         """Adds the tokens of an answer from this view to its session's account."""
-        self._ledger.read(reading.artifact, tokens)
+        if self._ledger is not None:
+            self._ledger.read(reading.artifact, tokens)
 
     async def of(self, found: FoundArtifact, view: str | None = None, section: str | int | None = None) -> ViewReading:
         """Opens a view of an artifact that was found `with_bytes` and `with_view`.

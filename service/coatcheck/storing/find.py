@@ -35,11 +35,15 @@ class Find:
         fallback: FallbackBuffer | None = None,
         evicts: Callable[[str], bool] = lambda _: False,
         redacting: RedactionPolicy | None = None,
+        *,
+        notes: bool = True,
     ) -> None:
         """`evicts` tells whether a namespace, when full, evicts what was read longest ago.
 
-        With `redacting`, what is found has no secrets in its names where the policy masks them.
+        With `redacting`, what is found has no secrets in its names where the policy masks them. Without `notes`,
+        nothing is noted as read, so that nothing expires later for it.
         """
+        self._notes = notes
         self._redacting = redacting
         self._evicts = evicts
         self._lately: Lru[tuple[str, int], datetime] = Lru(_LATELY)
@@ -86,11 +90,15 @@ class Find:
             a = found.artifact
             if not caller.sees(a.said.session):
                 raise not_found()
-            if a.idle_ttl is not None and _moves(a, now):
-                self._reads.note(caller.namespace, number, now, timedelta(seconds=a.idle_ttl))
-            elif self._evicts(caller.namespace):
-                self._note_lately(caller.namespace, number, now)
+            if self._notes:
+                self._note(a, caller.namespace, number, now)
             return found if self._redacting is None else self._redacting.found(found)
+
+    def _note(self, a: Artifact, namespace: str, number: int, now: datetime) -> None:
+        if a.idle_ttl is not None and _moves(a, now):
+            self._reads.note(namespace, number, now, timedelta(seconds=a.idle_ttl))
+        elif self._evicts(namespace):
+            self._note_lately(namespace, number, now)
 
     def _note_lately(self, namespace: str, number: int, now: datetime) -> None:
         """Note a read for eviction alone, which needs to know it to the minute."""

@@ -1,8 +1,11 @@
 """Token accounts of sessions, counted on the request path until they are written down.
 
-Nothing waits for an account: what happens is added up in memory and written every second, all sessions in one change.
-A crash loses what was not written down, the last second or two. Payloads without a session are not counted.
+Beside them, what happened in each namespace, in sessions or in none. Nothing waits for an account: all is added up in
+memory and written every second, all sessions in one change. A crash loses what was not written down, the last second or
+two. Payloads without a session have no account.
 """
+
+from copy import copy
 
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.session_usage import UsageDelta
@@ -15,6 +18,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._spent: dict[tuple[str, str], UsageDelta] = {}
+        self._activity: dict[str, UsageDelta] = {}
 
     def took(self, namespace: str, session: str | None, raw: int, given: int) -> None:
         """A payload of so many tokens was taken in for the first time, and so many were answered in its place."""
@@ -37,6 +41,11 @@ class Ledger:
         self._add(namespace, session, UsageDelta(persisted_tokens=persisted, transient_tokens=transient))
 
     def _add(self, namespace: str, session: str | None, spent: UsageDelta) -> None:
+        busy = self._activity.get(namespace)
+        if busy is not None:
+            busy.add(spent)
+        elif len(self._activity) < self.LIMIT:
+            self._activity[namespace] = copy(spent)
         if session is None:
             return
         held = self._spent.get((namespace, session))
@@ -49,3 +58,8 @@ class Ledger:
         """Returns what was counted and starts from zero."""
         spent, self._spent = self._spent, {}
         return [(namespace, session, each) for (namespace, session), each in spent.items()]
+
+    def drain_activity(self) -> list[tuple[str, UsageDelta]]:
+        """Returns what happened in each namespace since this was last called."""
+        activity, self._activity = self._activity, {}
+        return list(activity.items())

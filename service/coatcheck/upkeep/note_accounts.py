@@ -32,10 +32,19 @@ class NoteAccounts:
             CoatcheckError: `storage_full`, `storage_unavailable`; then it is tried again the next time.
         """
         async with self._one:
-            spent = self._ledger.drain() if len(self._changes) * BATCH < Ledger.LIMIT else []
-            for start in range(0, len(spent), BATCH):
-                part = tuple(spent[start : start + BATCH])
-                self._changes.append(AddSessionUsage(batch=self._number(), at=self._clock.now(), sessions=part))
+            if len(self._changes) * BATCH < Ledger.LIMIT:
+                self._drain()
             while self._changes:
                 await self._accounts.commit(self._changes[0])
                 del self._changes[0]
+
+    def _drain(self) -> None:
+        spent, activity = self._ledger.drain(), self._ledger.drain_activity()
+        for start in range(0, max(len(spent), len(activity)), BATCH):
+            change = AddSessionUsage(
+                batch=self._number(),
+                at=self._clock.now(),
+                sessions=tuple(spent[start : start + BATCH]),
+                activity=tuple(activity[start : start + BATCH]),
+            )
+            self._changes.append(change)

@@ -16,7 +16,16 @@ from coatcheck.adapters.sql.changes import leases, session_usage, usage
 from coatcheck.adapters.sql.changes import policies as policy_rows
 from coatcheck.adapters.sql.port_methods import SqlAccess, asks, asks_namespace
 from coatcheck.adapters.sql.reads import artifact_reads as reads
-from coatcheck.adapters.sql.reads import audit_reads, backlog, listing, matching, removed_reads, retention_reads, texts
+from coatcheck.adapters.sql.reads import (
+    audit_reads,
+    backlog,
+    listing,
+    matching,
+    overview,
+    removed_reads,
+    retention_reads,
+    texts,
+)
 from coatcheck.core.artifact import Blob
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, RunKey
 
@@ -50,6 +59,10 @@ class SqlCatalog(SqlAccess):
     usages = asks_namespace(usage.usages)
     marked_namespaces = asks(usage.marked)
     session_usage = asks_namespace(session_usage.account)
+
+    activity = asks_namespace(overview.hours)
+    recent_sessions = asks(overview.recent_sessions)
+    next_expiring = asks(overview.next_expiring)
 
     holds_within = asks_namespace(hold_rows.holds_within)
     holds = asks_namespace(hold_rows.list_holds)

@@ -63,10 +63,26 @@ def admit(scope: HTTPScope, limits: RequestLimits) -> None:
     origin = field(scope, b"origin")
     cross = field(scope, b"sec-fetch-site") == "cross-site"
     if cross or (origin is not None and _origin_host(origin) != host):
-        raise CoatcheckError(
-            Code.FORBIDDEN_HOST,
-            "The request comes from another site. This service accepts requests from its own origin only.",
-        )
+        raise _other_site()
+
+
+def same_origin(scope: Scope) -> None:
+    """Let a form through only if the browser does not say that another site sent it.
+
+    Raises:
+        CoatcheckError: `forbidden_host`.
+    """
+    host = (field(scope, b"host") or "").strip().lower()
+    origin, site = field(scope, b"origin"), field(scope, b"sec-fetch-site")
+    if site not in {None, "same-origin", "none"} or (origin is not None and _origin_host(origin) != host):
+        raise _other_site()
+
+
+def _other_site() -> CoatcheckError:
+    return CoatcheckError(
+        Code.FORBIDDEN_HOST,
+        "The request comes from another site. This service accepts requests from its own origin only.",
+    )
 
 
 def _name(host: str) -> str:

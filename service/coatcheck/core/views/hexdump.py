@@ -8,7 +8,8 @@ MIN_TOKENS = 64
 """The longest row counts fewer; below this nothing could be shown."""
 
 
-def _row(piece: bytes, offset: int) -> str:
+def hex_row(piece: bytes, offset: int) -> str:
+    """Up to 16 bytes with their offset and their ASCII, and a line end."""
     shown = "".join(chr(b) if 0x20 <= b <= 0x7E else "." for b in piece)  # noqa: PLR2004 - visible ASCII
     return f"{offset:08x}: {piece.hex(' '):<47}  {shown}\n"
 
@@ -18,7 +19,7 @@ def clip_dump(data: bytes, offset: int, budget: ClipBudget, tokenizer: Tokenizer
 
     `budget.tokens` is at least MIN_TOKENS and `budget.chars` a row, so that there is always one.
     """
-    rows = [_row(data[n : n + ROW], offset + n) for n in range(0, len(data), ROW)]
+    rows = [hex_row(data[n : n + ROW], offset + n) for n in range(0, len(data), ROW)]
     cut: Cut | None = None
     fitting, length = 0, 0
     for row in rows:

@@ -99,6 +99,17 @@ class Authenticate:
         allow(caller, scope)
         return caller
 
+    async def identify(self, text: str | None) -> Caller:
+        """Returns the caller, whatever their scopes; whoever asks checks those.
+
+        Args:
+            text: what was presented as a key; None: nothing.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        return await self._without_key() if text is None else await self._presented(parse(text), "")
+
     async def _without_key(self) -> Caller:
         now = self._clock.now()
         if not self._required and (self._looked_at is None or abs(now - self._looked_at) >= LOOK_AGAIN):

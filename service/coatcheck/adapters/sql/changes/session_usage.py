@@ -1,10 +1,12 @@
 """Accounts of sessions: added to a session at a time in one transaction, dropped with their session or by age."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Executable, bindparam, delete, func, select, tuple_
 
+from coatcheck.adapters.sql.changes import activity
 from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
 from coatcheck.adapters.sql.tables import session_usage
 from coatcheck.adapters.sql.types import UtcDateTime
@@ -43,9 +45,14 @@ def _add(dialect: str) -> Executable:
 
 
 _ADD = {dialect: _add(dialect) for dialect in DIALECTS}
-_ACCOUNT = select(*(_T[name] for name in (*_SUMS, *_GAUGES)), _T.since, _T.at).where(
-    _T.namespace == bindparam("namespace"), _T.session == bindparam("session")
-)
+
+
+def account_columns() -> list[ColumnElement[Any]]:
+    """What `account_of` reads, in its order."""
+    return [*(_T[name] for name in (*_SUMS, *_GAUGES)), _T.since, _T.at]
+
+
+_ACCOUNT = select(*account_columns()).where(_T.namespace == bindparam("namespace"), _T.session == bindparam("session"))
 _DROP = delete(session_usage).where(_T.namespace == bindparam("namespace"), _T.session == bindparam("session"))
 _DROP_ALL = delete(session_usage).where(_T.namespace == bindparam("namespace"))
 _SOME = (
@@ -95,6 +102,7 @@ def apply_add(conn: Connection, change: AddSessionUsage) -> None:
     ]
     if rows:
         conn.execute(_ADD[conn.dialect.name], rows)
+    activity.add(conn, change)
 
 
 def _key(of: tuple[str, str, UsageDelta]) -> tuple[str, str]:
@@ -104,10 +112,13 @@ def _key(of: tuple[str, str, UsageDelta]) -> tuple[str, str]:
 def account(conn: Connection, namespace: str, session: str) -> SessionUsage | None:
     """The account of a session."""
     row = conn.execute(_ACCOUNT, {"namespace": namespace, "session": session}).first()
-    if row is None:
-        return None
+    return None if row is None else account_of(row)
+
+
+def account_of(row: Sequence[Any]) -> SessionUsage:
+    """An account as its columns hold it."""
     spent = UsageDelta(**{name: row[at] for at, name in enumerate((*_SUMS, *_GAUGES))})
-    return SessionUsage(spent=spent, since=row.since, at=row.at)
+    return SessionUsage(spent=spent, since=row[-2], at=row[-1])
 
 
 def drop(conn: Connection, namespace: str, session: str) -> None:

@@ -8,6 +8,7 @@ other indexes grow at their end.
 """
 
 from coatcheck.adapters.sql.tables.administration import (
+    activity,
     audit_log,
     holds,
     keys,
@@ -41,6 +42,7 @@ from coatcheck.adapters.sql.tables.retention import (
 )
 
 __all__ = [
+    "activity",
     "artifacts",
     "audit_log",
     "blobs",

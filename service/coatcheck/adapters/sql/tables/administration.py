@@ -69,6 +69,21 @@ session_usage = Table(  # what a session's tokens came to; no foreign key: it is
 )
 Index("ix_session_usage_at", session_usage.c.at)
 
+activity = Table(  # what happened in each hour; `*` is all namespaces together
+    "activity",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("hour", UtcDateTime, primary_key=True),
+    Column("artifacts", BigInteger, nullable=False),
+    Column("raw_tokens", BigInteger, nullable=False),
+    Column("given_tokens", BigInteger, nullable=False),
+    Column("reads", BigInteger, nullable=False),
+    Column("read_tokens", BigInteger, nullable=False),
+    Column("compactions", BigInteger, nullable=False),
+    Column("unsent_tokens", BigInteger, nullable=False),
+    Column("batch", BigInteger, nullable=False),  # as in session_usage
+)
+
 # What was done: lines that are only added, and pruned by age.
 audit_log = Table(
     "audit_log",

@@ -1,0 +1,73 @@
+"""What the administrator's page shows first. An inner limit bounds each question, whatever other namespaces hold."""
+
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import Connection, Text, bindparam, select
+
+from coatcheck.adapters.sql import rows
+from coatcheck.adapters.sql.changes.activity import SUMS
+from coatcheck.adapters.sql.changes.session_usage import account_columns, account_of
+from coatcheck.adapters.sql.tables import activity, artifacts, blobs, session_usage
+from coatcheck.adapters.sql.types import UtcDateTime
+from coatcheck.core.artifact import Artifact
+from coatcheck.core.session_usage import UsageDelta
+from coatcheck.ports.overview import ActivityHour, SessionSummary
+
+_LOOKED_AT: Final = 5_000
+_NAMESPACE = bindparam("namespace", type_=Text())
+_HOURS = (
+    select(activity.c.hour, *(activity.c[name] for name in SUMS))
+    .where(activity.c.namespace == _NAMESPACE, activity.c.hour >= bindparam("since", type_=UtcDateTime))
+    .order_by(activity.c.hour)
+)
+_LATEST = (
+    select(session_usage.c.namespace, session_usage.c.session, session_usage.c.at)
+    .order_by(session_usage.c.at.desc())
+    .limit(_LOOKED_AT)
+    .subquery()
+)
+_SESSIONS = (
+    select(session_usage.c.session, *account_columns())
+    .join_from(
+        _LATEST,
+        session_usage,
+        (session_usage.c.namespace == _LATEST.c.namespace) & (session_usage.c.session == _LATEST.c.session),
+    )
+    .where(_LATEST.c.namespace == _NAMESPACE)
+    .order_by(_LATEST.c.at.desc())
+    .limit(bindparam("limit"))
+)
+_SOON = (
+    select(artifacts.c.seq, artifacts.c.namespace, artifacts.c.expires_at)
+    .where(artifacts.c.expires_at > bindparam("now", type_=UtcDateTime))
+    .order_by(artifacts.c.expires_at)
+    .limit(_LOOKED_AT)
+    .subquery()
+)
+_EXPIRING = (
+    select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
+    .join_from(_SOON, artifacts, artifacts.c.seq == _SOON.c.seq)
+    .join(blobs, blobs.c.seq == artifacts.c.blob_seq)
+    .where(_SOON.c.namespace == _NAMESPACE)
+    .order_by(_SOON.c.expires_at)
+    .limit(bindparam("limit"))
+)
+
+
+def hours(conn: Connection, namespace: str, since: datetime) -> list[ActivityHour]:
+    """The hours of a namespace from a moment on."""
+    found = conn.execute(_HOURS, {"namespace": namespace, "since": since}).all()
+    return [ActivityHour(row.hour, UsageDelta(**{name: getattr(row, name) for name in SUMS})) for row in found]
+
+
+def recent_sessions(conn: Connection, namespace: str, *, limit: int) -> list[SessionSummary]:
+    """The sessions that were written to last."""
+    found = conn.execute(_SESSIONS, {"namespace": namespace, "limit": limit}).all()
+    return [SessionSummary(row[0], account_of(row[1:])) for row in found]
+
+
+def next_expiring(conn: Connection, namespace: str, now: datetime, *, limit: int) -> list[Artifact]:
+    """What expires next."""
+    found = conn.execute(_EXPIRING, {"namespace": namespace, "now": now, "limit": limit}).all()
+    return [rows.artifact(row) for row in found]

@@ -1,0 +1,177 @@
+"""One artifact: what the model saw beside the payload, reading and searching in it, and what decides its end."""
+
+from dataclasses import replace
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import quote
+
+from msgspec import UNSET, Meta, Struct
+
+from coatcheck.api.artifacts.wire import CardQuery, artifact_view
+from coatcheck.api.checks import checked_labels
+from coatcheck.api.content.routes import get_content
+from coatcheck.api.durations import seconds
+from coatcheck.api.http.access import ADMIN, DELETE, READ
+from coatcheck.api.page.artifacts import actions_of
+from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, page
+from coatcheck.api.page.payload import part_of
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.policies.policy import PolicySource
+from coatcheck.core.reads.read_bounds import MAX_TOKENS
+from coatcheck.core.views.window import Unit
+from coatcheck.usecases.payloads.describe import Described
+from coatcheck.usecases.reading.read import ReadRequest
+from coatcheck.usecases.reading.search import PatternSearchRequest
+
+WAYS: Final = ("outline", "search", "passages", "lines", "bytes", "json")
+_HIGHEST: Final = 2**53
+_ENDS: Final = ("ttl", "idle_ttl", "max_ttl", "evict")
+"""Fields of policies that decide how long an artifact is kept."""
+
+
+class ArtifactQuery(CardQuery, kw_only=True, forbid_unknown_fields=True):
+    """What the page shows: a card, and a part of the payload."""
+
+    at: Annotated[int, Meta(ge=0, le=_HIGHEST)] = 0
+    done: str | None = None
+
+
+class ReadingQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A way of reading, and its one or two words."""
+
+    way: Literal["outline", "search", "passages", "lines", "bytes", "json"] = "outline"
+    what: Annotated[str, Meta(max_length=4000)] | None = None
+    view: Literal["raw", "text"] | None = None
+    section: str | None = None
+    offset: Annotated[int, Meta(ge=0, le=_HIGHEST)] | None = None
+    cursor: Annotated[str, Meta(max_length=512)] | None = None
+
+
+class KeepForm(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How long an artifact is to be kept, and its labels."""
+
+    ttl: str | None = None
+    labels: str = ""
+
+
+@page("GET /ui/artifacts/{artifact_id}", scope=READ)
+async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
+    """The artifact with its card, beside a part of the payload in which what the card shows is marked."""
+    query = call.query(ArtifactQuery)
+    described = await _described(call, artifact_id, query)
+    card = described.card
+    reading = await call.inspection.open_view(
+        call.who, ids.parse(artifact_id), view="raw" if card.text is None else "text"
+    )
+    part = await part_of(reading, card, query.at)
+    values = {
+        **_card_values(described),
+        "query": query,
+        "part": part,
+        "view": reading.view,
+        "excerpts": sorted(card.excerpts, key=lambda each: each.bytes.start),
+        "ends": _ends(call, described.artifact),
+        "account": await _account(call, described.artifact),
+        "actions": actions_of(call),
+        "ways": WAYS,
+        "may_keep": call.may(DELETE),
+    }
+    return Shown("artifact.html", values)
+
+
+@page("GET /ui/artifacts/{artifact_id}/card", scope=READ)
+async def show_card(call: PageCall, artifact_id: str) -> PageAnswer:
+    """The card alone, for the script that shows it while its budget and query are typed."""
+    described = await _described(call, artifact_id, call.query(ArtifactQuery))
+    return Shown("_card.html", _card_values(described))
+
+
+@page("GET /ui/artifacts/{artifact_id}/read", scope=READ)
+async def read_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
+    """A part of the artifact: an outline, matches, passages, lines, bytes, or values by path."""
+    query = call.query(ReadingQuery)
+    values: dict[str, Any] = {"id": ids.render(ids.parse(artifact_id)), "query": query, "ways": WAYS, "answer": None}
+    try:
+        values |= await _read(call, ids.parse(artifact_id), query)
+    except CoatcheckError as error:
+        return Shown("read.html", {**values, "problem": error, "next": {}})
+    return Shown("read.html", {**values, "problem": None})
+
+
+@page("GET /ui/artifacts/{artifact_id}/download", scope=READ)
+async def download_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
+    """The bytes, as an attachment, as the API gives them."""
+    services = replace(call.services, open_view=call.inspection.stored_view)
+    request_id: str = call.scope["state"]["request_id"]
+    await get_content.function(services, artifact_id, request_id, call.scope, call.receive, call.send)
+
+
+@page("POST /ui/artifacts/{artifact_id}/keep", scope=DELETE)
+async def keep_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
+    """Change how long the artifact is kept, and its labels."""
+    form = await call.form(KeepForm)
+    labels = checked_labels(tuple(each for each in (part.strip() for part in form.labels.split(",")) if each))
+    await call.services.extend(
+        call.who,
+        ids.parse(artifact_id),
+        ttl=UNSET if form.ttl is None else seconds(form.ttl, "ttl"),
+        labels=labels,
+    )
+    return Elsewhere(f"/ui/artifacts/{quote(artifact_id)}?done=kept")
+
+
+async def _described(call: PageCall, artifact_id: str, query: ArtifactQuery) -> Described:
+    return await call.inspection.describe(
+        call.who, ids.parse(artifact_id), budget=query.tokens, query=query.query, tools=query.tools != "none"
+    )
+
+
+def _card_values(described: Described) -> dict[str, Any]:
+    return {"artifact": artifact_view(described.artifact), "card": described.text, "card_tokens": described.tokens}
+
+
+def _ends(call: PageCall, a: Artifact) -> dict[str, PolicySource]:
+    """Which policies decide how long such an artifact is kept, for those who may see policies."""
+    if not call.may(ADMIN):
+        return {}
+    sources = call.services.policies.rules.explain(
+        a.namespace, session=a.said.session, kind=a.facts.kind, tool_name=a.said.tool_name, labels=a.said.labels
+    )
+    return {name: source for name, source in sources.items() if name in _ENDS}
+
+
+async def _account(call: PageCall, a: Artifact) -> Any:  # noqa: ANN401 - shown by a template
+    return None if a.said.session is None else await call.services.tell_usage(call.who, a.said.session)
+
+
+async def _read(call: PageCall, number: int, query: ReadingQuery) -> dict[str, Any]:
+    """The answer to a way of reading, and the parameters with which it goes on."""
+    look, who, what = call.inspection, call.who, query.what or ""
+    section, view, offset, most = query.section, query.view, query.offset or 0, MAX_TOKENS
+    match query.way:
+        case "outline":
+            listed = await look.outline(who, number, section=section, offset=offset, max_tokens=most)
+            return {"answer": listed, "next": _next(offset=listed.next)}
+        case "search" if what:
+            ask = PatternSearchRequest(pattern=what, offset=offset, section=section, view=view, max_tokens=most)
+            hits = await look.search(who, number, ask)
+            return {"answer": hits, "next": _next(offset=None if hits.next is None else hits.next.offset)}
+        case "passages" if what:
+            found = await look.windows(who, number, query=what, max_tokens=most, view=view, section=section)
+            return {"answer": found, "next": {}}
+        case "lines" | "bytes":
+            unit: Unit = "line" if query.way == "lines" else "byte"
+            span = ReadRequest(unit=unit, offset=query.offset, section=section, view=view, max_tokens=most)
+            on = ReadRequest(cursor=query.cursor, max_tokens=most)
+            read = await look.read(who, number, span if query.cursor is None else on)
+            return {"answer": read, "next": _next(cursor=None if read.next is None else read.next.cursor)}
+        case "json":
+            values = await look.read_json(who, number, path=what or "$", max_tokens=most, cursor=query.cursor)
+            return {"answer": values, "next": _next(cursor=values.next)}
+        case _:
+            return {"answer": None, "next": {}}
+
+
+def _next(**given: object) -> dict[str, object]:
+    return {name: value for name, value in given.items() if value is not None}

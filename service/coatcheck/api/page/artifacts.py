@@ -1,0 +1,103 @@
+"""The list of artifacts, with the API's filters; several at once pinned, held or deleted, after a confirmation."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
+
+from coatcheck.api.artifacts.wire import ListQuery, artifact_view
+from coatcheck.api.checks import plain
+from coatcheck.api.durations import life
+from coatcheck.api.http.access import ADMIN, DELETE, READ
+from coatcheck.api.page.call import PageAnswer, PageCall, Shown, address, page
+from coatcheck.api.views import copy_fields
+from coatcheck.core import ids
+from coatcheck.core.artifact import Kind
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import EVERYWHERE, allow
+from coatcheck.core.retention.holds import MAX_REASON
+from coatcheck.ports.catalog import ArtifactFilter
+
+Action = Literal["pin", "unpin", "hold", "delete"]
+NEEDS: Final[dict[Action, str]] = {"pin": DELETE, "unpin": DELETE, "hold": ADMIN, "delete": DELETE}
+"""What a key needs for an action, as at the API's routes."""
+MOST: Final = 200
+
+
+class BulkForm(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Artifacts, and what to do with all of them."""
+
+    id: Annotated[tuple[str, ...], Meta(max_length=MOST)] = ()
+    action: Action
+    reason: Annotated[str, Meta(max_length=MAX_REASON)] = ""
+    ttl: str | None = None
+    confirmed: bool = False
+
+
+class Done(Struct, frozen=True):
+    """What became of one artifact."""
+
+    id: str
+    code: str
+    """Empty: it was done."""
+    detail: str
+
+
+@page("GET /ui/artifacts", scope=READ)
+async def list_artifacts(call: PageCall) -> PageAnswer:
+    """A page of the list, newest first."""
+    query = call.query(ListQuery)
+    found = await call.services.browse(
+        call.who, copy_fields(ArtifactFilter, query), query.cursor, query.limit, query=query.q
+    )
+    given = {name: str(value) for name, value in asdict(query).items() if value not in {None, ""}}
+    filters = {name: value for name, value in given.items() if name not in {"cursor", "limit"}}
+    more = None if found.next is None else address("/ui/artifacts", **{**given, "cursor": found.next})
+    values = {
+        "items": [artifact_view(each) for each in found.items],
+        "filters": filters,
+        "kinds": [str(kind) for kind in Kind],
+        "more": more,
+        "paged": query.cursor is not None,
+        "first": address("/ui/artifacts", **filters),
+        "partial": found.partial,
+        "actions": actions_of(call),
+    }
+    return Shown("artifacts.html", values)
+
+
+@page("POST /ui/artifacts/bulk", scope=READ)
+async def change_artifacts(call: PageCall) -> PageAnswer:
+    """Ask whether it is meant; and when it was confirmed do it, and say what became of each."""
+    form = await call.form(BulkForm)
+    allow(call.who, NEEDS[form.action])
+    if not form.id:
+        raise CoatcheckError(Code.INVALID_REQUEST, "No artifact was chosen: mark some in the list first.", field="id")
+    if not form.confirmed:
+        return Shown("confirm_bulk.html", {"form": form, "reason_chars": MAX_REASON})
+    act = _action(call, form)
+    done: list[Done] = []
+    for each in dict.fromkeys(form.id):
+        try:
+            await act(ids.parse(each))
+            done.append(Done(each, "", ""))
+        except CoatcheckError as error:
+            done.append(Done(each, str(error.code), error.detail))
+    return Shown("bulk_done.html", {"form": form, "done": done, "failed": sum(bool(each.code) for each in done)})
+
+
+def actions_of(call: PageCall) -> list[Action]:
+    """What the key may do with an artifact. A key of `*` sees none."""
+    return [] if call.who.namespace == EVERYWHERE else [each for each, scope in NEEDS.items() if call.may(scope)]
+
+
+def _action(call: PageCall, form: BulkForm) -> Callable[[int], Awaitable[object]]:
+    services, who = call.services, call.who
+    if form.action == "hold":
+        plain(form.reason, "reason")
+        kept = life(form.ttl, "ttl")
+        return lambda number: services.holds.place(who, None, reason=form.reason, number=number, life=kept)
+    if form.action == "delete":
+        return lambda number: services.forget(who, number)
+    return lambda number: services.extend(who, number, pinned=form.action == "pin")

@@ -1,0 +1,194 @@
+"""A request to the page: who calls, what they may see, and what their form says.
+
+A route of the page is declared at its function, as the API's are, but is not part of the OpenAPI document: what it
+shows comes from the use cases and query types that the API has.
+"""
+
+import hmac
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from types import ModuleType
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+from litestar.types import HTTPScope, Receive, Send
+
+from coatcheck.api.http.headers import media_type
+from coatcheck.api.http.query import MAX_PAIRS, from_pairs
+from coatcheck.api.route import SMALL, RouteCall
+from coatcheck.api.services import Inspection, RouteContext
+from coatcheck.core.artifact import Caller
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.key_session import form_token
+from coatcheck.core.keys import is_everywhere
+
+Q = TypeVar("Q", bound=msgspec.Struct)
+FORM: Final = "application/x-www-form-urlencoded"
+_TOKEN: Final = "token"  # noqa: S105 - the name of a field
+_MOST_FIELDS: Final = 3 * MAX_PAIRS
+"""Of one form, which may name a whole page of artifacts."""
+
+
+class PageCall(RouteCall):
+    """One request to one page."""
+
+    __slots__ = ("inspection", "secret", "send", "session", "token", "who")
+
+    def __init__(
+        self,
+        scope: HTTPScope,
+        receive: Receive,
+        send: Send,
+        context: RouteContext,
+        inspection: Inspection,
+        who: Caller,
+        session: str | None,
+        secret: bytes,
+    ) -> None:
+        """`session` is the cookie of who signed in; `secret` is what cookies and forms are made with."""
+        super().__init__(scope, receive, context)
+        self.send = send
+        self.inspection = inspection
+        self.who = who
+        self.session = session
+        self.secret = secret
+        self.token = form_token(secret, session)
+        """What the forms of this session carry."""
+
+    @property
+    def now(self) -> datetime:
+        """The time that decides."""
+        return self.services.clock.now()
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the caller administers every namespace."""
+        return is_everywhere(self.who) and self.may("admin")
+
+    def may(self, scope: str) -> bool:
+        """Whether the key has a scope."""
+        return scope in self.who.scopes
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The query string, without fields that were left blank: browsers send every field of a form."""
+        return _pairs(self.scope["query_string"])
+
+    def given(self, name: str) -> str | None:
+        """One parameter of the query string; None: it was left out or blank."""
+        return dict(self.pairs()).get(name)
+
+    def query(self, model: type[Q], *but: str) -> Q:
+        """The query string as a `model`; `but` are names that the model does not have.
+
+        Raises:
+            CoatcheckError: `invalid_request`, naming the parameter.
+        """
+        return from_pairs([pair for pair in self.pairs() if pair[0] not in but], model, where="the query string")
+
+    async def fields(self) -> list[tuple[str, str]]:
+        """The fields of a form that were filled in, after its token was checked.
+
+        Raises:
+            CoatcheckError: `forbidden` for a form that this page did not make; what reading a body raises.
+        """
+        if media_type(self.scope) != FORM:
+            raise CoatcheckError(Code.UNSUPPORTED_MEDIA_TYPE, f"A form must be sent as {FORM}.", accepted=FORM)
+        with self.context.budget.reserve() as reservation:
+            pairs = _pairs(await self.whole_body(SMALL, reservation))
+        if not hmac.compare_digest(dict(pairs).get(_TOKEN, "").encode(), self.token.encode()):
+            raise CoatcheckError(
+                Code.FORBIDDEN, "The form is out of date: load its page again, and send it from there."
+            )
+        return [pair for pair in pairs if pair[0] != _TOKEN]
+
+    async def form(self, model: type[Q]) -> Q:
+        """A form as a `model`.
+
+        Raises:
+            CoatcheckError: `invalid_request`, naming the field; what `fields` raises.
+        """
+        return from_pairs(await self.fields(), model)
+
+
+def _pairs(raw: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(raw.decode("ascii"), errors="strict", max_num_fields=_MOST_FIELDS)
+    except ValueError as error:
+        raise CoatcheckError(Code.INVALID_REQUEST, "The form or its address is not percent-encoded UTF-8.") from error
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An answer made from a template."""
+
+    template: str
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    status: int = 200
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """An answer that sends the browser to another page (303)."""
+
+    path: str
+    cookie: str | None = None
+    """A Set-Cookie field."""
+
+
+PageAnswer = Shown | Elsewhere | None
+"""None: the function has sent its answer itself."""
+
+
+@dataclass(frozen=True)
+class PageRoute:
+    """One page: its method and path, what a key needs, and the function that makes it."""
+
+    method: str
+    path: str
+    scope: str | None
+    """None: any key."""
+    keyless: bool
+    """Whether no key is asked for."""
+    function: Callable[..., Awaitable[PageAnswer]] = field(repr=False)
+
+    def takes(self, path: str) -> re.Match[str] | None:
+        """The parameters in a path, if it is one of this page's."""
+        return _pattern(self.path).fullmatch(path)
+
+
+@cache
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\{([a-z_]+)\}", r"(?P<\1>[^/]+)", path))
+
+
+def page(
+    operation: str, *, scope: str | None = None, keyless: bool = False
+) -> Callable[[Callable[..., Awaitable[PageAnswer]]], PageRoute]:
+    """Declare the page that a function makes.
+
+    Args:
+        operation: method and path: `GET /ui/artifacts/{artifact_id}`.
+        scope: what a key needs; None: any key serves.
+        keyless: no key is asked for.
+    """
+    method, path = operation.split(" ")
+
+    def declare(function: Callable[..., Awaitable[PageAnswer]]) -> PageRoute:
+        return PageRoute(method, path, scope, keyless, function)
+
+    return declare
+
+
+def pages_of(*modules: ModuleType) -> list[PageRoute]:
+    """The pages that modules declare."""
+    return [value for module in modules for value in vars(module).values() if isinstance(value, PageRoute)]
+
+
+def address(path: str, **query: object) -> str:
+    """A path with a query string of what is given, not None and not empty."""
+    given = {name: value for name, value in query.items() if value is not None and value != ""}
+    return f"{path}?{urlencode(given)}" if given else path

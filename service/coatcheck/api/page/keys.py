@@ -1,0 +1,52 @@
+"""Keys: the list, a new one, which is shown once, and revoking one."""
+
+from msgspec import Struct
+
+from coatcheck.api.durations import life
+from coatcheck.api.http.access import ADMIN
+from coatcheck.api.keys.wire import KeysQuery, NewKeyAsk
+from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
+from coatcheck.core.artifact import EVERY_SCOPE
+from coatcheck.core.rates import Rates
+
+
+class RevokeForm(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A key to be revoked."""
+
+    id: str
+    confirmed: bool = False
+
+
+@page("GET /ui/keys", scope=ADMIN)
+async def show_keys(call: PageCall) -> PageAnswer:
+    """The keys, revoked and expired ones among them, and the form that makes one."""
+    query = call.query(KeysQuery, "done")
+    found = await call.services.keys.list(call.who, namespace=query.namespace, before=query.cursor, limit=query.limit)
+    more = None if found.before is None else address("/ui/keys", namespace=query.namespace, cursor=found.before)
+    return Shown("keys.html", {"items": found.items, "more": more, "scopes": sorted(EVERY_SCOPE)})
+
+
+@page("POST /ui/keys", scope=ADMIN)
+async def create_key(call: PageCall) -> PageAnswer:
+    """Make a key, and show it: this one time."""
+    form = await call.form(NewKeyAsk)
+    info, secret = await call.services.keys.create(
+        call.who,
+        namespace=form.namespace,
+        name=form.name,
+        scopes=form.scopes,
+        session_prefix=form.session_prefix,
+        life=life(form.ttl, "ttl"),
+        rates=Rates(requests=form.requests_per_minute, bytes=form.bytes_per_minute),
+    )
+    return Shown("new_key.html", {"info": info, "key": secret.reveal()}, status=201)
+
+
+@page("POST /ui/keys/revoke", scope=ADMIN)
+async def revoke_key(call: PageCall) -> PageAnswer:
+    """Ask whether it is meant, and when it was confirmed refuse the key from now on."""
+    form = await call.form(RevokeForm)
+    if not form.confirmed:
+        return Shown("confirm_revoke.html", {"id": form.id, "own": form.id == call.who.key_id})
+    await call.services.keys.revoke(call.who, form.id)
+    return Elsewhere("/ui/keys?done=revoked")

@@ -1,0 +1,118 @@
+"""The overview: what is stored and saved, what happens, what ends next, what failed, and health."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from coatcheck.api.artifacts.wire import artifact_view
+from coatcheck.api.http.access import ADMIN, READ
+from coatcheck.api.page.call import PageAnswer, PageCall, Shown, page
+from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.keys import EVERYWHERE
+from coatcheck.core.retention import Outcome
+from coatcheck.core.session_usage import UsageDelta
+from coatcheck.ports.catalog import ArtifactFilter
+from coatcheck.ports.overview import ActivityHour
+
+Range = Literal["24h", "7d", "90d"]
+_RANGES: Final[dict[Range, tuple[timedelta, int]]] = {
+    "24h": (timedelta(hours=1), 24),
+    "7d": (timedelta(hours=3), 56),
+    "90d": (timedelta(days=1), 90),
+}
+"""How long a bar stands for, and how many there are."""
+_NEXT: Final = 8
+_FAILED: Final = 5
+
+
+class OverviewQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Over which time to show what happened."""
+
+    range: Range = "24h"
+
+
+class ActivitySeries(Struct, frozen=True):
+    """What happened, as the bars of plots, and in all."""
+
+    artifacts: list[tuple[datetime, int]]
+    reads: list[tuple[datetime, int]]
+    saved: list[tuple[datetime, int]]
+    total: UsageDelta
+
+    @property
+    def rows(self) -> list[tuple[datetime, int, int, int]]:
+        """Bars in which anything happened: when each begins, new artifacts, reads, saved tokens."""
+        rows = zip(self.artifacts, self.reads, self.saved, strict=True)
+        return [(at, new, read, saved) for (at, new), (_, read), (_, saved) in rows if new or read or saved]
+
+
+@page("GET /")
+async def show_overview(call: PageCall) -> PageAnswer:
+    """The overview of whatever the key may see."""
+    query = call.query(OverviewQuery)
+    services, who = call.services, call.who
+    reads = call.may(READ) and who.namespace != EVERYWHERE
+    span, count = _RANGES[query.range]
+    activity = await call.inspection.overview.activity(who, days=(span * count).days + 1)
+    values = {
+        "range": query.range,
+        "ranges": list(_RANGES),
+        "series": series(activity, call.now, span, count),
+        "health": await _health(call),
+        "status": await services.retention.status(who) if call.everywhere else None,
+        "usage": await _usage(call),
+        "failed": await _failures(call),
+        "expiring": list(map(artifact_view, await call.inspection.overview.expiring(who, _NEXT))) if reads else None,
+        "newest": (await services.browse(who, ArtifactFilter(), None, _NEXT)).items if reads else None,
+        "bound": who.session_prefix is not None,
+    }
+    return Shown("overview.html", values)
+
+
+def series(hours: Iterable[ActivityHour], now: datetime, span: timedelta, count: int) -> ActivitySeries:
+    """Hours as `count` bars of `span` each, the last of which is now's."""
+    seconds = int(span.total_seconds())
+    last = int(now.timestamp()) // seconds
+    sums = [UsageDelta() for _ in range(count)]
+    total = UsageDelta()
+    for each in hours:
+        at = int(each.hour.timestamp()) // seconds - last + count - 1
+        if 0 <= at < count:
+            sums[at].add(each.spent)
+            total.add(each.spent)
+    starts = [datetime.fromtimestamp((last - count + 1 + at) * seconds, now.tzinfo) for at in range(count)]
+    return ActivitySeries(
+        artifacts=[(at, each.artifacts) for at, each in zip(starts, sums, strict=True)],
+        reads=[(at, each.reads) for at, each in zip(starts, sums, strict=True)],
+        saved=[(at, saved_tokens(each)) for at, each in zip(starts, sums, strict=True)],
+        total=total,
+    )
+
+
+def saved_tokens(spent: UsageDelta) -> int:
+    """Tokens that never entered a context."""
+    return spent.raw_tokens - spent.given_tokens - spent.read_tokens
+
+
+async def _health(call: PageCall) -> CoatcheckError | None:
+    """What keeps the service from serving; None: nothing."""
+    try:
+        await call.services.ready()
+    except CoatcheckError as error:
+        return error
+    return None
+
+
+async def _usage(call: PageCall) -> object:
+    if not call.may(ADMIN) or call.everywhere:
+        return None
+    return (await call.services.usage(call.who, None, after=None, limit=1)).items[0]
+
+
+async def _failures(call: PageCall) -> object:
+    """The latest runs that failed, for those who administer."""
+    if not call.may(ADMIN):
+        return None
+    return await call.services.retention.runs(call.who, before=None, limit=_FAILED, job=None, outcome=Outcome.FAILED)

@@ -1,0 +1,94 @@
+"""A part of a payload as a page shows it: text, with the parts marked that a card shows. Always bounded."""
+
+import codecs
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.card.model import Card
+from coatcheck.core.views.hexdump import ROW, hex_row
+from coatcheck.reading.view import ViewReading
+
+PART: Final = 48 * 1024
+"""Bytes shown at once."""
+HEX_PART: Final = 256 * ROW
+_CHAR: Final = 4
+"""Bytes of the longest character."""
+
+
+class PayloadPiece(Struct, frozen=True):
+    """Some of the text, and whether the card shows it."""
+
+    text: str
+    shown: bool
+    anchor: int | None = None
+    """Which excerpt begins here, from 1."""
+
+
+class PayloadPart(Struct, frozen=True, kw_only=True):
+    """What is shown at once, and where it lies."""
+
+    pieces: list[PayloadPiece]
+    start: int
+    end: int
+    size: int
+    hexadecimal: bool = False
+
+    @property
+    def before(self) -> int | None:
+        """Where the part before this one begins; None at the beginning."""
+        return None if self.start == 0 else max(0, self.start - (HEX_PART if self.hexadecimal else PART))
+
+
+async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
+    """The part of a view that begins at a byte, or the last character before it."""
+    size = reading.content.size
+    start = min(max(start, 0), max(size - 1, 0))
+    if reading.binary:
+        start -= start % ROW
+        data = await reading.read(start, start + HEX_PART)
+        return PayloadPart(
+            pieces=[PayloadPiece(_dump(data, start), shown=False)],
+            start=start,
+            end=start + len(data),
+            size=size,
+            hexadecimal=True,
+        )
+    low = max(0, start - _CHAR)
+    data = await reading.read(low, start + PART + _CHAR)
+    first, last = _aligned(data, start - low), _aligned(data, start - low + PART)
+    start, data = low + first, data[first:last]
+    pieces: list[PayloadPiece] = []
+    at = 0
+    for number, excerpt in enumerate(sorted(card.excerpts, key=lambda each: each.bytes.start), 1):
+        a, b = max(excerpt.bytes.start - start, at), min(excerpt.bytes.end - start, len(data))
+        if excerpt.view != reading.view or a >= b:
+            continue
+        anchor = number if excerpt.bytes.start >= start else None
+        pieces += [
+            PayloadPiece(_text(reading, data[at:a]), shown=False),
+            PayloadPiece(_text(reading, data[a:b]), True, anchor),
+        ]
+        at = b
+    pieces.append(PayloadPiece(_text(reading, data[at:]), shown=False))
+    kept = [piece for piece in pieces if piece.text]
+    return PayloadPart(pieces=kept, start=start, end=start + len(data), size=size)
+
+
+def _aligned(data: bytes, at: int) -> int:
+    """The beginning of the character that a byte is in; at most a character's length back."""
+    if at >= len(data):
+        return len(data)
+    back = at
+    while back > max(0, at - _CHAR) and data[back] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte inside a character
+        back -= 1
+    return back
+
+
+def _text(reading: ViewReading, data: bytes) -> str:
+    text = codecs.decode(data, "utf-8", "replace")
+    return text if reading.mask is None else reading.mask.reveal(text)
+
+
+def _dump(data: bytes, start: int) -> str:
+    return "".join(hex_row(data[at : at + ROW], start + at) for at in range(0, len(data), ROW))

@@ -1,0 +1,150 @@
+"""Policies: the list, which of them decide for a payload, setting and removing one; holds; usage and quotas."""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from coatcheck.api.checks import plain
+from coatcheck.api.durations import life
+from coatcheck.api.holds.routes import HoldsQuery, NewHoldAsk, hold_view
+from coatcheck.api.http.access import ADMIN
+from coatcheck.api.http.query import from_pairs
+from coatcheck.api.namespaces.routes import UsageQuery, namespace_cursor, read_namespace_cursor, usage_view
+from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
+from coatcheck.api.policies.wire import (
+    ExplainQuery,
+    PolicyBody,
+    ScopeQuery,
+    explained_view,
+    policy_body,
+    policy_of,
+    scope_of,
+)
+from coatcheck.core import ids
+from coatcheck.core.artifact import Kind
+from coatcheck.core.keys import EVERYWHERE, administered
+from coatcheck.core.policies.policy import FIELDS, PolicyScope
+
+_SCOPE: Final = ScopeQuery.__struct_fields__
+_NO_LIMIT: Final = "none"
+"""How a form says that there is no limit, or that something is kept for ever."""
+
+
+class HoldForm(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A hold to be released."""
+
+    id: str
+
+
+@page("GET /ui/policies", scope=ADMIN)
+async def show_policies(call: PageCall) -> PageAnswer:
+    """The policies, and what would hold for a payload that is described."""
+    asked = call.query(ExplainQuery, "done", "explain")
+    all_of_them = call.who.namespace == EVERYWHERE or call.everywhere
+    version, found = await call.services.policies.current(call.who, None)
+    explained = None
+    if call.given("explain") is not None:
+        explained = explained_view(
+            await call.services.policies.explain(
+                call.who,
+                asked.namespace,
+                session=asked.session,
+                kind=asked.kind,
+                tool_name=asked.tool_name,
+                labels=asked.label,
+            )
+        )
+    values = {
+        "version": version,
+        "policies": [(scope, msgspec.to_builtins(policy_body(policy))) for scope, policy in found],
+        "asked": asked,
+        "explained": explained,
+        "fields": FIELDS,
+        "kinds": [str(kind) for kind in Kind],
+        "all_of_them": all_of_them,
+    }
+    return Shown("policies.html", values)
+
+
+@page("POST /ui/policies", scope=ADMIN)
+async def set_policy(call: PageCall) -> PageAnswer:
+    """Set the policy of a scope, replacing the one that it has."""
+    fields = await call.fields()
+    scope = _scope(call, [pair for pair in fields if pair[0] in _SCOPE])
+    given: dict[str, Any] = {name: value for name, value in fields if name not in _SCOPE}
+    values = {name: None if value.strip().lower() == _NO_LIMIT else value.strip() for name, value in given.items()}
+    empty = [name for name, value in values.items() if value is None]
+    body = from_pairs([(name, value) for name, value in values.items() if value is not None], PolicyBody)
+    for name in empty:
+        if name in FIELDS and getattr(body, name) is UNSET:
+            setattr(body, name, None)
+    checked = msgspec.convert(msgspec.to_builtins(body), PolicyBody, strict=False)
+    await call.services.policies.set(call.who, scope, policy_of(checked))
+    return Elsewhere("/ui/policies?done=set")
+
+
+@page("POST /ui/policies/remove", scope=ADMIN)
+async def remove_policy(call: PageCall) -> PageAnswer:
+    """Remove the policy of a scope."""
+    fields = await call.fields()
+    scope = _scope(call, [pair for pair in fields if pair[0] in _SCOPE])
+    await call.services.policies.remove(call.who, scope)
+    return Elsewhere("/ui/policies?done=removed")
+
+
+@page("GET /ui/holds", scope=ADMIN)
+async def show_holds(call: PageCall) -> PageAnswer:
+    """The holds, also those whose time is over, and the form that places one."""
+    query = call.query(HoldsQuery, "done", "artifact", "session")
+    found = await call.services.holds.list(call.who, query.namespace, after=query.cursor, limit=query.limit)
+    more = None if found.after is None else address("/ui/holds", namespace=query.namespace, cursor=found.after)
+    values = {
+        "items": list(map(hold_view, found.items)),
+        "more": more,
+        "artifact": call.given("artifact"),
+        "session": call.given("session"),
+    }
+    return Shown("holds.html", values)
+
+
+@page("POST /ui/holds", scope=ADMIN)
+async def place_hold(call: PageCall) -> PageAnswer:
+    """Place a hold on an artifact, a session or the namespace."""
+    form = await call.form(NewHoldAsk)
+    plain(form.reason, "reason")
+    await call.services.holds.place(
+        call.who,
+        form.namespace,
+        reason=form.reason,
+        number=None if form.artifact is None else ids.parse(form.artifact),
+        session=plain(form.session, "session"),
+        until=form.until,
+        life=life(form.ttl, "ttl"),
+    )
+    return Elsewhere("/ui/holds?done=placed")
+
+
+@page("POST /ui/holds/release", scope=ADMIN)
+async def release_hold(call: PageCall) -> PageAnswer:
+    """Release a hold."""
+    form = await call.form(HoldForm)
+    await call.services.holds.release(call.who, form.id)
+    return Elsewhere("/ui/holds?done=released")
+
+
+@page("GET /ui/usage", scope=ADMIN)
+async def show_usage(call: PageCall) -> PageAnswer:
+    """What namespaces hold, and what they may hold."""
+    query = call.query(UsageQuery)
+    found = await call.services.usage(
+        call.who, query.namespace, after=read_namespace_cursor(query.cursor), limit=query.limit
+    )
+    more = None if found.after is None else address("/ui/usage", cursor=namespace_cursor(found.after))
+    return Shown("usage.html", {"items": list(map(usage_view, found.items)), "more": more})
+
+
+def _scope(call: PageCall, pairs: list[tuple[str, str]]) -> PolicyScope:
+    """The scope that a form names; its namespace defaults to the key's own."""
+    named = from_pairs(pairs, ScopeQuery)
+    return scope_of(named, named.namespace or administered(call.who, None))

@@ -1,0 +1,117 @@
+"""Templates into HTML. Everything is escaped; what cannot be seen in a text is made visible."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from coatcheck.api.page.call import address
+from coatcheck.api.page.plot import bars
+from coatcheck.core.text.plural import plural
+
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-"
+    "\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
+)
+"""Control characters but tab and line feed, and what has no width or changes the direction of a line."""
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_SPANS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_STEP: Final = 1024
+ASSETS: Final = {"page.css": "text/css", "page.js": "text/javascript"}
+
+
+def visible(value: object) -> Markup:
+    """A text escaped, with a mark for each character that cannot be seen."""
+    return Markup(_UNSEEN.sub(_mark, str(escape(str(value)))))  # noqa: S704 - escaped in this very line
+
+
+def _mark(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    shown = chr(0x2400 + code) if code < ord(" ") else "\u2421" if code == 0x7F else f"U+{code:04X}"  # noqa: PLR2004
+    return f'<span class="unseen" title="U+{code:04X}">{shown}</span>'
+
+
+def size(value: int) -> str:
+    """Bytes for people: `1.5 MiB`."""
+    number, unit = float(value), _UNITS[0]
+    for unit in _UNITS:
+        if number < _STEP or unit == _UNITS[-1]:
+            break
+        number /= _STEP
+    return f"{value} B" if unit == "B" else f"{number:.1f} {unit}"
+
+
+def lasting(seconds: float | None) -> str:
+    """A length of time for people, in its two largest units; None: for ever."""
+    if seconds is None:
+        return "for ever"
+    left, parts = int(abs(seconds)), list[str]()
+    for span, unit in _SPANS:
+        if left >= span and len(parts) < 2:  # noqa: PLR2004 - two units say enough
+            parts.append(f"{left // span} {unit}")
+            left %= span
+    return " ".join(parts) or "0 s"
+
+
+def moment(value: datetime | None, otherwise: str = "-") -> Markup:
+    """A moment in UTC, to the second."""
+    if value is None:
+        return escape(otherwise)
+    return Markup('<time datetime="{}">{}</time>').format(value.isoformat(), value.strftime("%Y-%m-%d %H:%M:%S"))
+
+
+def away(value: datetime, now: datetime) -> str:
+    """How far a moment is from now: `in 3 d 4 h`, `5 min ago`."""
+    left: timedelta = value - now
+    return f"in {lasting(left.total_seconds())}" if left >= timedelta() else f"{lasting(left.total_seconds())} ago"
+
+
+@cache
+def asset(name: str) -> bytes:
+    """The bytes of one of ASSETS."""
+    return files("coatcheck.api.page").joinpath("assets", name).read_bytes()
+
+
+@cache
+def _asset_path(name: str) -> str:
+    return f"/ui/assets/{name}?v={sha256(asset(name)).hexdigest()[:12]}"
+
+
+def _plural(count: int, noun: str) -> str:
+    return plural(count, noun)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("coatcheck.api.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    filters: dict[str, Any] = {
+        "visible": visible,
+        "size": size,
+        "lasting": lasting,
+        "moment": moment,
+        "away": away,
+        "n": "{:,}".format,
+        "plural": _plural,
+    }
+    functions: dict[str, Any] = {"address": address, "asset": _asset_path, "bars": bars}
+    made.filters.update(filters)
+    made.globals.update(functions)
+    return made
+
+
+def render_page(template: str, values: Mapping[str, Any]) -> bytes:
+    """The HTML of a template."""
+    return _environment().get_template(template).render(values).encode()

@@ -1,0 +1,120 @@
+"""Retention: the schedule, a plan with its list, applying it, runs and what they removed, the audit log."""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from coatcheck.api.audit.wire import AuditQuery, lines_view
+from coatcheck.api.checks import plain
+from coatcheck.api.durations import seconds
+from coatcheck.api.http.access import ADMIN
+from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
+from coatcheck.api.retention.wire import Digest, PlanAsk, RunsQuery, plan_view, read_cursor, run_view, runs_view
+from coatcheck.core.retention import REMOVING, Job
+
+_WAIT: Final = 2.0
+"""Seconds for which applying a plan waits for its end; afterwards the run's page shows how it goes on."""
+
+
+class ApplyForm(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A plan to be applied."""
+
+    digest: Digest
+    confirm: bool = False
+
+
+class JobForm(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A job of the schedule to be paused, resumed or paced."""
+
+    name: str
+    paused: bool | None = None
+    interval: Annotated[int, Meta(ge=0, le=86_400)] | None = None
+
+
+class UndoForm(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Where undoing a run goes on, and how long what has expired shall live."""
+
+    cursor: int = 0
+    ttl: str | None = None
+
+
+@page("GET /ui/retention", scope=ADMIN)
+async def show_retention(call: PageCall) -> PageAnswer:
+    """The schedule, the form that makes a plan, and the latest runs."""
+    query = call.query(RunsQuery, "done")
+    found = await call.services.retention.runs(
+        call.who, before=read_cursor(query.cursor), limit=query.limit, job=query.job, outcome=query.outcome
+    )
+    runs = runs_view(found, query.limit)
+    given = {"job": query.job, "outcome": query.outcome}
+    values = {
+        "status": await call.services.retention.status(call.who) if call.everywhere else None,
+        "jobs": [str(job) for job in Job if call.everywhere or job in REMOVING],
+        "runs": runs.items,
+        "more": None if runs.next is None else address("/ui/retention", **given, cursor=runs.next),
+        "query": query,
+    }
+    return Shown("retention.html", values)
+
+
+@page("POST /ui/retention/plan", scope=ADMIN)
+async def plan_retention(call: PageCall) -> PageAnswer:
+    """Plan a job, and show exactly what it would remove."""
+    form = await call.form(PlanAsk)
+    plain(form.session, "session")
+    return Shown("plan.html", {"plan": plan_view(await call.services.retention.plan(call.who, form.job, form.scope()))})
+
+
+@page("POST /ui/retention/apply", scope=ADMIN)
+async def apply_retention(call: PageCall) -> PageAnswer:
+    """Apply a plan that was shown."""
+    form = await call.form(ApplyForm)
+    run = await call.services.retention.apply(call.who, form.digest, confirm=form.confirm, wait=_WAIT)
+    return Elsewhere(f"/ui/retention/runs/{run.id}")
+
+
+@page("GET /ui/retention/runs/{run_id}", scope=ADMIN)
+async def show_run(call: PageCall, run_id: str) -> PageAnswer:
+    """A run: how far it is, and its lines of the audit log."""
+    run = run_view(await call.services.retention.run(call.who, run_id))
+    lines = await call.services.retention.audit(
+        call.who, run.scope.namespace, before=None, limit=50, run_id=run_id, action=None
+    )
+    values = {"run": run, "lines": lines_view(lines, 50).items, "removes": run.job in set(REMOVING)}
+    return Shown("run.html", values)
+
+
+@page("POST /ui/retention/runs/{run_id}/undo", scope=ADMIN)
+async def undo_run(call: PageCall, run_id: str) -> PageAnswer:
+    """Bring back a part of what a run has removed."""
+    form = await call.form(UndoForm)
+    undone, last = await call.services.retention.undo_run(
+        call.who, run_id, after=form.cursor, ttl=seconds(form.ttl, "ttl")
+    )
+    return Shown("undone.html", {"run_id": run_id, "undone": undone, "next": last if undone.more else None})
+
+
+@page("POST /ui/retention/jobs", scope=ADMIN)
+async def change_job(call: PageCall) -> PageAnswer:
+    """Pause, resume or pace a job of the schedule."""
+    form = await call.form(JobForm)
+    await call.services.retention.change_job(call.who, form.name, paused=form.paused, interval=form.interval)
+    return Elsewhere("/ui/retention?done=job")
+
+
+@page("GET /ui/audit", scope=ADMIN)
+async def show_audit(call: PageCall) -> PageAnswer:
+    """The audit log, the latest line first."""
+    query = call.query(AuditQuery)
+    found = await call.services.retention.audit(
+        call.who,
+        query.namespace,
+        before=query.before,
+        limit=query.limit,
+        run_id=query.run,
+        action=query.action,
+    )
+    lines = lines_view(found, query.limit)
+    given = {"namespace": query.namespace, "run": query.run, "action": query.action}
+    more = None if lines.next is None else address("/ui/audit", **given, before=lines.next)
+    return Shown("audit.html", {"lines": lines.items, "more": more, "query": query})

@@ -1,0 +1,76 @@
+"""Signing in with a key, and out again. The key is asked for once; the browser keeps it sealed."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.api.http.headers import field
+from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, page
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.key_session import SESSION_SECONDS, KeySession, seal_session
+from coatcheck.core.keys import unauthenticated
+
+COOKIE: Final = "coatcheck_session"
+
+
+class SignInForm(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What the sign-in page sends."""
+
+    key: str = ""
+    next: str = "/"
+
+
+@page("GET /ui/login", keyless=True)
+async def show_sign_in(call: PageCall) -> PageAnswer:
+    """The form that asks for the key; the overview where none is needed."""
+    if call.session is None and not call.services.authenticate.required:
+        return Elsewhere("/")
+    return _form(call.given("next") or "/", call.given("why"))
+
+
+@page("POST /ui/login", keyless=True)
+async def sign_in(call: PageCall) -> PageAnswer:
+    """Look the key up, and let the browser keep it sealed."""
+    form = await call.form(SignInForm)
+    key = form.key.strip()
+    try:
+        if not key:
+            raise unauthenticated("Paste a key. It begins with ck_live_.")
+        await call.services.authenticate.identify(key)
+    except CoatcheckError as error:
+        if error.code not in {Code.UNAUTHENTICATED, Code.FORBIDDEN}:
+            raise
+        call.context.log.failed(error, call.scope["state"]["request_id"], "/ui/login")
+        return Shown(
+            "sign_in.html",
+            {"next": form.next, "why": None, "problem": f"{error.detail} ({error.code})", "hours": _HOURS},
+            status=401 if error.code is Code.UNAUTHENTICATED else 403,
+        )
+    session = seal_session(call.secret, KeySession(key, int(call.now.timestamp())))
+    return Elsewhere(_local(form.next), _set_cookie(call, session, ""))
+
+
+@page("POST /ui/logout", keyless=True)
+async def sign_out(call: PageCall) -> PageAnswer:
+    """Have the browser forget the key."""
+    await call.fields()
+    return Elsewhere("/ui/login", _set_cookie(call, "", "; Max-Age=0"))
+
+
+_HOURS: Final = SESSION_SECONDS // 3600
+
+
+def _form(after: str, why: str | None) -> Shown:
+    return Shown("sign_in.html", {"next": after, "why": why, "problem": None, "hours": _HOURS})
+
+
+def _set_cookie(call: PageCall, value: str, more: str) -> str:
+    origin = field(call.scope, b"origin") or ""
+    secure = "; Secure" if call.scope["scheme"] == "https" or origin.startswith("https://") else ""
+    return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{more}"
+
+
+def _local(path: str) -> str:
+    """A page of ours to go on to; the overview instead of anything else."""
+    plain = path.isascii() and path.isprintable() and "\\" not in path
+    return path if plain and (path == "/" or path.startswith(("/ui/", "/?"))) else "/"

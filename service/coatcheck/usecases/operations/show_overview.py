@@ -1,0 +1,62 @@
+"""Show what an administrator looks at first: what happened hour by hour, which sessions are busy, what expires next."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.keys import ADMIN, EVERYWHERE, is_everywhere
+from coatcheck.ports.clock import Clock
+from coatcheck.ports.overview import ActivityHour, Overview, SessionSummary
+from coatcheck.storing.redaction import RedactionPolicy
+from coatcheck.upkeep.note_accounts import NoteAccounts
+
+_LISTED = 50
+"""Of a list of which a caller may see only some."""
+
+
+@dataclass(frozen=True)
+class ShowOverview:
+    """Shows what happened and what is to come, as far as the caller may see it."""
+
+    overview: Overview
+    clock: Clock
+    note: NoteAccounts
+    redacting: RedactionPolicy | None = None
+
+    async def activity(self, caller: Caller, days: int) -> list[ActivityHour]:
+        """Hours of the caller's namespace in which anything happened; of all namespaces for who administers them all.
+
+        A caller who is bound to sessions sees none: what others did there is in the sums.
+
+        Raises:
+            CoatcheckError: `storage_full`, `storage_unavailable`.
+        """
+        if caller.session_prefix is not None:
+            return []
+        await self.note()
+        everywhere = ADMIN in caller.scopes and is_everywhere(caller)
+        return await self.overview.activity(
+            EVERYWHERE if everywhere else caller.namespace, self.clock.now() - timedelta(days=days)
+        )
+
+    async def sessions(self, caller: Caller, limit: int = _LISTED) -> list[SessionSummary]:
+        """The sessions with the latest activity.
+
+        Raises:
+            CoatcheckError: `storage_full`, `storage_unavailable`.
+        """
+        await self.note()
+        found = await self.overview.recent_sessions(caller.namespace, limit=limit)
+        return [each for each in found if caller.sees(each.session)]
+
+    async def expiring(self, caller: Caller, limit: int) -> list[Artifact]:
+        """The artifacts that expire next.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        found = await self.overview.next_expiring(
+            caller.namespace, self.clock.now(), limit=limit if caller.session_prefix is None else _LISTED
+        )
+        seen = [each for each in found if caller.sees(each.said.session)][:limit]
+        return seen if self.redacting is None else list(map(self.redacting.artifact, seen))

@@ -1,0 +1,74 @@
+"""The administrator's page over HTTP: what may be seen, what may be posted, and that a payload stays text."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support.service import Service, serving
+
+PAGES = ["/", "/ui/artifacts", "/ui/sessions", "/ui/policies", "/ui/retention", "/ui/holds", "/ui/audit", "/ui/usage"]
+HOSTILE = "</pre><script>alert(1)</script>\x1b[31m\u202e"
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Service]:
+    with serving(tmp_path / "data", page="true") as service:
+        yield service
+
+
+def token(client: httpx.Client, path: str) -> str:
+    found = re.search(r'name="token" value="([0-9a-f]+)"', client.get(path).text)
+    assert found is not None
+    return found[1]
+
+
+def test_every_page_is_served_under_a_strict_policy_and_a_hostile_payload_stays_text(running: Service) -> None:
+    kept = running.post(HOSTILE * 400, session="s", title=HOSTILE[:40], tool_name="bash")["id"]
+    for path in [*PAGES, f"/ui/artifacts/{kept}", "/ui/session?name=s", f"/ui/artifacts/{kept}/read?way=lines"]:
+        answer = running.client.get(path)
+        assert answer.status_code == 200, path
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "<script>alert" not in answer.text
+        assert "\u202e" not in answer.text
+        assert "\x1b" not in answer.text
+
+
+def test_a_form_needs_its_token_and_its_own_origin(running: Service) -> None:
+    form = {"name": "x", "scopes": "read"}
+    own = {**form, "token": token(running.client, "/ui/keys")}
+    assert running.client.post("/ui/keys", data=form).status_code == 403
+    assert running.client.post("/ui/keys", data=own, headers={"origin": "http://evil.example"}).status_code == 403
+    assert running.client.post("/ui/keys", data=own, headers={"sec-fetch-site": "same-site"}).status_code == 403
+    assert running.client.get("/v1/admin/keys").json()["items"] == []
+
+
+def test_what_is_seen_follows_the_key_and_ends_when_it_is_revoked(running: Service) -> None:
+    kept = running.post("of default\n")["id"]
+    admin = running.client.post("/v1/admin/keys", json={"name": "a", "scopes": ["admin", "read"]}).json()
+    headers = {"authorization": f"Bearer {admin['key']}"}
+    body = {"name": "r", "scopes": ["read"]}
+    reader = running.client.post("/v1/admin/keys", json=body, headers=headers).json()
+    assert running.client.get("/").headers["location"].startswith("/ui/login")
+    form = {"token": token(running.client, "/ui/login"), "key": reader["key"], "next": "//evil.example"}
+    signed_in = running.client.post("/ui/login", data=form)
+    assert (signed_in.status_code, signed_in.headers["location"]) == (303, "/")
+    cookie = signed_in.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert reader["key"] not in cookie
+    assert running.client.get("/").status_code == 200
+    assert "/ui/keys" not in running.client.get("/").text
+    assert running.client.get("/ui/keys").status_code == 403
+    form = {"token": token(running.client, "/"), "id": kept, "action": "delete", "confirmed": "true"}
+    assert running.client.post("/ui/artifacts/bulk", data=form).status_code == 403
+    assert running.client.delete(f"/v1/admin/keys/{reader['id']}", headers=headers).status_code == 200
+    assert running.client.get("/").status_code == 303
+
+
+def test_the_page_can_be_switched_off(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", page="false") as service:
+        answer = service.client.get("/")
+        assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")
