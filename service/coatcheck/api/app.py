@@ -84,9 +84,9 @@ class Face(Litestar):
         self._mcp = Mount(services.tools)
         self._page: Page | None = None
         if services.inspection is not None:
-            from coatcheck.api.page.app import Page  # noqa: PLC0415 - templates, which most services do without
+            from coatcheck.api.page import app as page  # noqa: PLC0415 - templates, which most services do without
 
-            self._page = Page(self._context, services.inspection)
+            self._page = page.Page(self._context, services.inspection)
         self._services = services
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
             [route.handler() for route in ROUTES if not route.raw],
