@@ -148,7 +148,7 @@ class Page:
         return Problem(
             rendered.status,
             [("content-type", "text/html; charset=utf-8"), *HEADERS, *headers],
-            render_page("error.html", values),
+            render_page("error.jinja", values),
         )
 
 

@@ -77,14 +77,14 @@ async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
         "ways": WAYS,
         "may_keep": call.may(DELETE),
     }
-    return Shown("artifact.html", values)
+    return Shown("artifact.jinja", values)
 
 
 @page("GET /ui/artifacts/{artifact_id}/card", scope=READ)
 async def show_card(call: PageCall, artifact_id: str) -> PageAnswer:
     """The card alone, for the script that shows it while its budget and query are typed."""
     described = await _described(call, artifact_id, call.query(ArtifactQuery))
-    return Shown("_card.html", _card_values(described))
+    return Shown("_card.jinja", _card_values(described))
 
 
 @page("GET /ui/artifacts/{artifact_id}/read", scope=READ)
@@ -95,8 +95,8 @@ async def read_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
     try:
         values |= await _read(call, ids.parse(artifact_id), query)
     except CoatcheckError as error:
-        return Shown("read.html", {**values, "problem": error, "next": {}})
-    return Shown("read.html", {**values, "problem": None})
+        return Shown("read.jinja", {**values, "problem": error, "next": {}})
+    return Shown("read.jinja", {**values, "problem": None})
 
 
 @page("GET /ui/artifacts/{artifact_id}/download", scope=READ)

@@ -64,7 +64,7 @@ async def list_artifacts(call: PageCall) -> PageAnswer:
         "partial": found.partial,
         "actions": actions_of(call),
     }
-    return Shown("artifacts.html", values)
+    return Shown("artifacts.jinja", values)
 
 
 @page("POST /ui/artifacts/bulk", scope=READ)
@@ -75,7 +75,7 @@ async def change_artifacts(call: PageCall) -> PageAnswer:
     if not form.id:
         raise CoatcheckError(Code.INVALID_REQUEST, "No artifact was chosen: mark some in the list first.", field="id")
     if not form.confirmed:
-        return Shown("confirm_bulk.html", {"form": form, "reason_chars": MAX_REASON})
+        return Shown("confirm_bulk.jinja", {"form": form, "reason_chars": MAX_REASON})
     act = _action(call, form)
     done: list[Done] = []
     for each in dict.fromkeys(form.id):
@@ -84,7 +84,7 @@ async def change_artifacts(call: PageCall) -> PageAnswer:
             done.append(Done(each, "", ""))
         except CoatcheckError as error:
             done.append(Done(each, str(error.code), error.detail))
-    return Shown("bulk_done.html", {"form": form, "done": done, "failed": sum(bool(each.code) for each in done)})
+    return Shown("bulk_done.jinja", {"form": form, "done": done, "failed": sum(bool(each.code) for each in done)})
 
 
 def actions_of(call: PageCall) -> list[Action]:

@@ -23,7 +23,7 @@ async def show_keys(call: PageCall) -> PageAnswer:
     query = call.query(KeysQuery, "done")
     found = await call.services.keys.list(call.who, namespace=query.namespace, before=query.cursor, limit=query.limit)
     more = None if found.before is None else address("/ui/keys", namespace=query.namespace, cursor=found.before)
-    return Shown("keys.html", {"items": found.items, "more": more, "scopes": sorted(EVERY_SCOPE)})
+    return Shown("keys.jinja", {"items": found.items, "more": more, "scopes": sorted(EVERY_SCOPE)})
 
 
 @page("POST /ui/keys", scope=ADMIN)
@@ -39,7 +39,7 @@ async def create_key(call: PageCall) -> PageAnswer:
         life=life(form.ttl, "ttl"),
         rates=Rates(requests=form.requests_per_minute, bytes=form.bytes_per_minute),
     )
-    return Shown("new_key.html", {"info": info, "key": secret.reveal()}, status=201)
+    return Shown("new_key.jinja", {"info": info, "key": secret.reveal()}, status=201)
 
 
 @page("POST /ui/keys/revoke", scope=ADMIN)
@@ -47,6 +47,6 @@ async def revoke_key(call: PageCall) -> PageAnswer:
     """Ask whether it is meant, and when it was confirmed refuse the key from now on."""
     form = await call.form(RevokeForm)
     if not form.confirmed:
-        return Shown("confirm_revoke.html", {"id": form.id, "own": form.id == call.who.key_id})
+        return Shown("confirm_revoke.jinja", {"id": form.id, "own": form.id == call.who.key_id})
     await call.services.keys.revoke(call.who, form.id)
     return Elsewhere("/ui/keys?done=revoked")

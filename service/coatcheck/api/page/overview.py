@@ -68,7 +68,7 @@ async def show_overview(call: PageCall) -> PageAnswer:
         "newest": (await services.browse(who, ArtifactFilter(), None, _NEXT)).items if reads else None,
         "bound": who.session_prefix is not None,
     }
-    return Shown("overview.html", values)
+    return Shown("overview.jinja", values)
 
 
 def series(hours: Iterable[ActivityHour], now: datetime, span: timedelta, count: int) -> ActivitySeries:

@@ -64,7 +64,7 @@ async def show_policies(call: PageCall) -> PageAnswer:
         "kinds": [str(kind) for kind in Kind],
         "all_of_them": all_of_them,
     }
-    return Shown("policies.html", values)
+    return Shown("policies.jinja", values)
 
 
 @page("POST /ui/policies", scope=ADMIN)
@@ -105,7 +105,7 @@ async def show_holds(call: PageCall) -> PageAnswer:
         "artifact": call.given("artifact"),
         "session": call.given("session"),
     }
-    return Shown("holds.html", values)
+    return Shown("holds.jinja", values)
 
 
 @page("POST /ui/holds", scope=ADMIN)
@@ -141,7 +141,7 @@ async def show_usage(call: PageCall) -> PageAnswer:
         call.who, query.namespace, after=read_namespace_cursor(query.cursor), limit=query.limit
     )
     more = None if found.after is None else address("/ui/usage", cursor=namespace_cursor(found.after))
-    return Shown("usage.html", {"items": list(map(usage_view, found.items)), "more": more})
+    return Shown("usage.jinja", {"items": list(map(usage_view, found.items)), "more": more})
 
 
 def _scope(call: PageCall, pairs: list[tuple[str, str]]) -> PolicyScope:

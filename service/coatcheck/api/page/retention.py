@@ -54,7 +54,7 @@ async def show_retention(call: PageCall) -> PageAnswer:
         "more": None if runs.next is None else address("/ui/retention", **given, cursor=runs.next),
         "query": query,
     }
-    return Shown("retention.html", values)
+    return Shown("retention.jinja", values)
 
 
 @page("POST /ui/retention/plan", scope=ADMIN)
@@ -62,7 +62,9 @@ async def plan_retention(call: PageCall) -> PageAnswer:
     """Plan a job, and show exactly what it would remove."""
     form = await call.form(PlanAsk)
     plain(form.session, "session")
-    return Shown("plan.html", {"plan": plan_view(await call.services.retention.plan(call.who, form.job, form.scope()))})
+    return Shown(
+        "plan.jinja", {"plan": plan_view(await call.services.retention.plan(call.who, form.job, form.scope()))}
+    )
 
 
 @page("POST /ui/retention/apply", scope=ADMIN)
@@ -81,7 +83,7 @@ async def show_run(call: PageCall, run_id: str) -> PageAnswer:
         call.who, run.scope.namespace, before=None, limit=50, run_id=run_id, action=None
     )
     values = {"run": run, "lines": lines_view(lines, 50).items, "removes": run.job in set(REMOVING)}
-    return Shown("run.html", values)
+    return Shown("run.jinja", values)
 
 
 @page("POST /ui/retention/runs/{run_id}/undo", scope=ADMIN)
@@ -91,7 +93,7 @@ async def undo_run(call: PageCall, run_id: str) -> PageAnswer:
     undone, last = await call.services.retention.undo_run(
         call.who, run_id, after=form.cursor, ttl=seconds(form.ttl, "ttl")
     )
-    return Shown("undone.html", {"run_id": run_id, "undone": undone, "next": last if undone.more else None})
+    return Shown("undone.jinja", {"run_id": run_id, "undone": undone, "next": last if undone.more else None})
 
 
 @page("POST /ui/retention/jobs", scope=ADMIN)
@@ -117,4 +119,4 @@ async def show_audit(call: PageCall) -> PageAnswer:
     lines = lines_view(found, query.limit)
     given = {"namespace": query.namespace, "run": query.run, "action": query.action}
     more = None if lines.next is None else address("/ui/audit", **given, before=lines.next)
-    return Shown("audit.html", {"lines": lines.items, "more": more, "query": query})
+    return Shown("audit.jinja", {"lines": lines.items, "more": more, "query": query})

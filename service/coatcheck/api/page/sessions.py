@@ -48,7 +48,7 @@ class Cited(Struct, frozen=True):
 async def list_sessions(call: PageCall) -> PageAnswer:
     """The sessions with the latest activity, and a form that opens any."""
     found = await call.inspection.overview.sessions(call.who)
-    return Shown("sessions.html", {"items": [session_usage_view(each.session, each.usage) for each in found]})
+    return Shown("sessions.jinja", {"items": [session_usage_view(each.session, each.usage) for each in found]})
 
 
 @page("GET /ui/session", scope=READ)
@@ -67,7 +67,7 @@ async def show_session(call: PageCall) -> PageAnswer:
         "paged": query.cursor is not None,
         "may_delete": call.may(DELETE),
     }
-    return Shown("session.html", values)
+    return Shown("session.jinja", values)
 
 
 @page("POST /ui/session/delete", scope=DELETE)
@@ -75,7 +75,7 @@ async def delete_session(call: PageCall) -> PageAnswer:
     """Ask whether it is meant, and when it was confirmed delete everything in the session."""
     form = await call.form(SessionForm)
     if not form.confirmed:
-        return Shown("confirm_session.html", {"name": form.name})
+        return Shown("confirm_session.jinja", {"name": form.name})
     await call.services.forget_session(call.who, form.name)
     return Elsewhere(address("/ui/artifacts", session=form.name))
 

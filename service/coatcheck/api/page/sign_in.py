@@ -42,7 +42,7 @@ async def sign_in(call: PageCall) -> PageAnswer:
             raise
         call.context.log.failed(error, call.scope["state"]["request_id"], "/ui/login")
         return Shown(
-            "sign_in.html",
+            "sign_in.jinja",
             {"next": form.next, "why": None, "problem": f"{error.detail} ({error.code})", "hours": _HOURS},
             status=401 if error.code is Code.UNAUTHENTICATED else 403,
         )
@@ -61,7 +61,7 @@ _HOURS: Final = SESSION_SECONDS // 3600
 
 
 def _form(after: str, why: str | None) -> Shown:
-    return Shown("sign_in.html", {"next": after, "why": why, "problem": None, "hours": _HOURS})
+    return Shown("sign_in.jinja", {"next": after, "why": why, "problem": None, "hours": _HOURS})
 
 
 def _set_cookie(call: PageCall, value: str, more: str) -> str:
