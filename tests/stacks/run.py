@@ -64,7 +64,18 @@ def _passes(stack: str, url: str, report: Path, *, fresh: bool) -> bool:
         return False
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     env |= {"COATCHECK_STACKS_SERVICE": url, "COATCHECK_STACKS_REPORT": str(report), "PYTHONPATH": str(HERE)}
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(HERE), "-c", "/dev/null"]
+    command = [
+        str(python),
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(HERE / stack),
+        "-c",
+        "/dev/null",
+    ]
     options = [
         "-o",
         "asyncio_default_fixture_loop_scope=function",

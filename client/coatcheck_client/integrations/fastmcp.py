@@ -1,0 +1,80 @@
+"""FastMCP servers: `pip install "coatcheck-client[fastmcp]"`.
+
+from coatcheck_client.integrations.fastmcp import CoatcheckServerMiddleware
+
+server = FastMCP("files", middleware=[CoatcheckServerMiddleware()])
+"""
+
+# pyright: basic, reportMissingImports=false
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastmcp.exceptions import ToolError
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.tools import FunctionTool, Tool, ToolResult
+from mcp_types import CallToolRequestParams, ListToolsRequest, TextContent
+
+from coatcheck_client import Client, ServiceError, declarations
+from coatcheck_client.fallback import sentence
+from coatcheck_client.integrations.mcp_wrap.results import payload_of, placed, text_of
+from coatcheck_client.integrations.tool_outputs import ToolOutputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from coatcheck_client.integrations.tool_outputs import ToolOutputOptions
+
+
+class CoatcheckServerMiddleware(Middleware):
+    """Cards in place of the bulky results of a server's tools, and `read_artifact` among these.
+
+    Tools lose their output schemas, and a result with a card its structured content, which some hosts show instead.
+    """
+
+    def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
+        """Nothing is sent yet.
+
+        Args:
+            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+            options: of ToolOutputs.
+        """
+        self._outputs = ToolOutputs(client, **options)
+        self._exempt = frozenset(options.get("exempt_tools", ()))
+        (declared,) = declarations("json-schema")
+        self._read = FunctionTool(**declared, fn=lambda: None)
+
+    async def on_list_tools(
+        self, context: MiddlewareContext[ListToolsRequest], call_next: CallNext[ListToolsRequest, Sequence[Tool]]
+    ) -> Sequence[Tool]:
+        """The server's tools, and `read_artifact`."""
+        tools = [one for one in await call_next(context) if one.name != self._read.name]
+        bare = [one if one.name in self._exempt else one.model_copy(update={"output_schema": None}) for one in tools]
+        return [*bare, self._read]
+
+    async def on_call_tool(
+        self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, ToolResult]
+    ) -> ToolResult:
+        """The tool's result, or its card. What a tool raises is raised, with a card in place of words without end."""
+        name, arguments = context.message.name, context.message.arguments or {}
+        if name == self._read.name:
+            return await self._answer({"name": name, "arguments": arguments})
+        try:
+            result: ToolResult = await call_next(context)
+        except ToolError as e:
+            raise ToolError(await self._outputs.acard(str(e), name)) from e
+        blocks = [block.model_dump(by_alias=True, mode="json") for block in result.content]
+        payload = payload_of(blocks, result.structured_content, 0)
+        if payload is None or (card := await self._outputs.acard(payload, name)) is payload:
+            return result
+        texts = [at for at, block in enumerate(blocks) if text_of(block) is not None]
+        content = placed(result.content, texts, TextContent(type="text", text=card))
+        return ToolResult(content, meta=result.meta, is_error=result.is_error)
+
+    async def _answer(self, call: dict[str, Any]) -> ToolResult:
+        try:
+            answer = await asyncio.to_thread(self._outputs.client.call, call, form="text")
+        except ServiceError as e:
+            return ToolResult(sentence(e), is_error=True)
+        return ToolResult(answer["text"], is_error=answer["is_error"])

@@ -1,0 +1,72 @@
+"""Pydantic AI: `pip install "coatcheck-client[pydantic-ai]"`.
+
+from coatcheck_client.integrations.pydantic_ai import Coatcheck
+
+agent = Agent("openai:gpt-5", tools=[get_log], capabilities=[Coatcheck()])
+"""
+
+# ruff: noqa: ARG002 - the framework's signatures
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false
+# pyright: reportIndexIssue=false
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import FunctionToolset, RunContext, Tool, ToolReturn
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ToolCallPart, ToolReturnPart
+from pydantic_ai.tools import ToolDefinition
+
+from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class Coatcheck(AbstractCapability[Any]):
+    """Puts cards in place of the bulky results of an agent's tools, of every toolset, and offers `read_artifact`."""
+
+    def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
+        """Nothing is sent yet.
+
+        Args:
+            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+            options: of ToolOutputs.
+        """
+        self._outputs = ToolOutputs(client, **options)
+
+    def get_toolset(self) -> FunctionToolset[Any]:
+        """Returns a toolset of `read_artifact` alone."""
+        (declared,) = declarations("json-schema")
+
+        async def read(**arguments: Any) -> str:  # noqa: ANN401 - the schema says what; the service checks it
+            return await asyncio.to_thread(self._outputs.client.read_artifact, **arguments)
+
+        tool = Tool.from_schema(read, declared["name"], declared["description"], declared["parameters"])
+        return FunctionToolset([tool])
+
+    async def after_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        result: Any,  # noqa: ANN401 - whatever tools return
+    ) -> Any:  # noqa: ANN401
+        """Returns the result with a card in place of its text. What the framework's own tools return keeps its form."""
+        if tool_def.tool_kind is not None:
+            return result
+        if isinstance(result, ToolReturn):
+            return dataclasses.replace(result, return_value=await self._carded(result.return_value, call))
+        return await self._carded(result, call)
+
+    async def _carded(self, value: Any, call: ToolCallPart) -> Any:  # noqa: ANN401
+        part = ToolReturnPart(call.tool_name, value, call.tool_call_id)
+        text = part.model_response_str()
+        card = await self._outputs.acard(text, call.tool_name, call.tool_call_id)
+        if card is text:
+            return value
+        return [card, *part.files] if part.files else card

@@ -1,0 +1,108 @@
+"""FastMCP, over real sessions of its own client."""
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+from fastmcp import Client as Host
+from fastmcp import FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.utilities.types import Image
+
+from coatcheck_client import Client, Retries
+from coatcheck_client.integrations.fastmcp import CoatcheckServerMiddleware
+from scenario import LOG, MOST_TOKENS, NEEDLE, TOOLS, WANTED, failing, snippet, tokens_of
+
+
+def made(client: Client, **options: Any) -> FastMCP:
+    server = FastMCP("workers", middleware=[CoatcheckServerMiddleware(client, **options)])
+    for tool in TOOLS.values():
+        server.tool(tool)
+
+    @server.tool
+    def records() -> list[dict[str, Any]]:
+        return [{"n": n, "line": line} for n, line in enumerate(LOG.splitlines())]
+
+    @server.tool
+    def pictured() -> list[Any]:
+        return [Image(data=b"\x89PNG", format="png"), LOG]
+
+    @server.tool
+    def broken() -> str:
+        raise ToolError(f"the disk is full\n{LOG}")
+
+    return server
+
+
+def text(result: Any) -> str:
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+def artifact(card: str) -> str:
+    found = re.match(r"\[(art_[0-9]{18}) ", card)
+    assert found is not None, card
+    return found[1]
+
+
+async def test_a_card_is_read_on(service_url: str) -> None:
+    with Client(service_url, session="fastmcp") as client:
+        async with Host(made(client)) as host:
+            tools = {one.name: one for one in await host.list_tools()}
+            assert list(tools)[-1] == "read_artifact"
+            assert "artifact_id" in tools["read_artifact"].input_schema["required"]
+            result = await host.call_tool("get_log")
+            assert result.structured_content is None
+            assert tokens_of(client, text(result)) <= MOST_TOKENS + 20
+            asked = {"artifact_id": artifact(text(result)), "pattern": f"request {WANTED} with"}
+            assert NEEDLE in text(await host.call_tool("read_artifact", asked))
+            wrong = await host.call_tool(
+                "read_artifact", {**asked, "offset": 9_999, "pattern": None}, raise_on_error=False
+            )
+            assert wrong.is_error
+            assert client.content(asked["artifact_id"]).decode() == LOG
+            assert client.describe(asked["artifact_id"]).artifact.tool_name == "get_log"
+
+
+async def test_every_sort_of_result(service_url: str) -> None:
+    with Client(service_url) as client:
+        async with Host(made(client)) as host:
+            small = await host.call_tool("get_status")
+            assert (text(small), small.structured_content) == ("7 workers run.", {"result": "7 workers run."})
+            stored = client.content(artifact(text(await host.call_tool("records")))).decode()
+            assert stored.count(NEEDLE) == 1
+            blocks = (await host.call_tool("pictured")).content
+            assert [block.type for block in blocks] == ["image", "text"]
+            with pytest.raises(ToolError, match="no such worker"):
+                await host.call_tool("fail")
+            with pytest.raises(ToolError, match=r"\[art_(?s:.*)the disk is full"):
+                await host.call_tool("broken")
+            cards = await asyncio.gather(host.call_tool("get_log"), host.call_tool("get_old_log"))
+            assert len({artifact(text(card)) for card in cards}) == 2
+
+
+@pytest.mark.parametrize("how", ["stopped", "hanging", "refusing"])
+async def test_the_original_goes_through_in_an_outage(how: str) -> None:
+    with failing(how) as url, Client(url, deadline=0.5, retries=Retries(attempts=1)) as client:
+        async with Host(made(client)) as host:
+            result = await host.call_tool("get_log")
+            assert (text(result), result.structured_content) == (LOG, {"result": LOG})
+            read = await host.call_tool(
+                "read_artifact", {"artifact_id": "art_000000000000000001"}, raise_on_error=False
+            )
+            assert (read.is_error, "cannot answer now" in text(read)) == (True, True)
+
+
+async def test_an_exempt_tool_is_left_alone(service_url: str) -> None:
+    with Client(service_url) as client:
+        async with Host(made(client, exempt_tools=["get_log"])) as host:
+            assert {one.name for one in await host.list_tools() if one.output_schema} == {"get_log"}
+            assert text(await host.call_tool("get_log")) == LOG
+
+
+async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COATCHECK_URL", service_url)
+    names: dict[str, Any] = {"get_log": TOOLS["get_log"], "__name__": "page"}
+    exec(compile(snippet("fastmcp"), "fastmcp.md", "exec"), names)  # noqa: S102
+    async with Host(names["server"]) as host:
+        assert text(await host.call_tool("get_log")).startswith("[art_")

@@ -1,0 +1,171 @@
+"""`mcp-wrap` around servers that people use: files (npm), pages (PyPI), a database (PyPI, the SDK's first version)."""
+
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client.client import Client as Host
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from coatcheck_client import Client
+from scenario import LOG, MOST_TOKENS, NEEDLE, ROOT, WANTED, failing, tokens_of
+
+HERE = Path(__file__).parent
+UVX = str(ROOT / ".uv" / "bin" / "uvx")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files, and says nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: standard error is the tests'."""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log, as a file, as a page, and in a database."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "log.txt").write_text(LOG)
+    paragraphs = "".join(f"<p>{line}</p>" for line in LOG.splitlines())
+    (folder / "page.html").write_text(f"<html><body><article><h1>Log</h1>{paragraphs}</article></body></html>")
+    with sqlite3.connect(folder / "log.db") as database:
+        database.execute("create table log (n integer, line text)")
+        database.executemany("insert into log values (?, ?)", enumerate(LOG.splitlines()))
+    database.close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(data: Path) -> Generator[str]:
+    """The URL of the page."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(data)))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/page.html"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def node_modules() -> Path:
+    """Where the servers from npm are."""
+    subprocess.run(["npm", "ci", "--silent"], cwd=HERE, check=True)
+    return HERE / "node_modules" / ".bin"
+
+
+@pytest.fixture(params=["files", "pages", "database"])
+def server(request: pytest.FixtureRequest, data: Path, node_modules: Path, page: str) -> tuple[list[str], str, Any]:
+    """A server's command, and a call whose result is the log."""
+    python = Path(sys.executable).parent
+    return {
+        "files": (
+            [str(node_modules / "mcp-server-filesystem"), str(data)],
+            "read_text_file",
+            {"path": str(data / "log.txt")},
+        ),
+        "pages": (
+            [str(python / "mcp-server-fetch"), "--ignore-robots-txt", "--allow-private-ips"],
+            "fetch",
+            {"url": page, "max_length": 900_000},
+        ),
+        "database": (
+            [
+                UVX,
+                "--quiet",
+                "--system-certs",
+                "--with",
+                "mcp<2",
+                "mcp-server-sqlite",
+                "--db-path",
+                str(data / "log.db"),
+            ],
+            "read_query",
+            {"query": "select * from log order by n"},
+        ),
+    }[request.param]
+
+
+@asynccontextmanager
+async def host(*command: str) -> AsyncGenerator[Host]:
+    """The official client as a host."""
+    parameters = StdioServerParameters(command=command[0], args=list(command[1:]))
+    async with Host(stdio_client(parameters)) as client:
+        yield client
+
+
+def wrapped(url: str, *options: str) -> list[str]:
+    """The command that wraps one."""
+    return [sys.executable, "-m", "coatcheck_client.integrations.mcp_wrap", "--url", url, *options, "--"]
+
+
+def text(result: Any) -> str:
+    """All texts of a result."""
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+async def test_the_same_tools_cards_over_the_limit_and_the_needle(service_url: str, server: Any) -> None:
+    command, tool, arguments = server
+    async with host(*command) as plain, host(*wrapped(service_url), *command) as client:
+        *tools, added = (await client.list_tools()).tools
+        bare = {"output_schema"}
+        expected = [one.model_dump(exclude=bare) for one in (await plain.list_tools()).tools]
+        assert [one.model_dump(exclude=bare) for one in tools] == expected
+        assert added.name == "read_artifact"
+        whole = text(await plain.call_tool(tool, arguments))
+        assert NEEDLE in whole
+        result = await client.call_tool(tool, arguments)
+        card = text(result)
+        assert not result.is_error
+        assert NEEDLE not in card
+        with Client(service_url) as coatcheck:
+            assert tokens_of(coatcheck, whole) > 100_000
+            assert tokens_of(coatcheck, card) <= MOST_TOKENS + 20
+            found = re.match(r"\[(art_[0-9]{18}) ", card)
+            assert found is not None, card
+            stored = coatcheck.content(found[1]).decode()
+        assert stored == whole
+        read = await client.call_tool("read_artifact", {"artifact_id": found[1], "pattern": f"request {WANTED} "})
+        assert NEEDLE in text(read)
+
+
+@pytest.mark.parametrize("how", ["stopped", "hanging", "refusing"])
+async def test_the_original_goes_through_in_an_outage(how: str, server: Any) -> None:
+    command, tool, arguments = server
+    async with host(*command) as plain:
+        whole = await plain.call_tool(tool, arguments)
+        assert NEEDLE in text(whole)
+    with failing(how) as url:
+        async with host(*wrapped(url), *command) as client:
+            result = await client.call_tool(tool, arguments)
+            assert result.content == whole.content
+            assert result.structured_content == whole.structured_content
+
+
+async def test_an_exempt_tool_is_left_alone(service_url: str, server: Any) -> None:
+    command, tool, arguments = server
+    async with host(*wrapped(service_url, "--exempt", tool), *command) as client:
+        assert NEEDLE in text(await client.call_tool(tool, arguments))
+
+
+async def test_the_server_of_the_page_starts_as_it_says(service_url: str, data: Path, node_modules: Path) -> None:
+    written = (ROOT / "docs" / "how-to" / "mcp-wrap.md").read_text()
+    block = re.search(r"```json\n(.*?)```", written, re.DOTALL)
+    assert block is not None
+    ((name, how),) = json.loads(block[1])["mcpServers"].items()
+    assert (name, how["command"], how["args"][:4]) == ("files", "coatcheck", ["mcp-wrap", "--", "npx", "-y"])
+    package, _ = how["args"][4:]
+    assert package in json.loads((HERE / "package.json").read_text())["dependencies"]
+    command = [str(node_modules / "mcp-server-filesystem"), str(data)]
+    async with host(*wrapped(service_url), *command) as client:
+        assert "read_artifact" in [tool.name for tool in (await client.list_tools()).tools]
