@@ -5,7 +5,7 @@ from coatcheck_client.integrations.fastmcp import CoatcheckServerMiddleware
 server = FastMCP("files", middleware=[CoatcheckServerMiddleware()])
 """
 
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
 
 import asyncio
 from collections.abc import Sequence

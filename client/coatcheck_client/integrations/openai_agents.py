@@ -5,7 +5,7 @@ from coatcheck_client.integrations.openai_agents import with_coatcheck
 agent = with_coatcheck(Agent(name="Operator", tools=[get_log]))
 """
 
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
 
 import asyncio
 import dataclasses

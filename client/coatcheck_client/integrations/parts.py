@@ -43,10 +43,12 @@ def with_card(parts: Sequence[Any], card: str) -> list[Any]:
 
 
 def _kind(part: object) -> str:
-    """What a part says that it is; empty for what is no part. A block of Bedrock says it with its only member."""
+    """What a part says that it is; empty for what is no part. Parts of Bedrock and of Google say it with a member."""
     if isinstance(part, dict):
         block = cast("dict[Any, Any]", part)
         kind: object = block.get("type", next(iter(block)) if len(block) == 1 else None)
+    elif hasattr(part, "inline_data"):
+        kind = "text" if getattr(part, "text", None) is not None else "data"
     else:
         kind = getattr(part, "type", None) or getattr(part, "block_type", None)
     return kind if isinstance(kind, str) else ""

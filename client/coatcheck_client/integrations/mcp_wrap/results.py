@@ -101,3 +101,12 @@ def placed(blocks: Sequence[B], texts: Sequence[int], card: B) -> list[B]:
         return [card, *blocks]
     gone = set(texts[1:])
     return [card if at == texts[0] else block for at, block in enumerate(blocks) if at not in gone]
+
+
+def with_card(result: Block, card: str) -> dict[str, Any]:
+    """Returns a result with a card in place of its texts and of its structured content; everything else stays."""
+    blocks: list[Block] = result.get("content") or []
+    texts = [at for at, block in enumerate(blocks) if text_of(block) is not None]
+    smaller = {**result, "content": placed(blocks, texts, {"type": "text", "text": card})}
+    smaller.pop("structuredContent", None)  # the same once more, which some hosts show in place of the text
+    return smaller

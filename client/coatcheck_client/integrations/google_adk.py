@@ -1,0 +1,78 @@
+"""Google's Agent Development Kit: `pip install "coatcheck-client[google-adk]"`.
+
+from coatcheck_client.integrations.google_adk import CoatcheckPlugin
+
+app = App(name="logs", root_agent=agent, plugins=[CoatcheckPlugin()])
+"""
+
+# ruff: noqa: ANN401 - the framework's signatures
+# pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.base_tool import BaseTool
+from google.genai import types
+
+from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.mcp_wrap.results import payload_of, with_card
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class CoatcheckPlugin(BasePlugin):
+    """Puts cards in place of bulky tool results of all agents of a runner, and offers these agents `read_artifact`."""
+
+    def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
+        """Nothing is sent yet.
+
+        Args:
+            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+            options: of ToolOutputs.
+        """
+        super().__init__("coatcheck")
+        self._outputs = ToolOutputs(client, **options)
+        self._read = _ReadTool(self._outputs.client)
+
+    async def before_model_callback(self, *, llm_request: Any, **_: Any) -> None:
+        """Adds `read_artifact` to a request with tools; without any, it may be one that must not have tools."""
+        if llm_request.tools_dict and self._read.name not in llm_request.tools_dict:
+            llm_request.append_tools([self._read])
+
+    async def after_tool_callback(self, *, tool: BaseTool, tool_context: Any, result: Any, **_: Any) -> Any:
+        """Returns the result with a card in place of its text; None for one that stays, or goes to the user."""
+        if tool_context.actions.skip_summarization or isinstance(result, types.Part | types.FunctionResponse):
+            return None
+        call = tool.name, tool_context.function_call_id
+        if isinstance(result, dict) and "isError" in result and isinstance(result.get("content"), list):
+            payload = payload_of(result["content"], result.get("structuredContent"), 0)
+            card = await self._outputs.acard(payload, *call)
+            return None if card is payload else with_card(result, card)
+        members = result if isinstance(result, dict) else {}
+        kept = {name: value for name, value in members.items() if _has_media(value)}
+        rest = {name: value for name, value in members.items() if name not in kept}
+        payload = result if not members else rest["result"] if list(rest) == ["result"] else rest
+        card = await self._outputs.acard(payload, *call)
+        return None if card is payload else {"card" if "result" in kept else "result": card, **kept}
+
+
+def _has_media(value: object) -> bool:
+    """Whether there is a part of the framework's own in a value, which it sends as an image or a file."""
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return isinstance(value, types.Part) or any(map(_has_media, members))
+
+
+class _ReadTool(BaseTool):
+    def __init__(self, client: Client) -> None:
+        (self._declared,) = declarations("gemini")[0]["functionDeclarations"]
+        super().__init__(name=self._declared["name"], description=self._declared["description"])
+        self._client = client
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        return types.FunctionDeclaration.model_validate(self._declared)
+
+    async def run_async(self, *, args: dict[str, Any], **_: Any) -> str:
+        return await asyncio.to_thread(self._client.read_artifact, **args)
