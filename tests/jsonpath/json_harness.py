@@ -8,12 +8,13 @@ import msgspec
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.jsonpath.collect import collect
-from coatcheck.core.jsonpath.evaluate import Effort, evaluate
+from coatcheck.core.jsonpath.effort import Effort
+from coatcheck.core.jsonpath.evaluate import evaluate
 from coatcheck.core.jsonpath.hits import Resume, ValuePage
 from coatcheck.core.jsonpath.location import normalized, steps
 from coatcheck.core.jsonpath.page import PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
-from coatcheck.core.jsonpath.plan import plan_of
+from coatcheck.core.jsonpath.query import plan_of
 from coatcheck.core.jsonpath.walk import over
 from coatcheck.usecases.reading.read_json import JsonAnswer, ReadJson
 from reading.reading_harness import ReadingHarness, ReadingStore

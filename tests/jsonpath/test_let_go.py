@@ -6,7 +6,7 @@ import weakref
 
 from coatcheck.core.jsonpath.page import PageBuilder, PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
-from coatcheck.core.jsonpath.plan import plan_of
+from coatcheck.core.jsonpath.query import plan_of
 
 
 def test_a_tally_stands_in_no_circle() -> None:

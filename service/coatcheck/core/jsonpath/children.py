@@ -12,7 +12,8 @@ import msgspec
 from coatcheck.core.jsonpath import walk
 from coatcheck.core.jsonpath.decode import MEMORY_LIMIT, BrokenError, TooDeepError, decode, too_large
 from coatcheck.core.jsonpath.descend import AT_HAND, DescentPosition
-from coatcheck.core.jsonpath.evaluate import Node, OutOfEffortError, evaluate, holds
+from coatcheck.core.jsonpath.effort import OutOfEffortError
+from coatcheck.core.jsonpath.evaluate import Node, evaluate
 from coatcheck.core.jsonpath.hits import Resume
 from coatcheck.core.jsonpath.location import Step, normalized
 from coatcheck.core.jsonpath.page import PageBuilder
@@ -48,8 +49,8 @@ class Children:
         self._place = place
         self._selector = selector
         self._rest = rest
-        self._filter = selector.expression if isinstance(selector, FilterSelector) else None
-        self._plain = not rest and self._filter is None
+        self._holds = selector.holds if isinstance(selector, FilterSelector) else None
+        self._plain = not rest and self._holds is None
         self._index = tally.start.index
         self._wanted: range | None = None
         self._last_counts = False
@@ -167,7 +168,7 @@ class Children:
                 return ()
             tally.odd |= decoded.odd and not (self._plain and tally.full_at is not None)  # only counted
             value = decoded.value
-        if self._filter is not None and not holds(self._filter, value, None, tally.effort):
+        if self._holds is not None and not self._holds(value, None, tally.effort):
             return ()
         return evaluate(self._rest, (None, value), None, tally.effort)
 

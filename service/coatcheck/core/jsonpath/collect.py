@@ -22,7 +22,8 @@ from coatcheck.core.jsonpath.descend import (
     nothing,
     sniff,
 )
-from coatcheck.core.jsonpath.evaluate import OutOfEffortError, evaluate
+from coatcheck.core.jsonpath.effort import OutOfEffortError
+from coatcheck.core.jsonpath.evaluate import evaluate
 from coatcheck.core.jsonpath.hits import Resume, ValuePage
 from coatcheck.core.jsonpath.location import normalized
 from coatcheck.core.jsonpath.page import PageBuilder, PageRequest

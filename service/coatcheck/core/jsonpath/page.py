@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.jsonpath.decode import ODD, BrokenError, TooDeepError, decode, span_of
-from coatcheck.core.jsonpath.evaluate import Effort
+from coatcheck.core.jsonpath.effort import Effort
 from coatcheck.core.jsonpath.hits import (
     Resume,
     Span,
@@ -22,7 +22,7 @@ from coatcheck.core.jsonpath.hits import (
     kind_of_value,
 )
 from coatcheck.core.jsonpath.location import Location, Step, normalized, steps
-from coatcheck.core.jsonpath.plan import QueryPlan
+from coatcheck.core.jsonpath.query import QueryPlan
 
 PATIENCE_SECONDS: Final = 1.0
 COUNT_ON_SECONDS: Final = 0.3

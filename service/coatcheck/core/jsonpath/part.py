@@ -13,13 +13,13 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.window import decode
 from coatcheck_client.contract.inert import inert
 
-_PIECES: Final = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
+_ESCAPES: Final = (
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|\\|[^\\]{1,%d}[\x80-\xbf]{0,3}"
 )
 _LONGEST: Final = 12
 """Bytes of the longest escape, which the end of a stretch may cut."""
 _SHARE: Final = 64
-"""Characters of plain text that are cut as one."""
+"""Bytes of plain text that are cut as one, and the rest of a character that they end in."""
 
 
 class TextPart(Struct, frozen=True):
@@ -51,46 +51,28 @@ def part_of(raw: bytes, *, text: bool, ends: bool, chars: int, tokens: int, toke
 
 
 def _part(raw: bytes, share: int, *, text: bool, ends: bool, chars: int, tokens: int, tokenizer: Tokenizer) -> TextPart:
-    pieces = _cut(raw, share, escapes=text)
-    if not ends:
-        while pieces and len(raw) - pieces[-1][0] < _LONGEST and len(pieces) > 1:
-            pieces.pop()
+    pattern = (_ESCAPES if text else rb".{1,%d}[\x80-\xbf]{0,3}") % share
+    pieces = [(m.end(), _character(m[0], text=text)) for m in re.finditer(pattern, raw, re.DOTALL)]
+    while not ends and len(pieces) > 1 and len(raw) - pieces[-2][0] < _LONGEST:
+        pieces.pop()
     keep, length = 0, 0
     while keep < len(pieces) and length + len(pieces[keep][1]) <= chars:
         length += len(pieces[keep][1])
         keep += 1
     keep = max(keep, 1)
     while True:
-        shown = inert("".join(p[1] for p in pieces[:keep]))
+        shown = inert("".join(piece for _, piece in pieces[:keep]))
         used = tokenizer.count(shown)
         if (used <= tokens and len(shown) <= chars) or keep <= 1:
             break
         keep = max(1, min(keep - 1, keep * tokens // max(used, 1)))
-    end = pieces[keep][0] if keep < len(pieces) else (pieces[-1][0] + pieces[-1][2] if pieces else 0)
-    return TextPart(shown, used, end)
+    return TextPart(shown, used, pieces[keep - 1][0] if pieces else 0)
 
 
-def _cut(raw: bytes, width: int, *, escapes: bool) -> list[tuple[int, str, int]]:
-    """Pieces that may be parted: where each begins, its text, its bytes."""
-    out: list[tuple[int, str, int]] = []
-    for match in _PIECES.finditer(raw) if escapes else (None,):
-        start, piece = (0, raw) if match is None else (match.start(), match[0])
-        if match is not None and piece.startswith(b"\\"):
-            out.append((start, _character(piece), len(piece)))
-            continue
-        at = 0
-        while at < len(piece):
-            end = at + width
-            while end < len(piece) and piece[end] & 0xC0 == 0x80 and end < at + width + 4:  # noqa: PLR2004 - UTF-8
-                end += 1
-            share = piece[at:end]
-            out.append((start + at, decode(share), len(share)))
-            at = end
-    return out
-
-
-def _character(escape: bytes) -> str:
+def _character(piece: bytes, *, text: bool) -> str:
+    if not text or not piece.startswith(b"\\"):
+        return decode(piece)
     try:
-        return msgspec.json.decode(b'"' + escape + b'"', type=str)
+        return msgspec.json.decode(b'"' + piece + b'"', type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return "\ufffd"

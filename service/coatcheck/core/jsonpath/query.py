@@ -1,15 +1,17 @@
-"""A path as values: segments, selectors and filter expressions of RFC 9535, and what can be said of them.
+"""A path as values: the segments and selectors of RFC 9535, and how they are carried out on a document of any size.
 
-It parses nothing (`parse.py`) and evaluates nothing (`evaluate.py`).
+`$.items[?@.ok].id` descends to `items`, and for each element evaluates the filter and follows `id`, so only one element
+is in memory at a time. What cannot be done child by child needs the value at the end of the descent in memory.
 """
 
-from typing import Literal as Either
-from typing import cast
+from collections.abc import Callable
 
 from msgspec import Struct
 
-Operator = Either["==", "!=", "<=", ">=", "<", ">"]
-Function = Either["length", "count", "match", "search", "value"]
+from coatcheck.core.jsonpath.effort import Effort
+
+Filter = Callable[[object, object, Effort], bool]
+"""Whether an expression holds for a value (`@`), in a document with this root (`$`)."""
 
 
 class Name(Struct, frozen=True):
@@ -46,7 +48,7 @@ class Slice(Struct, frozen=True):
 class FilterSelector(Struct, frozen=True):
     """Members or elements for which an expression holds."""
 
-    expression: "Expression"
+    holds: Filter
 
 
 Selector = Name | Wildcard | IndexSelector | Slice | FilterSelector
@@ -65,73 +67,45 @@ class Segment(Struct, frozen=True):
 
 
 class Query(Struct, frozen=True):
-    """Segments from the root (`$`), or from the node that a filter looks at (`@`)."""
+    """A whole path."""
 
     segments: tuple[Segment, ...]
-    absolute: bool = True
+    looks_at_root: bool = False
+    """Whether a filter of it looks at the whole document (`$`)."""
+
+
+class QueryPlan(Struct, frozen=True):
+    """A query, cut in three."""
+
+    descent: tuple[Name | IndexSelector, ...]
+    """Steps to one value."""
+    fan: Wildcard | FilterSelector | Slice | None = None
+    """Which of its children; None with `rest` empty: the value itself."""
+    rest: tuple[Segment, ...] = ()
+    """What follows for each child; without a fan, for the value itself, which must be in memory."""
+    spread: bool = False
+    """`rest` begins with `..name`, which on an array is the same for each element by itself."""
 
     @property
-    def singular(self) -> bool:
-        """Whether it gives one node at most, whatever the document."""
-        return all(segment.singular for segment in self.segments)
+    def single(self) -> bool:
+        """Whether it gives one value at most, found by descent alone."""
+        return self.fan is None and not self.rest
 
 
-class Literal(Struct, frozen=True):
-    """A constant of a filter: text, number, true, false, null."""
-
-    value: str | int | float | bool | None
-
-
-class FunctionCall(Struct, frozen=True):
-    """One of the five functions of RFC 9535."""
-
-    name: Function
-    arguments: tuple["Comparable", ...]
-
-
-Comparable = Literal | Query | FunctionCall
-
-
-class Compare(Struct, frozen=True):
-    """Two values compared."""
-
-    operator: Operator
-    left: Comparable
-    right: Comparable
-
-
-class Test(Struct, frozen=True):
-    """Whether a query finds anything, or a function says yes."""
-
-    of: Query | FunctionCall
-
-
-class Not(Struct, frozen=True):
-    """True if the inner expression is false."""
-
-    of: "Expression"
-
-
-class All(Struct, frozen=True):
-    """True if every inner expression is true."""
-
-    of: tuple["Expression", ...]
-
-
-class Some(Struct, frozen=True):
-    """True if at least one inner expression is true."""
-
-    of: tuple["Expression", ...]
-
-
-Expression = Compare | Test | Not | All | Some
-
-
-def looks_at_root(part: object) -> bool:
-    """Whether a part of a query holds a query that begins at the whole document (`$`)."""
-    if isinstance(part, tuple):
-        return any(looks_at_root(each) for each in cast("tuple[object, ...]", part))
-    if not isinstance(part, Struct):
-        return False
-    root = isinstance(part, Query) and part.absolute
-    return root or any(looks_at_root(getattr(part, field)) for field in part.__struct_fields__)
+def plan_of(query: Query) -> QueryPlan:
+    """The plan that needs the least in memory."""
+    segments = query.segments
+    if query.looks_at_root:
+        return QueryPlan((), rest=segments)
+    at = next((n for n, s in enumerate(segments) if not s.singular), len(segments))
+    descent = tuple(s for g in segments[:at] for s in g.selectors if isinstance(s, Name | IndexSelector))
+    if at == len(segments):
+        return QueryPlan(descent)
+    first = segments[at]
+    if not first.descendant and len(first.selectors) == 1:
+        selector = first.selectors[0]
+        forward = isinstance(selector, Slice) and (selector.step is None or selector.step > 0)
+        if isinstance(selector, Wildcard | FilterSelector) or (isinstance(selector, Slice) and forward):
+            return QueryPlan(descent, selector, segments[at + 1 :])
+    names = first.descendant and all(isinstance(s, Name) and s.index is None for s in first.selectors)
+    return QueryPlan(descent, None, segments[at:], spread=names)

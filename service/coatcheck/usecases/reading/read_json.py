@@ -23,7 +23,7 @@ from coatcheck.core.jsonpath.location import normalized
 from coatcheck.core.jsonpath.page import PATIENCE_SECONDS, PageRequest
 from coatcheck.core.jsonpath.parse import parse_path
 from coatcheck.core.jsonpath.part import TextPart, part_of
-from coatcheck.core.jsonpath.plan import QueryPlan, plan_of
+from coatcheck.core.jsonpath.query import QueryPlan, plan_of
 from coatcheck.core.jsonpath.render import LONGEST, MIN_TOKENS, RenderedValues, render, said, sentence, title
 from coatcheck.core.jsonpath.walk import Walk
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, check_budget
