@@ -96,7 +96,7 @@ class OnDemandTokenizer:
         """The bytes that these tokens stand for."""
         return self._loaded().decode(tokens)
 
-    def ends(self, text: str) -> list[int]:
+    def ends(self, text: str) -> npt.NDArray[np.int64]:
         """Where each token of `text` ends, in bytes of its UTF-8."""
         return self._loaded().ends(text)
 
@@ -139,10 +139,10 @@ class ExactTokenizer:
         """The bytes that these tokens stand for; a cut may fall inside a UTF-8 sequence."""
         return self._encoder.decode_bytes(tokens)
 
-    def ends(self, text: str) -> list[int]:
+    def ends(self, text: str) -> npt.NDArray[np.int64]:
         """Where each token of `text` ends, in bytes of its UTF-8; a lone surrogate counts as U+FFFD does."""
         tokens = np.frombuffer(b"".join(self._encode(text)), _NUMBER)
-        return self._lengths[tokens].cumsum(dtype=np.int64).tolist()
+        return self._lengths[tokens].cumsum(dtype=np.int64)
 
     def _encode(self, text: str) -> list[bytes]:
         """The tokens' numbers, in as many parts as the text needs."""

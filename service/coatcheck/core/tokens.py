@@ -2,6 +2,9 @@
 
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 
 class Tokenizer(Protocol):
     """One encoding. Every method takes ordinary text: `<|endoftext|>` inside it is text like any other.
@@ -27,6 +30,6 @@ class Tokenizer(Protocol):
         """The bytes that these tokens stand for; a cut may fall inside a UTF-8 sequence."""
         ...
 
-    def ends(self, text: str) -> list[int]:
+    def ends(self, text: str) -> npt.NDArray[np.int64]:
         """Where each token of `text` ends, in bytes of its UTF-8. For bounded slices only, as `encode`."""
         ...

@@ -57,6 +57,8 @@ def runs_of(units: Units, places: list[int], dropped_at: int | None = None) -> l
 
 
 def _joined(units: Units, last: int, place: int) -> bool:
+    if place == last + 1:
+        return units.follows(place)
     if place - last > _BLANKS + 1:
         return False
     between = range(last + 1, place)

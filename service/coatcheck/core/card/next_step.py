@@ -9,6 +9,7 @@ from msgspec import Struct
 from coatcheck.core.card.model import NextCall, Omission
 from coatcheck.core.choose.units import Units
 from coatcheck.core.survey.lexicon import BENIGN, SURE
+from coatcheck.core.text.scan import rows_with
 from coatcheck_client.contract.inert import one_line
 
 TOOL: Final = "read_artifact"
@@ -75,18 +76,23 @@ class RestFinder:
         if self._pieces:
             count = units.count.copy()
             count.subtract([units.shape[place] for place in self._pieces])
-        lines = count.items()
-        self._words = {word: sum([n for shape, n in lines if word in shape]) for word, _ in words.most_common(_LOOKED)}
-        self._most = max(lines, key=lambda item: (item[1], item[0]), default=(b"", 0))
+        self._words = dict.fromkeys([word for word, _ in words.most_common(_LOOKED)], 0)
+        shapes = list(count)
+        block = b"\n".join(shapes)
+        for word in self._words:
+            self._words[word] = sum([count[shapes[row]] for row in rows_with(word, block)])
+        most = max(count.values(), default=0)
+        self._most = max([shape for shape, times in count.items() if times == most], default=b""), most
 
     def without(self, shown: list[int]) -> Rest:
         """Returns what is left out when the units with these numbers are shown."""
         units = self._units
         apart = set(self._pieces)
         shapes = [units.shape[place] for place in shown if place not in apart]
+        block = b"\n".join(shapes)
         begun = {units.line[place] for place in shown if place in apart}
         left = [
-            (sum([word in shape for shape in shapes]) - count - self._in_long_lines(word, begun), word)
+            (len(rows_with(word, block)) - count - self._in_long_lines(word, begun), word)
             for word, count in self._words.items()
         ]
         named = [(one_line(word.decode("utf-8", "replace")), -count) for count, word in sorted(left) if count < 0]

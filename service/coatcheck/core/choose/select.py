@@ -1,6 +1,5 @@
 """Chooses units within a budget of tokens: the most worth for its cost, what is alike once, both ends always."""
 
-import re
 from heapq import heapify, heappop, heapreplace
 from typing import Final, final
 
@@ -25,7 +24,7 @@ _PLENTY: Final = 3
 """How many budgets of units are priced exactly."""
 
 
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
 
 
 @final
@@ -78,16 +77,16 @@ class Selection:
         misses = 0
         while heap and self._left >= _SMALLEST and misses < _MISSES:
             rate, place = heap[0]
-            now = -self._rate(place)
-            if now > rate + 1e-9:  # something like it was taken meanwhile
-                if now < 0:
-                    heapreplace(heap, (now, place))
+            now = self._rate(place)
+            if now < -rate - 1e-9:  # something like it was taken meanwhile
+                if now > 0:
+                    heapreplace(heap, (-now, place))
                 else:
                     heappop(heap)
                 continue
             heappop(heap)
             self._left += long.get(place, 0)
-            if self._take(place):
+            if self._take(place, now):
                 long.pop(place, None)
             else:
                 self._left -= long.get(place, 0)
@@ -101,14 +100,14 @@ class Selection:
         for place in places:
             if place in self._taken:
                 continue
-            if self._prices[place] > room or not self._take(place):
+            if self._prices[place] > room or not self._take(place, self._rate(place)):
                 return
             self._ends.add(place)
             room -= self._prices[place]
 
     def _take_part(self, place: int, room: int, *, last: bool) -> None:
         """Takes a unit at an end whole if there is room left, else as much of it as its share pays for."""
-        if not self._take(place):
+        if not self._take(place, self._rate(place)):
             text = self._units.text[place]
             size = len(text) * (room - SEAM) // self._prices[place]
             part = text[-size:] if last else text[:size]
@@ -116,7 +115,7 @@ class Selection:
             if not _SMALLEST // 2 <= price <= self._left - SEAM or not self._units.shorten(place, size, last=last):
                 return
             self._prices[place] = price
-            self._take(place)
+            self._take(place, self._rate(place))
         self._ends.add(place)
 
     def _end(self, places: range, room: float) -> list[int]:
@@ -147,32 +146,35 @@ class Selection:
     def _price(self, places: set[int]) -> None:
         """Counts many units in one encoding, as they will be shown: a control character costs several tokens."""
         order = sorted(places)
-        texts = [f"{self._units.text[place].decode('utf-8', 'replace')}\n" for place in order]
-        if _CONTROL.search("".join(texts)):
+        if not order:
+            return
+        block = b"\n".join([self._units.text[place] for place in order])
+        texts = [f"{text}\n" for text in block.decode("utf-8", "replace").split("\n")]
+        if len(block.translate(None, _CONTROLS)) < len(block):
             texts = [inert(text) for text in texts]
         self._prices.update(zip(order, counts(texts, self._tokenizer), strict=True))
 
     def _rate(self, place: int) -> float:
         """What a unit is worth now for its price: what is shown already counts no more."""
-        worth = self._worth
+        worth, weights = self._worth, self._worth.weights
         words = self._words.get(place)
         if words is None:
             words = self._words[place] = worth.words.get(place) or frozenset(self._units.shape[place].split())
         new = words - self._said
         value = worth.base.get(place, 0.0)
-        weights = worth.weights
         if place in worth.words:
             size = len(self._units.text[place])
-            value += weights.cover * sum(map(worth.rarity.__getitem__, new)) / (max(SHORT, size)) ** 0.5
-        known = 1 - len(new) / len(words) if words else 0.0
-        return value * (1 - weights.repeats * known) / self._prices[place] ** weights.thrift
+            value += weights.cover * sum(map(worth.rarity.__getitem__, new)) / max(SHORT, size) ** 0.5
+        if weights.repeats and words:
+            value *= 1 - weights.repeats * (1 - len(new) / len(words))
+        return value / self._prices[place] ** weights.thrift
 
-    def _take(self, place: int) -> bool:
+    def _take(self, place: int, rate: float) -> bool:
         seam = SEAM - SEAM * ((place - 1) in self._taken) - SEAM * ((place + 1) in self._taken)
         price = self._prices[place] + seam
         if price > self._left:
             return False
-        self._taken[place] = self._rate(place)  # which also looks its words up
+        self._taken[place] = rate
         self._left -= price
         self._said |= self._words[place]
         return True

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from itertools import chain
 from math import exp
-from typing import Final
+from typing import Final, final
 
 from msgspec import Struct
 
@@ -97,6 +97,7 @@ _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
 _LEAST_TOPIC: Final = 5
 _IN_TOPICS: Final = bytes(c if re.match(rb"[\w./:@+-]", bytes([c])) else 0x20 for c in range(256))
 """Blanks in place of the bytes that no topic of ASCII contains."""
+_NONE: Final = frozenset([b""])
 
 
 class Worth(Struct):
@@ -115,9 +116,12 @@ class Worth(Struct):
         """Returns what each unit is worth while nothing is shown, of those that are worth anything."""
         values = dict(self.base)
         cover, rarity = self.weights.cover, self.rarity.__getitem__
+        covered: dict[frozenset[bytes], float] = {}
         for place, words in self.words.items():
-            new = cover * sum(map(rarity, words)) / max(SHORT, len(units.text[place])) ** 0.5
-            values[place] = values.get(place, 0.0) + new
+            sum_of = covered.get(words)
+            if sum_of is None:
+                sum_of = covered[words] = cover * sum(map(rarity, words))
+            values[place] = values.get(place, 0.0) + sum_of / max(SHORT, len(units.text[place])) ** 0.5
         return {place: value for place, value in values.items() if units.text[place].strip()}
 
 
@@ -281,22 +285,26 @@ def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: flo
             passed += len(units.text[place]) + 1
 
 
-def _topics(shape: bytes) -> frozenset[bytes]:
-    """Returns what `_TOPIC` finds; in ASCII in half of the time."""
-    if not shape.isascii():
-        return frozenset(_TOPIC.findall(shape))
-    words = [word.rstrip(b"./:@+-").lstrip(b".:@+-") for word in shape.translate(_IN_TOPICS).split()]
-    return frozenset([word for word in words if len(word) >= _LEAST_TOPIC])
+@final
+class _Topics(dict[bytes, bytes]):
+    """Of a word as it stands in ASCII, what of it `_TOPIC` finds; empty where that is nothing."""
+
+    def __missing__(self, word: bytes) -> bytes:
+        bare = word.rstrip(b"./:@+-").lstrip(b".:@+-")
+        found = self[word] = bare if len(bare) >= _LEAST_TOPIC else b""
+        return found
 
 
 def _covers(worth: Worth, units: Units) -> None:
     """Looks up what the sampled units are about: their longer words, of which paths and names say more."""
     known: dict[bytes, frozenset[bytes]] = {}
+    topics = _Topics().__getitem__
     for place in range(0, len(units), max(1, len(units) // _COVERED)):
         shape = units.shape[place]
         words = known.get(shape)
         if words is None:
-            words = known[shape] = _topics(shape)
+            found = map(topics, shape.translate(_IN_TOPICS).split()) if shape.isascii() else _TOPIC.findall(shape)
+            words = known[shape] = frozenset(found) - _NONE
         if words:
             worth.words[place] = words
     seen = Counter(chain.from_iterable(worth.words.values()))

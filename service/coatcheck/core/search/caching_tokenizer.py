@@ -5,6 +5,9 @@ For the length of one search; it remembers what it counted and never forgets. No
 
 from typing import final
 
+import numpy as np
+import numpy.typing as npt
+
 from coatcheck.core.tokens import Tokenizer
 
 
@@ -36,6 +39,6 @@ class CachingTokenizer:
         """The bytes that these tokens stand for."""
         return self._tokenizer.decode(tokens)
 
-    def ends(self, text: str) -> list[int]:
+    def ends(self, text: str) -> npt.NDArray[np.int64]:
         """Where each token of the text ends, in bytes."""
         return self._tokenizer.ends(text)

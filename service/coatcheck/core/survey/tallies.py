@@ -7,7 +7,7 @@ which few lines are levelled, say, is no levelled log, and a count of its levels
 # ruff: noqa: E501 - an expression is read best whole
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Final, cast, final
 
@@ -177,15 +177,16 @@ class Tallies:
             if _TALLIES[number].digits and len(counts) <= _MOST:
                 self._count(_TALLIES[number], counts, block, lines)
         if not later and not all(tally.digits for tally in begun):
-            self.add(Counter([_head(line, self._words) for line in block.translate(None, _DIGITS).split(b"\n")]))
+            self.add(Counter(block.translate(None, _DIGITS).split(b"\n")))
 
     def add(self, shapes: Mapping[bytes, int]) -> None:
         """Counts lines of blocks that were fed by how many there are of each without digits."""
         begun = [(_TALLIES[number], counts) for number, counts in (self._counts or {}).items()]
         begun = [(tally, counts) for tally, counts in begun if not tally.digits]
-        heads: Counter[bytes] = Counter()
+        heads: defaultdict[bytes, int] = defaultdict(int)
+        words = self._words
         for shape, times in shapes.items() if begun else ():
-            heads[_head(_ends(shape.removesuffix(b"\0")), self._words)] += times
+            heads[_head(shape if len(shape) < _LONGEST else _ends(shape.removesuffix(b"\0")), words)] += times
         for tally, counts in begun:
             for head, times in heads.items():
                 found = self._found(tally, head)
@@ -258,9 +259,11 @@ def _head(line: bytes, words: int) -> bytes:
     """The first words of a line, and one more behind a name: a level stands within them, or is none."""
     if not words:
         return line
-    parts = line.split(None, words + 1)[: words + 1]
-    if len(parts) > words and not parts[words - 1].endswith((b"=", b":")):
-        del parts[words]
+    parts = line.split(None, words)
+    if len(parts) > words:
+        rest = parts.pop()
+        if parts[-1].endswith((b"=", b":")):
+            parts.append(rest.split(None, 1)[0])
     return b" ".join(parts)
 
 

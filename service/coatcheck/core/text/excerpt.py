@@ -6,8 +6,10 @@ asked when counted by itself. Encodes bounded slices only, however large the dat
 
 from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Final
 
+import numpy as np
 import regex
 
 from coatcheck.core.text.cuts import align, align_up, first_safe, last_safe, safe_line
@@ -100,15 +102,10 @@ def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
 
 def counts(texts: list[str], tokenizer: Tokenizer) -> list[int]:
     """About how many tokens each of several texts is, from one encoding of all: a token less or more at either end."""
-    ends = tokenizer.ends("".join(texts))
-    found: list[int] = []
-    size = before = 0
-    for text in texts:
-        size += len(text) if text.isascii() else len(text.encode())
-        count = bisect_right(ends, size)
-        found.append(max(1, count - before))
-        before = count
-    return found
+    joined = "".join(texts)
+    sizes = np.array(list(accumulate(map(len, texts if joined.isascii() else map(str.encode, texts)))))
+    before = np.searchsorted(tokenizer.ends(joined), sizes, "right")
+    return np.maximum(1, np.diff(before, prepend=0)).tolist()
 
 
 def fit_text(text: str, max_tokens: int, tokenizer: Tokenizer) -> str:

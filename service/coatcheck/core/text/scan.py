@@ -14,6 +14,19 @@ _MEMORY: Final = 16 << 20
 _BINDING: Final = cast("Any", re2)._re2.RE2  # noqa: SLF001 - see above
 
 
+def rows_with(word: bytes, block: bytes) -> list[int]:
+    """Returns the numbers of the lines of `block` that contain `word`, which has no line feed, from 0."""
+    found: list[int] = []
+    row = at = 0
+    while (low := block.find(word, at)) >= 0:
+        row += block.count(b"\n", at, low)
+        found.append(row)
+        at = block.find(b"\n", low)
+        if at < 0:
+            break
+    return found
+
+
 @final
 class BlockPattern:
     """A compiled pattern; `^` and `$` are a line's ends. Safe to use from several threads at once."""
