@@ -17,6 +17,7 @@ from wire_formats import FORMATS, Answer, Call, WireFormat
 
 Json = Any
 READ: Final = "read_artifact"
+FINAL: Final = "final_answer"
 _CARD: Final = re.compile(r"art_[0-9]{18}")
 _PATIENCE: Final = 12
 """Calls after which it gives up."""
@@ -43,11 +44,13 @@ class ModelServer:
     url: str
     plan: Plan
     bodies: list[Json] = field(default_factory=list)
-    """Requests as they came, decoded."""
+    """Requests, decoded, each with all of its conversation."""
     results: list[list[str]] = field(default_factory=list)
     """The tool results of each request, each as one text."""
     offered: list[list[str]] = field(default_factory=list)
     """Names of the tools of each request."""
+    threads: dict[str, Json] = field(default_factory=dict)
+    """Conversations that the provider keeps, by the ID of the last answer, as requests with that answer."""
 
     def decide(self, wire: WireFormat, body: Json) -> Answer:
         """The model's next message."""
@@ -63,14 +66,19 @@ class ModelServer:
             return Answer(calls=[Call(_as_offered(call.name, offered), call.arguments) for call in calls])
         for result in results:
             if found := self.plan.needle.search(result):
-                return Answer(text=f"The answer is {found[1]}.")
+                return _said(f"The answer is {found[1]}.", offered)
         read = {call.arguments.get("artifact_id") for call in made}
         cards = [one for result in results for one in _CARD.findall(result)[:1] if one not in read]
         if not cards or len(made) > _PATIENCE:
-            return Answer(text="It cannot be found.")
+            return _said("It cannot be found.", offered)
         name = _as_offered(READ, offered)
         arguments = [{"artifact_id": one, "pattern": self.plan.pattern} for one in dict.fromkeys(cards)]
         return Answer(calls=[Call(name, one) for one in arguments])
+
+
+def _said(text: str, offered: list[str]) -> Answer:
+    """An answer, by the tool for answers where a framework has one."""
+    return Answer(calls=[Call(FINAL, {"answer": text})]) if FINAL in offered else Answer(text=text)
 
 
 def _as_offered(name: str, offered: list[str]) -> str:
@@ -107,7 +115,9 @@ def model_server(plan: Plan) -> Generator[ModelServer]:
                 self._send(404, "application/json", b'{"error":{"message":"no such path"}}')
                 return
             try:
+                body = wire.whole(body, model.threads)
                 answer = model.decide(wire, body)
+                wire.keep(body, wire.message(answer, len(model.bodies)), model.threads)
             except LookupError as e:
                 self._send(400, "application/json", json.dumps({"error": {"message": str(e)}}).encode())
                 return

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from text_calls import calls_in, results_in
+
 Json = Any
 
 
@@ -78,21 +80,37 @@ class WireFormat:
         """The answer as events: a name and the data."""
         raise NotImplementedError
 
+    def whole(self, body: Json, threads: dict[str, Json]) -> Json:
+        """The request with what the provider keeps of its conversation."""
+        return body
+
+    def keep(self, body: Json, message: Json, threads: dict[str, Json]) -> None:
+        """Keep the conversation, where the provider does."""
+
 
 class Chat(WireFormat):
     """OpenAI's Chat Completions."""
 
     path = "/chat/completions"
 
+    def _texts(self, body: Json, role: str) -> list[str]:
+        return [_joined(one.get("content")) for one in body["messages"] if one["role"] == role]
+
     def results(self, body: Json) -> list[str]:
-        return [_joined(one.get("content")) for one in body["messages"] if one["role"] == "tool"]
+        told = [result for text in self._texts(body, "user") for result in results_in(text)]
+        return [*self._texts(body, "tool"), *told]
 
     def calls(self, body: Json) -> list[Call]:
         made = [call["function"] for one in body["messages"] for call in one.get("tool_calls") or ()]
-        return [Call(one["name"], json.loads(one["arguments"] or "{}")) for one in made]
+        told = [call for text in self._texts(body, "assistant") for call in calls_in(text)]
+        return [
+            *(Call(one["name"], json.loads(one["arguments"] or "{}")) for one in made),
+            *(Call(one["name"], one["arguments"]) for one in told),
+        ]
 
     def turns(self, body: Json) -> int:
-        return sum(bool(one.get("tool_calls")) for one in body["messages"])
+        told = [result for text in self._texts(body, "user") for result in results_in(text)]
+        return sum(bool(one.get("tool_calls")) for one in body["messages"]) + len(told)
 
     def _said(self, answer: Answer, number: int) -> Json:
         calls = [
@@ -212,6 +230,18 @@ class Anthropic(WireFormat):
     """Anthropic's Messages."""
 
     path = "/messages"
+
+    def whole(self, body: Json, threads: dict[str, Json]) -> Json:
+        thread = body.get("thread") or {}
+        if thread.get("type") != "continue":
+            return body
+        kept = threads[thread["previous_message_id"]]
+        return {**kept, **body, "messages": [*kept["messages"], *body["messages"]]}
+
+    def keep(self, body: Json, message: Json, threads: dict[str, Json]) -> None:
+        if "thread" in body:
+            said = {"role": "assistant", "content": message["content"]}
+            threads[message["id"]] = {**body, "messages": [*body["messages"], said]}
 
     def _blocks(self, body: Json, kind: str) -> list[list[Json]]:
         lists = [one["content"] for one in body["messages"] if isinstance(one["content"], list)]

@@ -5,7 +5,10 @@ Parts are dictionaries in a provider's shape, or objects of a framework's own ty
 
 import copy
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
+
+_MEDIA: Final = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "data"})
+"""Kinds of parts that are seen or heard. Files are not among them: entries of a folder say that they are files, too."""
 
 
 def texts_of(result: object) -> list[str] | None:
@@ -17,6 +20,12 @@ def texts_of(result: object) -> list[str] | None:
     if not any(kinds) or not all(kind or isinstance(part, str) for kind, part in zip(kinds, parts, strict=True)):
         return None
     return [text for part in parts if (text := text_of(part)) is not None] or None
+
+
+def is_media(result: object) -> bool:
+    """Whether a result is an image or the like, or a list of nothing else."""
+    parts = cast("Sequence[object]", result) if isinstance(result, list | tuple) else [result]
+    return bool(parts) and all(_kind(part) in _MEDIA and text_of(part) is None for part in parts)
 
 
 def text_of(part: object) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from coatcheck_client import Client, is_card
 from coatcheck_client.contract.cards import is_own
-from coatcheck_client.integrations.parts import texts_of, with_card
+from coatcheck_client.integrations.parts import is_media, texts_of, with_card
 from coatcheck_client.options import OnUnreachable
 from coatcheck_client.payload import EncodedJson, Payload, payload_of
 from coatcheck_client.requests import DeclaredFields
@@ -65,7 +65,7 @@ class ToolOutputs:
         """Returns the result itself, or what the model reads in its place; never raises.
 
         Text becomes a card. Of a list of parts the texts become one card and what is no text stays, such as images.
-        Any other value that is bulky as JSON becomes the card's text.
+        Images alone stay. Any other value that is bulky as JSON becomes the card's text.
 
         Args:
             result: what a tool returned: text, parts in any provider's shape, or any other value.
@@ -93,6 +93,8 @@ class ToolOutputs:
 
     def _carded(self, result: object, declared: dict[str, str | None]) -> object:
         texts = texts_of(result)
+        if texts is None and is_media(result):
+            return result
         payload = payload_of(result) if texts is None else "".join(texts)
         if _size(payload) <= self._most or _is_ours(payload, texts):
             return result

@@ -115,17 +115,14 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _carded(self, message: ToolMessage, name: str, session: str | None) -> ToolMessage:
         try:
+            call = {"tool_name": message.name or name, "tool_call_id": message.tool_call_id}
+            said: dict[str, Any] = {**call, **_said(session)}
             payload = results.payload(message, _SMALL)
-            if payload is None:
-                return message
-            receipt = self._client.put(
-                payload,
-                on_unreachable=self._on_unreachable,
-                tool_name=message.name or name,
-                tool_call_id=message.tool_call_id,
-                **_said(session),
-            )
-            return message if receipt.inline else results.carded(message, receipt)
+            receipt = None
+            if payload is not None:
+                receipt = self._client.put(payload, on_unreachable=self._on_unreachable, **said)
+            pictures = [self._client.put([image], **said) for image in results.images(message)]
+            return results.carded(message, None if receipt is None or receipt.inline else receipt, pictures)
         except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
             log.warning("the result of %s stays as it is: %s", name, e)
             return message

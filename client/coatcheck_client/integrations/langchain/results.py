@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
@@ -12,6 +12,8 @@ from coatcheck_client.integrations.parts import text_of, with_card
 
 ContentBlock: TypeAlias = str | dict[str, Any]
 ResultPart: TypeAlias = ToolMessage | Command[Any]
+
+_IMAGES: Final = frozenset({"image", "image_url", "input_image"})
 
 
 def each(result: ResultPart, change: Callable[[ToolMessage], ToolMessage]) -> ResultPart:
@@ -50,10 +52,37 @@ def payload(message: ToolMessage, least: int) -> str | list[dict[str, Any]] | No
     return content if isinstance(content, str) else [{"type": "text", "text": text} for text in texts]
 
 
-def carded(message: ToolMessage, receipt: Receipt) -> ToolMessage:
-    """The message with the receipt's text in place of its own. An artifact that the tool set stays."""
+def images(message: ToolMessage) -> list[dict[str, Any]]:
+    """The images of a message whose bytes are in it; one that is an address stays where it is."""
     content = cast("str | list[ContentBlock]", message.content)
-    update: dict[str, Any] = {"content": receipt.text if isinstance(content, str) else with_card(content, receipt.text)}
-    if message.artifact is None:
-        update["artifact"] = {"artifact_id": receipt.id, "stored": receipt.stored}
-    return message.model_copy(update=update)
+    blocks: list[dict[str, Any]] = [] if isinstance(content, str) else [one for one in content if isinstance(one, dict)]
+    return [one for one in blocks if one.get("type") in _IMAGES and _has_bytes(one)]
+
+
+def _has_bytes(block: dict[str, Any]) -> bool:
+    """Whether base64 is where some provider's image has it: in a data URL, or in a member of its own."""
+    for name, value in block.items():
+        inner: object = value
+        if isinstance(inner, dict) and _has_bytes(cast("dict[str, Any]", inner)):
+            return True
+        if isinstance(inner, str) and (inner.startswith("data:") or name in {"base64", "data"}):
+            return True
+    return False
+
+
+def carded(message: ToolMessage, receipt: Receipt | None, pictures: list[Receipt]) -> ToolMessage:
+    """The message with the receipt's text in place of its own; an image stays beside it.
+
+    The message's `artifact`, which no model is sent, says what is stored where; one that the tool set stays.
+    """
+    update: dict[str, Any] = {}
+    known: dict[str, Any] = {}
+    if receipt is not None:
+        content = cast("str | list[ContentBlock]", message.content)
+        update["content"] = receipt.text if isinstance(content, str) else with_card(content, receipt.text)
+        known = {"artifact_id": receipt.id, "stored": receipt.stored}
+    if kept := [one.id for one in pictures if one.stored]:
+        known["images"] = kept
+    if known and message.artifact is None:
+        update["artifact"] = known
+    return message.model_copy(update=update) if update else message

@@ -1,0 +1,78 @@
+"""The tool runner of Anthropic's SDK: `pip install "coatcheck-client[anthropic]"`.
+
+from coatcheck_client.integrations.anthropic import with_coatcheck
+
+runner = anthropic.beta.messages.tool_runner(tools=with_coatcheck([get_log]), ...)
+"""
+
+# ruff: noqa: ANN401 - whatever tools take and return
+# pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
+
+import asyncio
+import copy
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from anthropic.lib import tools as runnable
+
+from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_SYNC = runnable.BetaFunctionTool | runnable.BetaBuiltinFunctionTool
+_ASYNC = runnable.BetaAsyncFunctionTool | runnable.BetaAsyncBuiltinFunctionTool
+
+
+def with_coatcheck(
+    tools: Iterable[Any], client: Client | None = None, **options: "Unpack[ToolOutputOptions]"
+) -> list[Any]:
+    """Returns tools for a tool runner: these, with cards in place of bulky results, and `read_artifact`.
+
+    Args:
+        tools: those that run here, such as functions under `@beta_tool` or `@beta_async_tool`; all of one kind, as
+            runners want it. Declarations without a function and toolsets stay as they are.
+        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+        options: of ToolOutputs.
+    """
+    outputs = ToolOutputs(client, **options)
+    given = list(tools)
+    return [*(_carded(tool, outputs) for tool in given), _read_tool(outputs.client, given)]
+
+
+def _carded(tool: Any, outputs: ToolOutputs) -> Any:
+    def carded(result: Any) -> Any:
+        return outputs.card(list(result) if isinstance(result, Iterator) else result, tool.name)
+
+    def call(given: object) -> Any:
+        try:
+            return carded(tool.call(given))
+        except runnable.ToolError as e:
+            raise runnable.ToolError(carded(e.content)) from e
+
+    async def acall(given: object) -> Any:
+        try:
+            return await asyncio.to_thread(carded, await tool.call(given))
+        except runnable.ToolError as e:
+            raise runnable.ToolError(await asyncio.to_thread(carded, e.content)) from e
+
+    if not isinstance(tool, _SYNC | _ASYNC):
+        return tool
+    own: Any = copy.copy(tool)
+    own.call = acall if isinstance(tool, _ASYNC) else call
+    return own
+
+
+def _read_tool(client: Client, beside: list[Any]) -> Any:
+    (declared,) = declarations("anthropic")
+
+    def read(**arguments: Any) -> str:
+        return client.read_artifact(**arguments)
+
+    async def aread(**arguments: Any) -> str:
+        return await asyncio.to_thread(read, **arguments)
+
+    if any(isinstance(tool, _ASYNC) for tool in beside):
+        return runnable.beta_async_tool(aread, **declared)
+    return runnable.beta_tool(read, **declared)

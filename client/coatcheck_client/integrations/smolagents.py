@@ -1,0 +1,80 @@
+"""smolagents: `pip install "coatcheck-client[smolagents]"`.
+
+from coatcheck_client.integrations.smolagents import with_coatcheck
+
+agent = with_coatcheck(ToolCallingAgent(tools=[get_log], model=model))
+"""
+
+# ruff: noqa: ANN401 - whatever tools take and return
+# pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
+
+import copy
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from smolagents import ActionStep, CodeAgent, MultiStepAgent, Tool
+
+from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+A = TypeVar("A", bound=MultiStepAgent)
+_LAST: Final = "Last output from code snippet:\n"  # and then both ends of the value of a code's last line
+
+
+def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> A:
+    """Returns the same agent, which now has cards in place of bulky results, and `read_artifact`.
+
+    Of an agent that calls tools each tool's result becomes a card. One that writes code goes on computing with whole
+    results; what becomes a card is what the code shows to the model. Managed agents need it for themselves.
+
+    Args:
+        agent: before its first run.
+        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+        options: of ToolOutputs. For code `exempt_tools` are those in whose steps everything is shown.
+    """
+    outputs = ToolOutputs(client, **options)
+    read, exempt = _ReadTool(outputs.client), options.get("exempt_tools", ())
+    if isinstance(agent, CodeAgent):
+        agent.step_callbacks.register(ActionStep, lambda step, **_: _card_observations(step, outputs, exempt))
+    else:
+        agent.tools = {name: _carded(tool, outputs) for name, tool in agent.tools.items()}
+    agent.tools[read.name] = read
+    return agent
+
+
+def _carded(tool: Tool, outputs: ToolOutputs) -> Tool:
+    own: Any = copy.copy(tool)
+    forward = own.forward
+    if tool.name != "final_answer":
+        own.forward = lambda *given, **named: outputs.card(forward(*given, **named), tool.name)
+    return own
+
+
+def _card_observations(step: ActionStep, outputs: ToolOutputs, exempt: Collection[str]) -> None:
+    if any(f"{name}(" in (step.code_action or "") for name in ("read_artifact", *exempt)):
+        return
+    shown, said, _ = (step.observations or "").rpartition(_LAST)
+    text = f"{shown}{said}{step.action_output}" if said else step.observations or ""
+    card = outputs.card(text, "python_interpreter", step.tool_calls[0].id if step.tool_calls else None)
+    if card is not text:
+        step.observations = card
+
+
+class _ReadTool(Tool):
+    output_type, skip_forward_signature_validation = "string", True
+
+    def __init__(self, client: Client) -> None:
+        (declared,) = declarations("json-schema")
+        self.name, self.description, schema = (declared[one] for one in ("name", "description", "parameters"))
+        self.inputs = {
+            name: {"type": one.get("type", "any"), "nullable": name != "artifact_id", "description": one["description"]}
+            for name, one in schema["properties"].items()
+        }
+        super().__init__()
+        self._client = client
+
+    def forward(self, *given: Any, **named: Any) -> str:
+        return self._client.read_artifact(**dict(zip(self.inputs, given, strict=False)), **named)
