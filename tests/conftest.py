@@ -27,9 +27,9 @@ def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - pytest-xdist ships
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which servers the tests really ran on."""
+    """Say which servers and which Pythons the tests really ran on."""
     for server in all_used():
-        terminalreporter.write_line(f"servers: {server}")
+        terminalreporter.write_line(f"used: {server}")
 
 
 @pytest.fixture(scope="session")

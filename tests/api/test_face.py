@@ -59,7 +59,11 @@ async def test_a_list_pages_newest_first_and_filters(client: httpx.AsyncClient) 
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=201", "limit=x", "kind=novel", "sesion=a", "session=", "limit=1&limit=2"]
+    "query",
+    [
+        *("limit=0", "limit=201", "limit=x", "limit=null", "limit=1&limit=2", "kind=novel", "kind=null", "sesion=a"),
+        *("session=", "url=a%C2%9B", "label=%00"),
+    ],
 )
 async def test_a_misspelt_filter_lists_nothing(client: httpx.AsyncClient, query: str) -> None:
     answer = await client.get(f"/v1/artifacts?{query}")
@@ -147,6 +151,8 @@ ARTIFACT = f"/v1/artifacts/{UNKNOWN}"
         (f"{ARTIFACT}/card", "GET, HEAD, OPTIONS"),
         (f"{ARTIFACT}/content", "GET, HEAD, OPTIONS"),
         ("/v1/sessions/a/b", "DELETE, OPTIONS"),
+        ("/v1/sessions/a/usage", "GET, HEAD, OPTIONS"),
+        ("/v1/sessions/a%2Fusage", "DELETE, OPTIONS"),
         ("/health/live", "GET, HEAD, OPTIONS"),
     ],
 )

@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct, field
 
 from coatcheck.core import ids
@@ -65,9 +67,9 @@ class Bytes:
     def decode(self, tokens: list[int]) -> bytes:
         return b"".join(token.to_bytes((token.bit_length() + 7) // 8, "big")[1:] for token in tokens)
 
-    def ends(self, text: str) -> list[int]:
+    def ends(self, text: str) -> npt.NDArray[np.int64]:
         size = len(text.encode("utf-8", "replace"))
-        return [min(size, at + 4) for at in range(0, size, 4)]
+        return np.minimum(size, np.arange(4, size + 4, 4))
 
 
 def counter() -> Counter:

@@ -129,6 +129,14 @@ def test_an_account_goes_with_its_session_and_a_name_may_hold_a_slash(service: S
     assert (refused.status_code, refused.headers["allow"]) == (405, "DELETE, OPTIONS")
 
 
+def test_deleting_an_account_deletes_no_session_and_a_name_that_ends_like_one_is_coded(service: Service) -> None:
+    _ = service.post(LOG, session="d/usage")
+    refused = service.client.delete("/v1/sessions/d/usage")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+    assert usage(service, "d%2Fusage")["artifacts"] == 1
+    assert service.client.delete("/v1/sessions/d%2Fusage").json() == {"deleted": 1}
+
+
 def test_what_was_told_survives_a_crash(tmp_path: Path) -> None:
     first = start(tmp_path / "data")
     _ = first.post(LOG, session="s")

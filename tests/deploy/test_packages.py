@@ -107,6 +107,10 @@ def test_the_service_serves_with_what_it_requires_and_says_what_mcp_needs(
         assert re.match(r"\[art_[0-9]{18} · ", card)
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         answer = httpx.post(f"{service.url}/mcp", json=message, trust_env=False)
+        page = httpx.get(f"{service.url}/docs", trust_env=False).text
+        for name in re.findall(r'(?:src|href)="(/[^"]+)"', page):  # the reference is whole, from the wheel
+            assert httpx.get(f"{service.url}{name}", trust_env=False).status_code == 200
+        assert "/docs/swagger-ui-bundle.js" in page
         assert (answer.status_code, 'pip install "coatcheck[mcp]"' in answer.json()["error"]["message"]) == (404, True)
     finally:
         assert service.stop() == 0

@@ -1,13 +1,16 @@
-"""Every command and snippet of the README, pasted in order into one shell beside a fresh service."""
+"""Every command and snippet of the README, pasted in order into one shell beside a fresh service, on each Python."""
 
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+from support.pythons import VERSIONS, python_of
 from support.service import serving
+from support.used_servers import used
 
 ROOT: Final = Path(__file__).parents[2]
 NOT_PASTED: Final = ("make run", "agent = create_agent(")
@@ -47,8 +50,8 @@ def commands(block: str) -> list[Pasted]:
     return found
 
 
-def pasted() -> list[Pasted]:
-    """Everything to paste, in the README's order."""
+def pasted(python: str) -> list[Pasted]:
+    """Everything to paste, in the README's order; snippets go to this interpreter."""
     found: list[Pasted] = []
     for language, block in re.findall(
         r"^```(\w*)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE
@@ -56,7 +59,7 @@ def pasted() -> list[Pasted]:
         if any(word in block for word in NOT_PASTED):
             continue
         if language == "python":
-            found.append(Pasted(f"{sys.executable} - <<'END'\n{BEFORE_PYTHON}{block}END\n"))
+            found.append(Pasted(f"{python} - <<'END'\n{BEFORE_PYTHON}{block}END\n"))
         else:
             found += commands(block)
     return found
@@ -71,17 +74,23 @@ def pattern(shown: str) -> str:
     return "".join(lines)
 
 
-def test_every_command_of_the_readme_can_be_pasted_and_prints_what_it_shows(tmp_path: Path) -> None:
-    steps = [step for step in pasted() if step.command.strip()]
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_command_of_the_readme_can_be_pasted_and_prints_what_it_shows(version: str, tmp_path: Path) -> None:
+    python = python_of(version)
+    if python is None:
+        used(f"README: not on Python {version}, of which there is no environment here")
+        pytest.skip(f"no environment of Python {version}; `make pythons` makes one where this Python is installed")
+    used(f"README: Python {version}")
+    steps = [step for step in pasted(python) if step.command.strip()]
     assert len(steps) > 25
     script = ""
     for number, step in enumerate(steps):
         script += f"exec > {tmp_path}/{number}.out 2>&1\n{step.command}\necho $? > {tmp_path}/{number}.code\n"
-    with serving(tmp_path / "data") as service:
+    with serving(tmp_path / "data", command=(python, "-m", "coatcheck")) as service:
         script = script.replace("127.0.0.1:8321", service.url.removeprefix("http://"))
-        script = script.replace(".venv/bin/coatcheck", f"{sys.executable} -m coatcheck")
+        script = script.replace(".venv/bin/coatcheck", f"{python} -m coatcheck")
         env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8", "COATCHECK_URL": service.url}
-        subprocess.run(["bash", "-c", script], cwd=ROOT, env=env, timeout=120, check=False)
+        subprocess.run(["bash", "-c", script], cwd=ROOT, env=env, timeout=240, check=False)
     for number, step in enumerate(steps):
         out = (tmp_path / f"{number}.out").read_text(errors="replace")
         assert (tmp_path / f"{number}.code").read_text() == "0\n", f"{step.command}{out}"

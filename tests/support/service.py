@@ -111,10 +111,12 @@ def checked(data: Path, combo: Combo) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def serving(data: Path, combo: Combo | None = None, **settings: int | str) -> Generator[Service]:
+def serving(
+    data: Path, combo: Combo | None = None, *, command: Sequence[str] = COMMAND, **settings: int | str
+) -> Generator[Service]:
     """A service for the length of a `with` block; it must stop cleanly. Without a combo the store is embedded."""
     combo = combo or Combo(EMBEDDED)
-    service = start(data, settings={**combo.settings, **settings}, environment=combo.environment)
+    service = start(data, command=command, settings={**combo.settings, **settings}, environment=combo.environment)
     try:
         yield service
     finally:

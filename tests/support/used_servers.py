@@ -1,10 +1,10 @@
-"""Which servers a test run really used, for its summary: whoever opens the way to one calls `used`."""
+"""Which servers and Pythons a test run really used, for its summary: whoever opens the way to one calls `used`."""
 
 _used: set[str] = set()
 
 
 def used(server: str) -> None:
-    """Remember a server, in words such as `PostgreSQL: our own`."""
+    """Remember a server, in words such as `PostgreSQL: our own`, or a Python."""
     _used.add(server)
 
 

@@ -42,10 +42,16 @@ OPENED = {
     "DELETE /v1/sessions/{session}": "delete",
     "GET /v1/tools": None,
     "GET /v1/openapi.json": None,
+    "GET /errors/{code}": None,
+    "GET /docs": None,
+    "GET /docs/{asset}": None,
     "GET /health/live": None,
     "GET /health/ready": None,
 }
 """Which scope opens what is not for administrators only; None: no key is needed."""
+
+FOUND = {"asset": "swagger-ui.css", "code": "held"}
+"""Values of path parameters with which operations that need no key answer."""
 
 
 class Operation(NamedTuple):
@@ -57,8 +63,8 @@ class Operation(NamedTuple):
     scope: str | None
 
     async def call(self, client: httpx.AsyncClient, **headers: str) -> httpx.Response:
-        """A request that reaches the route, and there is wrong or finds nothing."""
-        path = re.sub(r"\{[^}]+\}", "art_000000000000000001", self.path)
+        """A request that reaches the route, and there, if it needs a key, is wrong or finds nothing."""
+        path = re.sub(r"\{(\w+)\}", lambda name: FOUND.get(name[1], "art_000000000000000001"), self.path)
         return await client.request(self.method, path, headers=headers)
 
 
@@ -80,7 +86,15 @@ def needed(node: dict[str, Any]) -> str | None:
 
 OPERATIONS = operations()
 KEYED = [operation for operation in OPERATIONS if operation.scope is not None]
-FREE = {"GET /health/live", "GET /health/ready", "GET /v1/openapi.json", "GET /v1/tools"}
+FREE = {
+    "GET /health/live",
+    "GET /health/ready",
+    "GET /v1/openapi.json",
+    "GET /v1/tools",
+    "GET /errors/{code}",
+    "GET /docs",
+    "GET /docs/{asset}",
+}
 
 
 def test_whatever_is_not_opened_here_is_for_administrators() -> None:

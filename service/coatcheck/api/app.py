@@ -32,7 +32,7 @@ from coatcheck.api.openapi import openapi_document
 from coatcheck.api.route import Route
 from coatcheck.api.routes import ROUTES
 from coatcheck.api.services import RouteContext, Services
-from coatcheck.api.sessions.routes import SESSIONS, USAGE
+from coatcheck.api.sessions.routes import SESSIONS, names_usage
 from coatcheck.api.tools.mcp import METHODS as MCP_METHODS
 from coatcheck.api.tools.mcp import PATH as MCP_PATH
 from coatcheck.api.tools.mcp import SCOPE as MCP_SCOPE
@@ -186,7 +186,7 @@ class Face(Litestar):
             await self._let_in(scope, route.path, route.scope)
             await route.function(self._services, content[1], request_id, scope, receive, send)
             return
-        if method == "HEAD" and "GET" in self._allowed(scope["path"]):
+        if method == "HEAD" and "GET" in self._allowed(scope):
             send.silent = True
             # A copy: the server looks at its own scope to know that this answer has no body.
             scope = cast("HTTPScope", {**scope, "method": "GET"})
@@ -218,15 +218,16 @@ class Face(Litestar):
         await self._let_in(cast("HTTPScope", connection.scope), route.path, route.scope)
 
     async def _options(self, scope: HTTPScope, send: Send) -> None:
-        allow = sorted(_EVERY) if scope["path"] == "*" else self._allowed(scope["path"])
+        allow = sorted(_EVERY) if scope["path"] == "*" else self._allowed(scope)
         if not allow:
             raise _no_route(scope)
         headers = [(b"allow", ", ".join(allow).encode())]
         await send({"type": "http.response.start", "status": 204, "headers": headers})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _allowed(self, path: str) -> list[str]:
-        """The methods of a path, in alphabetical order; none when no route takes it."""
+    def _allowed(self, scope: Scope) -> list[str]:
+        """The methods of a request's path, in alphabetical order; none when no route takes it."""
+        path = scope["path"]
         if self._page is not None and self._page.takes(path):
             return self._page.methods(path)
         found = self._plain.get(path.rstrip("/"))
@@ -234,7 +235,7 @@ class Face(Litestar):
             matching = (methods for pattern, methods in self._patterns if pattern.fullmatch(path))
             found = next(matching, frozenset[str]())
         if path.startswith(SESSIONS):  # two templates that routing cannot tell apart
-            found &= {"GET", "OPTIONS"} if path.endswith(USAGE) else {"DELETE", "OPTIONS"}
+            found &= {"GET", "OPTIONS"} if names_usage(scope) else {"DELETE", "OPTIONS"}
         return sorted(found | {"HEAD"} if "GET" in found else found)
 
     def _problem(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
@@ -249,7 +250,7 @@ class Face(Litestar):
         headers = dict(problem.headers)
         media_type = headers.pop("content-type")
         if known.code is Code.METHOD_NOT_ALLOWED:
-            headers["allow"] = ", ".join(self._allowed(request.scope["path"]))
+            headers["allow"] = ", ".join(self._allowed(request.scope))
         return Response(content=problem.body, status_code=problem.status, headers=headers, media_type=media_type)
 
     async def _send_problem(
@@ -262,7 +263,7 @@ class Face(Litestar):
             problem = self._page.problem(error, request_id)
         headers = [*problem.headers, ("content-length", str(len(problem.body)))]
         if error.code is Code.METHOD_NOT_ALLOWED:
-            headers.append(("allow", ", ".join(self._allowed(scope["path"]))))
+            headers.append(("allow", ", ".join(self._allowed(scope))))
         if close:
             headers.append(("connection", "close"))
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]

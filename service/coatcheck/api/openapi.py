@@ -15,7 +15,8 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from coatcheck.api.http.problems import MEDIA_TYPE, TABLE
+from coatcheck.api.http.error_table import TABLE
+from coatcheck.api.http.problems import MEDIA_TYPE
 from coatcheck.api.openapi_parts import PARAMETERS, PROBLEM, RESPONSE_HEADERS, SECURITY
 from coatcheck.api.route import FORM, JSON, Answer, Route
 from coatcheck.core.errors import Code

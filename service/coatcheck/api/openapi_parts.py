@@ -58,6 +58,8 @@ PARAMETERS: Final[dict[str, Node]] = {
         examples=["run_00ff12ab34cd56ef00ff12ab34cd56ef"],
     ),
     "name": _path_parameter("name", "The job's name.", examples=["expire"]),
+    "code": _path_parameter("code", "The error code.", enum=sorted(Code), examples=["held"]),
+    "asset": _path_parameter("asset", "The file's name.", examples=["swagger-ui.css"]),
     "X-Request-ID": _parameter(
         "X-Request-ID",
         "Identifies the request in the answer and in the log. An ID that does not have 1 to 128 letters, digits and "
@@ -72,8 +74,9 @@ PARAMETERS: Final[dict[str, Node]] = {
     ),
     "Content-Encoding": _parameter(
         "Content-Encoding",
-        "How the body is compressed. Frames of zstd may have windows of up to 8 MiB (RFC 9659).",
-        enum=["gzip", "zstd", "identity"],
+        "How the body is compressed; empty or `identity`: not at all. Frames of zstd may have windows of up to 8 MiB "
+        "(RFC 9659).",
+        enum=["gzip", "zstd", "identity", ""],
     ),
     "Content-Digest": _parameter(
         "Content-Digest",

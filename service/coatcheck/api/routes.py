@@ -13,6 +13,7 @@ from coatcheck.api.keys import routes as keys
 from coatcheck.api.namespaces import routes as namespaces
 from coatcheck.api.policies import routes as policies
 from coatcheck.api.reading import routes as reading
+from coatcheck.api.reference import routes as reference
 from coatcheck.api.retention import routes as retention
 from coatcheck.api.route import Route, routes_of
 from coatcheck.api.search import routes as search
@@ -37,4 +38,5 @@ ROUTES: Final[list[Route]] = routes_of(
     retention,
     audit,
     service,
+    reference,
 )

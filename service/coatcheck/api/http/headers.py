@@ -30,16 +30,34 @@ def raw_path(scope: Scope) -> bytes:
 
 def prefers_text(accept: str | None) -> bool:
     """Whether `text/plain` is wanted more than `application/json` (RFC 9110 section 12.5.1)."""
+    return preferred(accept, ("application/json", "text/plain")) == "text/plain"
+
+
+def preferred(accept: str | None, offered: tuple[str, ...]) -> str:
+    """The offered media type that is wanted most (RFC 9110 section 12.5.1); of equals, and of none, the first."""
     if accept is None:
+        return offered[0]
+    return max(offered, key=lambda name: _quality(accept, *name.split("/")))
+
+
+def takes_gzip(accept_encoding: str | None) -> bool:
+    """Whether an answer may be compressed by gzip (RFC 9110 section 12.5.3)."""
+    if accept_encoding is None:
         return False
-    return _quality(accept, "text", "plain") > _quality(accept, "application", "json")
+    codings = {name: _weight(parameters) for name, parameters in _items(accept_encoding)}
+    return codings.get("gzip", codings.get("*", 0.0)) > 0
+
+
+def _items(value: str) -> list[tuple[str, list[str]]]:
+    """The members of a list field in lower case, each with its parameters."""
+    items = [[part.strip().lower() for part in item.split(";")] for item in value.split(",")]
+    return [(name, parameters) for name, *parameters in items]
 
 
 def _quality(accept: str, main: str, sub: str) -> float:
     """The weight of a media type: the most specific range that matches it decides."""
     best, quality = -1, 0.0
-    for item in accept.split(","):
-        name, *parameters = (part.strip().lower() for part in item.split(";"))
+    for name, parameters in _items(accept):
         rank = {f"{main}/{sub}": 2, f"{main}/*": 1, "*/*": 0}.get(name, -1)
         if rank > best:
             best, quality = rank, _weight(parameters)

@@ -57,9 +57,14 @@ def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str =
         else:
             values[name] = value
     try:
-        return msgspec.convert({**values, **several}, model, strict=False)
+        converted = msgspec.convert({**values, **several}, model, strict=False)
     except msgspec.ValidationError as e:
         raise refused(e, model, where=where) from e
+    for name in values:
+        if getattr(converted, name) is None:  # msgspec takes the word `null`, which would be no filter at all
+            word = msgspec.ValidationError(f"Expected a value, got the word `null` - at `$.{name}`")
+            raise refused(word, model, where=where)
+    return converted
 
 
 @cache

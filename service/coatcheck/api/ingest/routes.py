@@ -9,10 +9,11 @@ from msgspec import structs
 
 from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.body import content_length, is_coded, open_body
+from coatcheck.api.http.error_table import TABLE
 from coatcheck.api.http.forms import Form, boundary
 from coatcheck.api.http.headers import field, media_type
 from coatcheck.api.http.json_body import MENDED, as_sent, decode_aside
-from coatcheck.api.http.problems import TABLE, members
+from coatcheck.api.http.problems import members
 from coatcheck.api.http.query import from_pairs
 from coatcheck.api.http.rates import allowance_of
 from coatcheck.api.http.request_parts import idempotency_key, require_json

@@ -14,10 +14,11 @@ from litestar.types import HTTPScope, Receive, Scope, Send
 
 import coatcheck
 from coatcheck.api.http.body import content_length
+from coatcheck.api.http.error_table import TABLE
 from coatcheck.api.http.exchange import set_route
 from coatcheck.api.http.headers import field
 from coatcheck.api.http.origin_guard import same_origin
-from coatcheck.api.http.problems import TABLE, Problem, members, render
+from coatcheck.api.http.problems import Problem, members, render
 from coatcheck.api.http.rates import set_allowance
 from coatcheck.api.page import artifact, artifacts, keys, overview, policies, retention, sessions, sign_in
 from coatcheck.api.page.call import Elsewhere, PageCall, PageRoute, Shown, address, pages_of

@@ -17,7 +17,8 @@ from coatcheck.core.session_usage import SessionUsage
 
 SESSIONS: Final = "/v1/sessions/"
 USAGE: Final = "/usage"
-"""Behind a session's name: its account. Routing cannot tell it from a part of the name, which may hold slashes."""
+"""Behind a session's name: its account. Routing cannot tell it from a part of the name, which may hold slashes; in a
+name that ends like this, that slash is percent-encoded."""
 _SESSION_LENGTH: Final = 256
 _Count = Annotated[int, Meta(ge=0)]
 
@@ -74,8 +75,10 @@ async def delete_session(call: RouteCall, session: str) -> DeletedView:
 
     Deletes all artifacts of the session. A session that was never used has none. If a hold covers the session,
     nothing is deleted; if holds cover only some of its artifacts, all others are deleted, and `deleted` in the
-    problem says how many.
+    problem says how many. Of a name that ends in `/usage`, that slash must be percent-encoded.
     """
+    if names_usage(call.scope):
+        raise CoatcheckError(Code.METHOD_NOT_ALLOWED, "A session's usage can only be read; delete the session itself.")
     name = session_of(call.scope, session)
     return DeletedView(await call.services.forget_session(call.caller, name))
 
@@ -105,6 +108,11 @@ def session_usage_view(session: str, usage: SessionUsage) -> SessionUsageView:
     spent = usage.spent
     saved = spent.raw_tokens - spent.given_tokens - spent.read_tokens
     return copy_fields(SessionUsageView, usage, spent, session=session, saved_tokens=saved)
+
+
+def names_usage(scope: Scope) -> bool:
+    """Whether a path under `SESSIONS` is that of a session's account, and not that of a session."""
+    return (raw_path(scope) or scope["path"].encode()).endswith(USAGE.encode())
 
 
 def session_of(scope: Scope, routed: str, suffix: str = "") -> str:
