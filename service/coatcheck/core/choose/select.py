@@ -50,6 +50,18 @@ class Selection:
         """The numbers of the chosen units, in order."""
         return sorted(self._taken)
 
+    def unseen(self) -> dict[int, float]:
+        """Returns what units say that are not chosen, beside what those say that are; of what is said alike, once."""
+        worth, units = self._worth, self._units
+        seen = {b"", *[units.shape[place].strip() for place in self._taken]}
+        found = {place: value for place, value in worth.stated.items() if units.shape[place].strip() not in seen}
+        cover = worth.weights.cover
+        for place, words in worth.words.items():
+            if new := words - self._said:
+                value = cover * sum(map(worth.rarity.__getitem__, new)) / max(SHORT, len(units.text[place])) ** 0.5
+                found[place] = found.get(place, 0.0) + value
+        return found
+
     def drop(self, tokens: int) -> bool:
         """Gives up units of the least worth for so many tokens; False when none are left."""
         while tokens > 0 and self._taken:
