@@ -1,5 +1,6 @@
 """Chooses units within a budget of tokens: the most worth for its cost, what is alike once, both ends always."""
 
+from collections import Counter
 from heapq import heapify, heappop, heapreplace
 from typing import Final, final
 
@@ -24,6 +25,8 @@ _PLENTY: Final = 3
 """How many budgets of units are priced exactly."""
 
 
+_ALIKE: Final = 3
+"""Units that differ in numbers only, beside those in the ends' shares: more of them say no more than their count."""
 _CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
 
 
@@ -43,6 +46,8 @@ class Selection:
         self._said: set[bytes] = set()
         self._words: dict[int, frozenset[bytes]] = {}
         self._prices: dict[int, int] = {}
+        self._alike = Counter[bytes]()
+        """How many units of each shape are chosen."""
         self._choose(budget)
 
     @property
@@ -97,6 +102,8 @@ class Selection:
                     heappop(heap)
                 continue
             heappop(heap)
+            if self._alike[self._units.shape[place]] >= _ALIKE:
+                continue
             self._left += long.get(place, 0)
             if self._take(place, now):
                 long.pop(place, None)
@@ -189,6 +196,7 @@ class Selection:
         self._taken[place] = rate
         self._left -= price
         self._said |= self._words[place]
+        self._alike[self._units.shape[place]] += 1
         return True
 
 
