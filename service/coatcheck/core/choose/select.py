@@ -102,7 +102,7 @@ class Selection:
                     heappop(heap)
                 continue
             heappop(heap)
-            if self._alike[self._units.shape[place]] >= _ALIKE:
+            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self._worth.answers:
                 continue
             self._left += long.get(place, 0)
             if self._take(place, now):
