@@ -7,6 +7,7 @@ The numbers stem from experiments on sets of payloads; docs/decisions says what 
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 from math import exp
 from typing import Final, final
@@ -128,9 +129,11 @@ class Worth(Struct):
 def flags_of(units: Units) -> dict[int, int]:
     """Returns what units state: of those of one shape, the first and the last are looked at."""
     total = len(units)
-    last = dict(zip(units.shape, range(total), strict=True))
-    first = dict(zip(reversed(units.shape), range(total - 1, -1, -1), strict=True))
-    chosen = sorted({*first.values(), *last.values()})
+    chosen: Sequence[int] = range(total)
+    if len(units.count) < total:
+        last = dict(zip(units.shape, range(total), strict=True))
+        first = dict(zip(reversed(units.shape), range(total - 1, -1, -1), strict=True))
+        chosen = sorted({*first.values(), *last.values()})
     block = b"\n".join([units.text[place] for place in chosen])
     found: dict[int, int] = {}
     at = row = 0
