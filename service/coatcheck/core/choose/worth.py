@@ -90,7 +90,9 @@ _CODE: Final = re.compile(
     rb"|func|fn|const|let|var|public|private|static|self|this|#include|//|/\*|\*)\b"
     rb"|^\s*(?:[})\]]|/[/*]|\*/?\s)|^\s+[\w.]+\(.*\)[;:,]?\s*$"
 )
-_STAMP: Final = BlockPattern(r"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
+_STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
+"""Moments without a date or a time of day."""
+_DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
 SHORT: Final = 20
 """Bytes that a unit counts as having at least, when what it covers is held against its length."""
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
@@ -167,8 +169,10 @@ def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
         return True, verdict
     step = max(1, len(units) // _STAMPS)
     lines = [text[:40] for text in units.text[::step] if text and not text.isspace()]
-    most = len(lines) // 2 + 1
-    return _STAMP.count(b"\n".join(lines), most) >= most, None
+    rest = b"\n".join(lines).translate(_DIGITS_ALIKE).split(b"\n") if lines else []
+    rest = [line for line in rest if b"00:00:00" not in line and b"0000-00-00" not in line]
+    most = len(lines) // 2 + 1 - (len(lines) - len(rest))
+    return most <= 0 or _STAMP.count(b"\n".join(rest), most) >= most, None
 
 
 def weight(flags: int) -> float:
