@@ -107,7 +107,7 @@ class _Tally(Struct, frozen=True):
     share: float
     """Of the lines looked at first, those that must have it."""
     hint: BlockPattern
-    """Matches every line that it counts, and costs a tenth."""
+    """Matches lines of every text in which it is begun, at a tenth of the cost."""
     digits: bool
     """Whether lines that differ in digits only may count differently; otherwise it is asked of lines without digits."""
     most: int = 12
@@ -116,7 +116,9 @@ class _Tally(Struct, frozen=True):
 
 _LEVELS: Final = _Tally("Levels", _level, 0.25, BlockPattern(_NAMES.decode(), ignore_case=True), digits=False)
 _STATUSES: Final = _Tally("Statuses", _matched(_STATUS), 0.4, BlockPattern(r"\" [1-5]\d\d "), digits=True)
-_BY_LINE: Final = _Tally("Lines by file", _numbered, 0.5, BlockPattern(r"[:(-]\d|--$"), digits=True, most=24)
+_BY_LINE: Final = _Tally(
+    "Lines by file", _numbered, 0.5, BlockPattern(r"^(?:[A-Za-z]:)?[^:]*[./][^:]*[:(]\d"), digits=True, most=24
+)
 _BY_FILE: Final = _Tally("Lines by file", _plain, 1.0, BlockPattern(r"^[^\s:]+:"), digits=True, most=24)
 _TALLIES: Final = (
     _LEVELS,
@@ -235,7 +237,7 @@ class Tallies:
             block = exact if tally.digits else plain
             least = tally.share * len(looked)
             begun = tally is _BY_FILE and _TALLIES.index(_BY_LINE) in self._counts
-            few = min(least, _HINTED)
+            few = 1 if tally is _BY_LINE else min(least, _HINTED)  # lines around a match name no file
             if begun or (tally is not _BY_FILE and tally.hint.count(block, few) < few):
                 continue
             lines = block.split(b"\n")
