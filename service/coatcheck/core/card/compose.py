@@ -161,10 +161,10 @@ class _Cutting:
         room = most - own.cost
         chosen = self._choose(room, query) if self._excerpted else None
         while True:
-            card, text = self._assemble(own, chosen)
+            text, shown, omitted, following = self._assemble(own, chosen)
             count = self._tokenizer.count(text)
             if count <= self._budget:
-                return card, text, count
+                return self._card(own, shown, omitted, following), text, count
             if chosen is not None and chosen.worth is None:  # made inert, it is longer than it was
                 chosen = self._choose(room, query, whole=False)
             elif chosen is None or not chosen.drop(count - self._budget):
@@ -179,8 +179,9 @@ class _Cutting:
     def _smallest(self) -> tuple[Card, str, int]:
         """ID and next call: what fits into 64 tokens for every payload."""
         self._brief = True
-        card, text = self._assemble(self._own.first(self._id, smallest=True, stored=self._stored), None)
-        return card, text, self._tokenizer.count(text)
+        own = self._own.first(self._id, smallest=True, stored=self._stored)
+        text, shown, omitted, following = self._assemble(own, None)
+        return self._card(own, shown, omitted, following), text, self._tokenizer.count(text)
 
     def _choose(self, room: int, query: str | None, *, whole: bool = True) -> "_Chosen | None":
         if room <= 0:
@@ -207,7 +208,10 @@ class _Cutting:
         )
         return _Chosen(regions, units, worth, Selection(units, worth, room, self._tokenizer))
 
-    def _assemble(self, own: OwnLines, chosen: "_Chosen | None") -> tuple[Card, str]:
+    def _assemble(
+        self, own: OwnLines, chosen: "_Chosen | None"
+    ) -> tuple[str, list[Excerpt], list[Omission], NextCall | None]:
+        """Returns the text, what it shows, what it leaves out, and the call that it names."""
         excerpts = [] if chosen is None else self._excerpts(chosen)
         if self._readable and self._measure.size:
             omitted = omissions(excerpts, self._shown)
@@ -215,7 +219,7 @@ class _Cutting:
             omitted = [self._everything()] if self._measure.size else []
         last, following = self._last(excerpts, omitted if self._readable else [], chosen)
         lines = [*own.lines, *render.excerpt_lines(excerpts, self._shown), last]
-        return self._card(own, excerpts, omitted, following), "\n".join(lines)
+        return "\n".join(lines), excerpts, omitted, following
 
     def _excerpts(self, chosen: "_Chosen") -> list[Excerpt]:
         dropped_at = self._measure.dropped_at if self._measure.dropped else None

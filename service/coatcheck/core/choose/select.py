@@ -48,6 +48,8 @@ class Selection:
         self._prices: dict[int, int] = {}
         self._alike = Counter[bytes]()
         """How many units of each shape are chosen."""
+        self._costs: dict[int, float] = {}
+        """How much each price counts against what a unit is worth."""
         self._choose(budget)
 
     @property
@@ -87,13 +89,14 @@ class Selection:
         self._left -= sum(long.values())  # so that a part of each can be shown, whatever else is
         for places, share in ((tail, _TAIL), (head, _HEAD)):
             self._fill(places, budget * share)
-        thrift = self._worth.weights.thrift
-        prices = self._prices
-        heap = [(-value / prices[place] ** thrift, place) for place, value in first.items() if place not in self._taken]
+        heap = [(-value / self._costs[place], place) for place, value in first.items() if place not in self._taken]
         heapify(heap)
         misses = 0
         while heap and self._left >= _SMALLEST and misses < _MISSES:
             rate, place = heap[0]
+            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self._worth.answers:
+                heappop(heap)
+                continue
             now = self._rate(place)
             if now < -rate - 1e-9:  # something like it was taken meanwhile
                 if now > 0:
@@ -102,8 +105,6 @@ class Selection:
                     heappop(heap)
                 continue
             heappop(heap)
-            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self._worth.answers:
-                continue
             self._left += long.get(place, 0)
             if self._take(place, now):
                 long.pop(place, None)
@@ -133,7 +134,7 @@ class Selection:
             price = counts([part.decode("utf-8", "replace")], self._tokenizer)[0]
             if not _SMALLEST // 2 <= price <= self._left - SEAM or not self._units.shorten(place, size, last=last):
                 return
-            self._prices[place] = price
+            self._prices[place], self._costs[place] = price, price**self._worth.weights.thrift
             self._take(place, self._rate(place))
         self._ends.add(place)
 
@@ -171,7 +172,10 @@ class Selection:
         texts = [f"{text}\n" for text in block.decode("utf-8", "replace").split("\n")]
         if len(block.translate(None, _CONTROLS)) < len(block):
             texts = [inert(text) for text in texts]
-        self._prices.update(zip(order, counts(texts, self._tokenizer), strict=True))
+        thrift = self._worth.weights.thrift
+        for place, price in zip(order, counts(texts, self._tokenizer), strict=True):
+            self._prices[place] = price
+            self._costs[place] = price**thrift
 
     def _rate(self, place: int) -> float:
         """What a unit is worth now for its price: what is shown already counts no more."""
@@ -186,7 +190,7 @@ class Selection:
             value += weights.cover * sum(map(worth.rarity.__getitem__, new)) / max(SHORT, size) ** 0.5
         if weights.repeats and words:
             value *= 1 - weights.repeats * (1 - len(new) / len(words))
-        return value / self._prices[place] ** weights.thrift
+        return value / self._costs[place]
 
     def _take(self, place: int, rate: float) -> bool:
         seam = SEAM - SEAM * ((place - 1) in self._taken) - SEAM * ((place + 1) in self._taken)
