@@ -104,7 +104,7 @@ class Replay:
         self._released: list[int] = []
         """Candidates that are out of protection and wait."""
         self._spent = 0
-        """Percent of tokens that were sent in vain since they wait: a hundredth part of what a cache charges for them."""
+        """What repeating what waits has cost since it waits, in hundredths of a token."""
 
     def run(self) -> ReplayDecisions:
         """Decide at every moment in order."""
