@@ -10,8 +10,6 @@ The caller stores each payload as ingest would, with its tool name and call ID, 
 `card_tokens`. The plan belongs to the body it was made of.
 """
 
-from io import BytesIO
-
 from msgspec import Struct
 
 from coatcheck.core.context.body.model import Format, HistoryIndex
@@ -148,9 +146,9 @@ def _planned(
     decisions = Replay(line, found.candidates, totals, fixed.total, policy, budget).run()
     payloads = [_payload(index, found.candidates[number], number, decisions) for number in sorted(decisions.replaced)]
     gone = sorted({*decisions.dropped, *line.notices}) if decisions.dropped else []
-    lines, sizes_of_lines = _lines(body, index, gone)
-    if gone:
-        payloads.append(_left_out(index, gone, lines))
+    lines = {number: line_of(get(body, index.items[number].at)) for number in gone}
+    if lines:
+        payloads.append(_left_out(index, lines))
     return CompactionPlan(
         format=index.format,
         policy=policy,
@@ -168,7 +166,7 @@ def _planned(
         before=Sizes.sum([fixed, *sizes]),
         expected=decisions.expected,
         budget=budget,
-        dropped_bytes=[sizes_of_lines[number] for number in sorted(decisions.dropped)],
+        dropped_bytes=[len(data) for number, data in lines.items() if number in decisions.dropped],
     )
 
 
@@ -185,31 +183,20 @@ def _payload(index: HistoryIndex, one: ReplacementCandidate, number: int, decisi
     )
 
 
-def _lines(body: Value, index: HistoryIndex, gone: list[int]) -> tuple[bytes, dict[int, int]]:
-    """Messages as they are stored, one on each line, and the bytes of each; most of a body may be among them."""
-    lines = BytesIO()
-    sizes: dict[int, int] = {}
-    for number in gone:
-        if sizes:
-            _ = lines.write(b"\n")
-        sizes[number] = lines.write(line_of(get(body, index.items[number].at)))
-    return lines.getvalue(), sizes  # which shares the buffer's memory
-
-
-def _left_out(index: HistoryIndex, gone: list[int], lines: bytes) -> PlannedPayload:
+def _left_out(index: HistoryIndex, lines: dict[int, bytes]) -> PlannedPayload:
     """The messages that are left out, earlier notices among them, as one payload."""
-    first = gone[0]
+    first = min(lines)
     return PlannedPayload(
         kind="message",
         why="left out",
         message=first,
         places=(),
-        content=lines,
+        content=b"\n".join(lines.values()),
         tool=None,
         call_id=None,
         tokens=0,
         key=OMITTED,
-        title=f"{len(gone):,} messages left out of a history",
+        title=f"{len(lines):,} messages left out of a history",
         role=index.items[first].role.value,
         left_out=True,
     )
