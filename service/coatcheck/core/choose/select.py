@@ -46,10 +46,10 @@ class Selection:
         self._said: set[bytes] = set()
         self._words: dict[int, frozenset[bytes]] = {}
         self._prices: dict[int, int] = {}
-        self._costs: dict[int, float] = {}
-        """How much each price counts against what a unit is worth."""
         self._alike = Counter[bytes]()
         """How many units of each shape are chosen."""
+        self._costs: dict[int, float] = {}
+        """How much each price counts against what a unit is worth."""
         self._choose(budget)
 
     @property
@@ -94,6 +94,9 @@ class Selection:
         misses = 0
         while heap and self._left >= _SMALLEST and misses < _MISSES:
             rate, place = heap[0]
+            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self._worth.answers:
+                heappop(heap)
+                continue
             now = self._rate(place)
             if now < -rate - 1e-9:  # something like it was taken meanwhile
                 if now > 0:
@@ -102,8 +105,6 @@ class Selection:
                     heappop(heap)
                 continue
             heappop(heap)
-            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self._worth.answers:
-                continue
             self._left += long.get(place, 0)
             if self._take(place, now):
                 long.pop(place, None)
