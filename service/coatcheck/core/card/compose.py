@@ -14,7 +14,7 @@ from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, 
 from coatcheck.core.card import render
 from coatcheck.core.card.excerpts import excerpt, omissions, regions_of, runs_of
 from coatcheck.core.card.model import ByteRange, Card, Excerpt, LineRange, NextCall, Omission
-from coatcheck.core.card.next_step import TOOL, Rest, RestFinder, longest_of, next_call
+from coatcheck.core.card.next_step import TOOL, Rest, RestFinder, longest_of, next_call, richest
 from coatcheck.core.card.own_lines import OwnLines, OwnLinesBuilder
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.choose.select import Selection
@@ -239,14 +239,30 @@ class _Cutting:
             return f"{told} {render.lost_line(brief=self._brief)}", None
         if not self._tools:
             return f"{told} {render.kept_line()}", None
-        shown = "\n".join(each.text for each in excerpts)
-        section = next((title for title in self._facts.sections if title not in shown), None)
+        section = self._section(excerpts)
         limited = self._text is None and not self._brief
         start = None if chosen is None else chosen.line_start(longest_of(omitted).bytes.start)
+        better = rest.failures or rest.inside or section is not None or self._facts.path is not None
         following = next_call(
-            self._id, omitted, rest, section=section, path=self._facts.path, limited=limited, line_start=start
+            self._id,
+            omitted,
+            rest,
+            section=section,
+            path=self._facts.path,
+            rich=None if better or chosen is None else chosen.richest(),
+            limited=limited,
+            line_start=start,
         )
         return f"{told} {render.next_line(following, brief=self._brief)}", following
+
+    def _section(self, excerpts: list[Excerpt]) -> str | None:
+        """Returns what names the largest part that no excerpt shows; None where none is known, or there is no room."""
+        if not excerpts and self._brief:
+            return None
+        if self._text is not None:
+            return self._text.unseen([(each.bytes.start, each.bytes.end) for each in excerpts])
+        shown = "\n".join(each.text for each in excerpts)
+        return next((title for title in self._facts.sections if title not in shown), None)
 
     def _last_of_bytes(self) -> tuple[str, NextCall | None]:
         if not self._stored:
@@ -291,6 +307,10 @@ class _Chosen:
     def places(self) -> list[int]:
         """Numbers of the units that are shown."""
         return list(range(len(self.units))) if self._selection is None else self._selection.places
+
+    def richest(self) -> LineRange | None:
+        """Returns the lines that say most of what is not shown; None where nothing is known to say anything."""
+        return None if self._selection is None else richest(self.units, self._selection.unseen(), self.places)
 
     def line_start(self, offset: int) -> int | None:
         """Where the line begins that goes on at `offset`, the end of a shown unit; None where that is not known."""

@@ -1,5 +1,6 @@
 """Chooses units within a budget of tokens: the most worth for its cost, what is alike once, both ends always."""
 
+from collections import Counter
 from heapq import heapify, heappop, heapreplace
 from typing import Final, final
 
@@ -24,6 +25,8 @@ _PLENTY: Final = 3
 """How many budgets of units are priced exactly."""
 
 
+_ALIKE: Final = 3
+"""Units that differ in numbers only, beside those in the ends' shares: more of them say no more than their count."""
 _CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
 
 
@@ -43,12 +46,26 @@ class Selection:
         self._said: set[bytes] = set()
         self._words: dict[int, frozenset[bytes]] = {}
         self._prices: dict[int, int] = {}
+        self._alike = Counter[bytes]()
+        """How many units of each shape are chosen."""
         self._choose(budget)
 
     @property
     def places(self) -> list[int]:
         """The numbers of the chosen units, in order."""
         return sorted(self._taken)
+
+    def unseen(self) -> dict[int, float]:
+        """Returns what units say that are not chosen, beside what those say that are; of what is said alike, once."""
+        worth, units = self._worth, self._units
+        seen = {b"", *[units.shape[place].strip() for place in self._taken]}
+        found = {place: value for place, value in worth.stated.items() if units.shape[place].strip() not in seen}
+        cover = worth.weights.cover
+        for place, words in worth.words.items():
+            if new := words - self._said:
+                value = cover * sum(map(worth.rarity.__getitem__, new)) / max(SHORT, len(units.text[place])) ** 0.5
+                found[place] = found.get(place, 0.0) + value
+        return found
 
     def drop(self, tokens: int) -> bool:
         """Gives up units of the least worth for so many tokens; False when none are left."""
@@ -85,6 +102,8 @@ class Selection:
                     heappop(heap)
                 continue
             heappop(heap)
+            if self._alike[self._units.shape[place]] >= _ALIKE:
+                continue
             self._left += long.get(place, 0)
             if self._take(place, now):
                 long.pop(place, None)
@@ -177,6 +196,7 @@ class Selection:
         self._taken[place] = rate
         self._left -= price
         self._said |= self._words[place]
+        self._alike[self._units.shape[place]] += 1
         return True
 
 

@@ -111,6 +111,8 @@ class Worth(Struct):
     """The words of the sampled units, where what they cover counts."""
     rarity: dict[bytes, float]
     """What each of these words is worth the first time it is shown."""
+    stated: dict[int, float]
+    """Of `base`, what units are worth for what they say, wherever they stand."""
 
     def values(self, units: Units) -> dict[int, float]:
         """Returns what each unit is worth while nothing is shown, of those that are worth anything."""
@@ -212,12 +214,13 @@ def worth_of(
     if compared is not None:
         _novel(base, units, compared)
     _odd(base, units)
+    stated = base.copy()
     _ends(base, units, chosen, reach)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
     for place, score in answers(units, query).items() if query else ():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, flags, {}, {})
+    made = Worth(chosen, base, flags, {}, {}, stated)
     if chosen.cover:
         _covers(made, units)
     return made

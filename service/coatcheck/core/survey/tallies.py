@@ -215,6 +215,8 @@ class Tallies:
                 _drop_neighbours(counts)
             if not 0 < len(counts) <= _MOST or (tally is _BY_FILE and self._other):
                 continue
+            if tally is _BY_LINE and 2 * sum([n == 1 and b" " in name for name, n in counts.items()]) > counts.total():
+                continue  # frames of a stack, say: words before a number, hardly ever the same ones
             named = [(name.decode("utf-8", "replace"), count) for name, count in _ordered(counts)]
             total = f"{counts.total()} in {len(counts)}: " if tally.label == "Lines by file" else ""
             out.append(f"{tally.label}: {total}{listed(named, tally.most)}")
