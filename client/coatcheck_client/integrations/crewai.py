@@ -1,8 +1,8 @@
 """CrewAI: `pip install "coatcheck-client[crewai]"`.
 
-from coatcheck_client.integrations.crewai import Coatcheck
+from coatcheck_client.integrations.crewai import CoatcheckTool
 
-agent = Agent(role="Operator", goal=..., backstory=..., tools=[get_log, Coatcheck()])
+agent = Agent(role="Operator", goal=..., backstory=..., tools=[get_log, CoatcheckTool()])
 """
 
 # ruff: noqa: ANN401 - the framework's signatures
@@ -33,7 +33,7 @@ class _Arguments(BaseModel, extra="allow"):
         return dict(_DECLARED["parameters"])
 
 
-class Coatcheck(BaseTool):
+class CoatcheckTool(BaseTool):
     """The tool `read_artifact`; the bulky results of the tools beside it, of an agent or of a task, become cards."""
 
     name: str = _DECLARED["name"]
@@ -67,7 +67,7 @@ class Coatcheck(BaseTool):
 def _card(context: ToolCallHookContext) -> str | None:
     """The framework's hook for all agents: those that have the tool have cards, except for what is their answer."""
     beside = [*(getattr(context.task, "tools", None) or ()), *(getattr(context.agent, "tools", None) or ())]
-    found = next((tool for tool in beside if isinstance(tool, Coatcheck)), None)
+    found = next((tool for tool in beside if isinstance(tool, CoatcheckTool)), None)
     if found is None or getattr(context.tool, "result_as_answer", False):
         return None
     return found.card(context)

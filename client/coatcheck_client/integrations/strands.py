@@ -1,8 +1,8 @@
 """Strands Agents: `pip install "coatcheck-client[strands]"`.
 
-from coatcheck_client.integrations.strands import CoatcheckPlugin
+from coatcheck_client.integrations.strands import CoatcheckAgentPlugin
 
-agent = Agent(tools=[get_log], plugins=[CoatcheckPlugin()])
+agent = Agent(tools=[get_log], plugins=[CoatcheckAgentPlugin()])
 """
 
 # ruff: noqa: ANN401 - the framework's signatures
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class CoatcheckPlugin(Plugin):
+class CoatcheckAgentPlugin(Plugin):
     """Puts cards in place of the bulky results of an agent's tools, and offers `read_artifact`."""
 
     name = "coatcheck"

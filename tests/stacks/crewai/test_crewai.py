@@ -8,7 +8,7 @@ from crewai import LLM, Agent, Crew, Process, Task
 from crewai.tools import tool
 
 from coatcheck_client import Client
-from coatcheck_client.integrations.crewai import Coatcheck
+from coatcheck_client.integrations.crewai import CoatcheckTool
 from model_server import model_server
 from scenario import LOG, NEEDLE, TOOLS, plan, run_snippet
 from stack_tests import StackTests
@@ -48,7 +48,7 @@ class TestCrewAI(StackTests):
     modes = ("async", "sync", "stream", "thread")
 
     async def run(self, client: Client, url: str, mode: str, **options: Any) -> str:
-        agent = made(url, [*fresh(list(TOOLS)), Coatcheck(client, **options)], stream=mode == "stream")
+        agent = made(url, [*fresh(list(TOOLS)), CoatcheckTool(client, **options)], stream=mode == "stream")
         crew = Crew(agents=[agent], tasks=[task(agent)])
         if mode == "async":
             return (await crew.akickoff()).raw
@@ -59,14 +59,14 @@ class TestCrewAI(StackTests):
     async def test_tools_of_a_task_have_cards(self, service_url: str) -> None:
         with model_server(plan()) as model, Client(service_url) as client:
             agent = made(model.url, [])
-            asked = task(agent, tools=[*fresh(["get_log"]), Coatcheck(client)])
+            asked = task(agent, tools=[*fresh(["get_log"]), CoatcheckTool(client)])
             answer = (await Crew(agents=[agent], tasks=[asked]).akickoff()).raw
         assert NEEDLE in answer
         assert "art_" in model.results[1][0]
 
     async def test_an_agent_without_it_keeps_its_results(self, service_url: str) -> None:
         with model_server(plan()) as model, Client(service_url) as client:
-            Coatcheck(client)
+            CoatcheckTool(client)
             agent = made(model.url, fresh(["get_log"]))
             answer = (await Crew(agents=[agent], tasks=[task(agent)]).akickoff()).raw
         assert NEEDLE in answer
@@ -76,13 +76,13 @@ class TestCrewAI(StackTests):
         with model_server(plan()) as model, Client(service_url) as client:
             (final,) = fresh(["get_log"])
             final.result_as_answer = True
-            agent = made(model.url, [final, Coatcheck(client)])
+            agent = made(model.url, [final, CoatcheckTool(client)])
             answer = (await Crew(agents=[agent], tasks=[task(agent)]).akickoff()).raw
         assert answer.strip() == LOG.strip()
 
     async def test_an_agent_alone_has_cards(self, service_url: str) -> None:
         with model_server(plan()) as model, Client(service_url) as client:
-            agent = made(model.url, [*fresh(["get_log"]), Coatcheck(client)])
+            agent = made(model.url, [*fresh(["get_log"]), CoatcheckTool(client)])
             done = await agent.kickoff_async("Which code?")
         assert NEEDLE in done.raw
         assert "art_" in model.results[1][0]
@@ -93,7 +93,7 @@ class TestCrewAI(StackTests):
             model_server(plan([Call("delegate_work_to_coworker", delegated)])) as model,
             Client(service_url) as client,
         ):
-            operator = made(model.url, [*fresh(["get_log"]), Coatcheck(client)])
+            operator = made(model.url, [*fresh(["get_log"]), CoatcheckTool(client)])
             chief = made(model.url, [], role="Chief")
             crew = Crew(
                 agents=[operator],

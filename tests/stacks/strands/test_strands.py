@@ -9,7 +9,7 @@ from strands import Agent, tool
 from strands.models.openai import OpenAIModel
 
 from coatcheck_client import Client
-from coatcheck_client.integrations.strands import CoatcheckPlugin
+from coatcheck_client.integrations.strands import CoatcheckAgentPlugin
 from model_server import model_server
 from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet
 from stack_tests import StackTests
@@ -51,7 +51,7 @@ class TestStrands(StackTests):
 
     async def run(self, client: Client, url: str, mode: str, **options: Any) -> str:
         tools = [*map(tool, TOOLS.values()), get_pictured_log, get_rows, fail_at_length]
-        agent = made(url, tools, [CoatcheckPlugin(client, **options)])
+        agent = made(url, tools, [CoatcheckAgentPlugin(client, **options)])
         if mode == "sync":
             return str(await asyncio.to_thread(agent, "Which code?"))
         if mode == "stream":
@@ -70,7 +70,7 @@ class TestStrands(StackTests):
     @pytest.mark.parametrize("name", ["get_rows", "fail_at_length"])
     async def test_json_and_failures_become_cards(self, service_url: str, name: str) -> None:
         with model_server(plan([Call(name, {})])) as model, Client(service_url) as client:
-            agent = made(model.url, [get_rows, fail_at_length], [CoatcheckPlugin(client)])
+            agent = made(model.url, [get_rows, fail_at_length], [CoatcheckAgentPlugin(client)])
             answer = str(await agent.invoke_async("Which code?"))
         assert NEEDLE in answer
         assert "art_" in model.results[1][0]
@@ -83,10 +83,10 @@ class TestStrands(StackTests):
             @tool
             async def ask_operator() -> str:
                 """Ask the operator."""
-                operator = made(model.url, [tool(TOOLS["get_log"])], [CoatcheckPlugin(client)])
+                operator = made(model.url, [tool(TOOLS["get_log"])], [CoatcheckAgentPlugin(client)])
                 return str(await operator.invoke_async("Which code?"))
 
-            chief = made(model.url, [ask_operator], [CoatcheckPlugin(client)])
+            chief = made(model.url, [ask_operator], [CoatcheckAgentPlugin(client)])
             answer = str(await chief.invoke_async("Which code?"))
         assert NEEDLE in answer
         assert any("art_" in one for results in model.results for one in results)
