@@ -38,7 +38,7 @@ class CoatcheckWorkbench(Workbench):
             client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
             options: of ToolOutputs.
         """
-        self._around = around if isinstance(around, Workbench) else StaticWorkbench([*map(_tool, around)])
+        self._around: Any = around if isinstance(around, Workbench) else StaticWorkbench([*map(_tool, around)])
         self._outputs = ToolOutputs(client, **options)
         (self._declared,) = declarations("json-schema")
 
