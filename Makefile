@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := .uv/bin/uv
 READY := $(VENV)/.ready
 
-.PHONY: help run setup test pythons test-integrations test-resolve check format bench soak fuzz-api openapi lock clean
+.PHONY: help run setup test pythons browser test-integrations test-resolve check format bench soak fuzz-api openapi lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -28,11 +28,14 @@ $(READY): $(UV) requirements.lock pyproject.toml client/pyproject.toml
 	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation --offline --editable client --editable .
 	@touch $@
 
-test: setup pythons ## run the tests
+test: setup pythons browser ## run the tests
 	@$(BIN)/pytest -n auto $(ARGS)
 
 pythons: setup ## environments of the other Pythons of this machine, for the tests that run on each
 	@$(BIN)/python tests/support/pythons.py
+
+browser: setup ## a Chromium, as a package carries it, for the tests of the page
+	@$(BIN)/python tests/support/browser.py
 
 test-integrations: setup ## test each framework's integration against its release of today; ARGS="agno crewai" for some
 	@$(BIN)/python tests/stacks/run.py $(ARGS)
@@ -61,7 +64,7 @@ lock: setup ## resolve the dependencies again
 	@$(UV) pip compile --quiet --system-certs --universal --generate-hashes --no-header --python-version 3.11 --upgrade --all-extras --group dev --no-emit-package coatcheck-client pyproject.toml -o requirements.lock
 
 clean: ## remove what the tasks made
-	rm -rf $(VENV) .uv .stacks .pythons .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .uv .stacks .pythons .browser .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
 
 fuzz-api: setup ## thousands of requests made up from the OpenAPI document; ARGS="--cases 500 --seed 2"
 	@PYTHONPATH=tests $(BIN)/python tests/fuzz/api_fuzz.py $(ARGS)

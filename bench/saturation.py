@@ -1,20 +1,25 @@
 """How reads fare while uploads fill every place: their latency beside the quiet case of the same run.
 
-Two storms. *Slow*: as many uploads as there are places, each a piece of 8 KiB every 100 ms, so that all places are held
-and little is worked. *Fast*: 16 uploads that send as fast as they are taken, so that every thread for ingest is busy.
+Three storms. *Slow*: as many uploads as there are places, each a piece of 8 KiB every 100 ms, so that all places are
+held and little is worked. *Fast*: 16 uploads that send as fast as they are taken, so that every thread for ingest is
+busy. *Puts*: 16 clients that put 16 KB as fast as they are answered, so that the event loop is busy.
 """
 
 import asyncio
 import contextlib
 import random
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from functools import partial
+from itertools import count as numbers
 from pathlib import Path
 
 from bench.throughput import text
 from bench.wire import Connection, Timings, connect, load
 from support.service import Service, serving
 
+Storm = Callable[[Connection, int], Coroutine[None, None, None]]
+"""Sends over a connection, by its number, until it is cancelled."""
 READS = 300
 PLACES = 64
 HEAD = "POST /v1/artifacts/raw HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -33,8 +38,13 @@ def run() -> None:
         asyncio.run(_measure(service, reads))  # warm
         quiet = asyncio.run(_measure(service, reads))
         _row("none", (0, 0), quiet, quiet)
-        for name, count, pause in (("slow", PLACES + 20, 0.1), ("fast", 16, 0.0)):
-            held, stormy = asyncio.run(_in_storm(service, reads, count, pause))
+        storms: tuple[tuple[str, int, Storm], ...] = (
+            ("slow", PLACES + 20, partial(_upload, pause=0.1)),
+            ("fast", 16, partial(_upload, pause=0.0)),
+            ("puts", 16, _put),
+        )
+        for name, count, storm in storms:
+            held, stormy = asyncio.run(_in_storm(service, reads, count, storm))
             _row(name, held, stormy, quiet)
 
 
@@ -43,20 +53,20 @@ async def _measure(service: Service, reads: list[tuple[str, str, bytes]]) -> Tim
 
 
 async def _in_storm(
-    service: Service, reads: list[tuple[str, str, bytes]], count: int, pause: float
+    service: Service, reads: list[tuple[str, str, bytes]], count: int, storm: Storm
 ) -> tuple[tuple[int, int], Timings]:
     async with contextlib.AsyncExitStack() as stack:
         for number in range(count):
-            await stack.enter_async_context(_uploading(service.url, number, pause))
+            await stack.enter_async_context(_sending(service.url, storm, number))
         await asyncio.sleep(2)
         held = await asyncio.to_thread(_held, service)
         return held, await _measure(service, reads)
 
 
 @contextlib.asynccontextmanager
-async def _uploading(url: str, seed: int, pause: float) -> AsyncGenerator[None]:
+async def _sending(url: str, storm: Storm, seed: int) -> AsyncGenerator[None]:
     async with connect(url) as connection:
-        sending = asyncio.create_task(_send(connection, seed, pause))
+        sending = asyncio.create_task(storm(connection, seed))
         try:
             yield
         finally:
@@ -64,13 +74,19 @@ async def _uploading(url: str, seed: int, pause: float) -> AsyncGenerator[None]:
             await asyncio.wait([sending])
 
 
-async def _send(connection: Connection, seed: int, pause: float) -> None:
+async def _upload(connection: Connection, seed: int, *, pause: float) -> None:
     piece = text(random.Random(seed), 8192 if pause else 256 * 1024)
     connection.writer.write(HEAD.encode())
     while True:
         connection.writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
         await connection.writer.drain()
         await asyncio.sleep(pause)
+
+
+async def _put(connection: Connection, seed: int) -> None:
+    rest = text(random.Random(seed), 16_000)
+    for number in numbers():
+        await connection.ask("POST", "/v1/artifacts/raw", f"{seed} {number}\n".encode() + rest)
 
 
 def _held(service: Service) -> tuple[int, int]:

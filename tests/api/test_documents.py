@@ -50,6 +50,19 @@ def test_the_document_is_openapi_3_1(document: dict[str, Any]) -> None:
     assert [str(error) for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
 
 
+def test_every_list_says_what_its_items_are(written: bytes) -> None:
+    lists: list[dict[str, Any]] = []
+
+    def collect(node: dict[str, Any]) -> dict[str, Any]:
+        if node.get("type") == "array":
+            lists.append(node)
+        return node
+
+    json.loads(written, object_hook=collect)
+    assert len(lists) > 50
+    assert [node for node in lists if "items" not in node] == []
+
+
 def test_every_operation_is_described_and_has_its_problems(document: dict[str, Any]) -> None:
     paths: dict[str, dict[str, Any]] = document["paths"]
     operations = [op for item in paths.values() for name, op in item.items() if name != "parameters"]

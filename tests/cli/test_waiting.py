@@ -2,18 +2,30 @@
 
 import os
 import pty
+import random
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import httpx
+
 from cli.terminal import run
+from support.service import serving
 
 WORK = """
 import time
 from coatcheck.cli.waiting import waiting
 with waiting("Working", quiet=0.1, tick=0.1):
     time.sleep(1)
+"""
+
+AT_ONCE = """
+from coatcheck.cli import waiting
+waiting.waiting.__wrapped__.__kwdefaults__.update(quiet=0.0, tick=0.001)
+from coatcheck.cli import main
+main()
 """
 
 
@@ -35,8 +47,18 @@ def on_terminal(*command: str) -> str:
 
 def test_a_terminal_sees_the_seconds_pass_and_keeps_no_trace_of_them() -> None:
     said = on_terminal(sys.executable, "-c", WORK)
-    assert "\rWorking: 0 s \rWorking: 0 s " in said
+    assert "\r\x1b[KWorking: 0 s \r\x1b[KWorking: 0 s " in said
     assert said.endswith("\r\x1b[K")
+
+
+def test_a_check_and_a_backup_tell_how_much_they_have_read(tmp_path: Path) -> None:
+    with serving(tmp_path / "data") as service:
+        for number in range(3):
+            payload = random.Random(number).randbytes(300_000)
+            httpx.post(f"{service.url}/v1/artifacts/raw", content=payload).raise_for_status()
+    for command in (f"check --data {tmp_path}/data", f"backup {tmp_path}/copy --verify --data {tmp_path}/data"):
+        said = on_terminal(sys.executable, "-c", AT_ONCE, *command.split())
+        assert re.search(r": \d+ s, 3 (?:blobs|files), 87\d\.\d KiB ", said)
 
 
 def test_nothing_is_shown_where_there_is_no_terminal() -> None:

@@ -242,9 +242,7 @@ def test_no_payload_can_write_a_line_of_ours() -> None:
 def test_where_nothing_matters_more_the_next_call_reads_the_longest_gap() -> None:
     card, _, _ = card_of(b"".join(b"line %d\n" % n for n in range(1, 5000)), DeclaredMetadata(), 400)
     longest = max(card.omitted, key=lambda gap: gap.whole_lines)
-    assert card.next == NextCall(
-        "read_artifact", {"artifact_id": ARTIFACT, "offset": longest.lines.first, "limit": 200}
-    )
+    assert card.next == NextCall("read_artifact", {"artifact_id": ARTIFACT, "offset": longest.lines.first, "limit": 80})
 
 
 def test_where_failures_are_left_out_the_next_call_searches_for_the_commonest() -> None:
@@ -314,3 +312,18 @@ def test_a_card_of_facts_alone_needs_no_more_of_the_payload_than_the_sample() ->
     )
     assert card.excerpts[-1].lines.last == 1_000_000
     assert "Process exited with code 1" in text
+
+
+def test_where_a_text_says_something_new_the_next_call_reads_it_rather_than_the_longest_gap() -> None:
+    lines = [b"2026-05-01 10:00:%02d INFO  pool refreshed %d" % (n % 60, n) for n in range(2_000)]
+    for n in (700, 702, 704, 706, 708, 710, 712):
+        lines[n] = b"2026-05-01 10:11:40 WARN  retry %d of %s: connection reset" % (n, bytes([97 + n % 26]) * 7)
+    card, text, _ = card_of(b"\n".join(lines) + b"\n", DeclaredMetadata(), 320)
+    assert card.next is not None
+    offset, limit = card.next.arguments["offset"], card.next.arguments["limit"]
+    assert isinstance(offset, int)
+    assert isinstance(limit, int)
+    read = b"\n".join(lines[offset - 1 : offset - 1 + limit]).decode()
+    new = [line for line in read.split("\n") if "connection reset" in line and line not in text]
+    assert new
+    assert limit < 80

@@ -1,6 +1,7 @@
 """What cards choose: both ends and the verdict always, failures first, what is alike once, what is new first."""
 
 import random
+import re
 
 import pytest
 
@@ -141,3 +142,12 @@ def test_what_an_earlier_run_had_is_not_new_whatever_its_numbers() -> None:
     assert (found.lines, found.gone) == (1, 0)
     assert [start for start, _ in found.new] == [after.start[9]]
     assert novelty(before, before) == type(found)()
+
+
+def test_lines_that_differ_in_numbers_only_are_shown_a_few_times_and_counted() -> None:
+    lines = [b"batch %d stored" % n for n in range(400)]
+    lines[200] = b"batch 200 refused: the disk is full"
+    _, text, count = card_of(b"\n".join(lines) + b"\n", DeclaredMetadata(), 1000)
+    assert "batch 200 refused: the disk is full" in text
+    assert count < 600
+    assert re.search(r"\(\d+ like “batch \d+ stored”\)", text)

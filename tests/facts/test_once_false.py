@@ -97,3 +97,11 @@ def test_source_is_no_page_because_of_its_strings() -> None:
     assert (
         shown(Case(text.encode(), (), DeclaredMetadata(tool_name="read_file")), 256).facts.kind.value == "code_or_file"
     )
+
+
+def test_frames_of_a_debugger_are_no_files() -> None:
+    frames = "".join(f"#{n}  0x00005555555551{n % 90 + 10} in walk (depth={n}) at tree.c:{n + 1}\n" for n in range(60))
+    card = shown(Case(frames.encode(), ()), 600).card
+    assert not any(line.startswith("Lines by file") for line in card.shape)
+    spaced = "".join(f"./My notes/page {n % 3}.txt:{n + 1}: word\n" for n in range(60))
+    assert shown(Case(spaced.encode(), ()), 600).card.shape[0].startswith("Lines by file: 60 in 3: ./My notes/page ")

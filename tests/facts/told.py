@@ -209,7 +209,9 @@ def _call(shown: Shown, written: str, hidden: dict[int, str], total: int) -> Non
         assert any(word in one_line(line) for line in hidden.values()), written
     elif "section" in arguments:
         title = arguments["section"][1:-1].replace('\\"', '"').replace("\\\\", "\\")
-        assert title in shown.facts.sections
+        titles = [] if shown.extracted is None else [each.title for each in shown.extracted.sections]
+        names = [] if shown.extracted is None else [each.name for each in shown.extracted.sections]
+        assert title in {*shown.facts.sections, *titles, *names}
     elif "path" in arguments:
         path = arguments["path"][1:-1].replace('\\"', '"').replace("\\\\", "\\")
         assert list(values_at(shown.case.document, parsed_path(path))), path

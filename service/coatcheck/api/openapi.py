@@ -142,10 +142,12 @@ def _told_default(field: Node) -> Node:
 
 
 def _open(node: Node) -> Node:
-    """A schema in which objects without declared properties say that they may have any."""
+    """A schema in which objects without declared properties, and lists without items, say that they may have any."""
     opened = {key: _opened(value) for key, value in node.items()}
     if node.get("type") == "object" and not {"properties", "additionalProperties"} & node.keys():
         opened["additionalProperties"] = True
+    if node.get("type") == "array":
+        opened.setdefault("items", {})
     return opened
 
 

@@ -17,6 +17,7 @@ from coatcheck.bootstrap import embedded
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.findings import HARMLESS
+from coatcheck.core.progress import Progress, untold
 from coatcheck.settings import Settings
 from coatcheck.usecases.operations.verify_store import RepairCatalog, VerifyStore
 
@@ -63,7 +64,9 @@ class BackupResult(Struct, frozen=True, kw_only=True):
     """Whether every blob in it was read and compared with its digest."""
 
 
-def backup(settings: Settings, target: Path, *, digests: bool, links: bool) -> BackupResult:
+def backup(
+    settings: Settings, target: Path, *, digests: bool, links: bool, progress: Progress = untold
+) -> BackupResult:
     """Copy the embedded store, which may be serving meanwhile, into a new directory. Blocks.
 
     Raises:
@@ -72,9 +75,11 @@ def backup(settings: Settings, target: Path, *, digests: bool, links: bool) -> B
     """
     asyncio.run(_refuse_foreign(settings))
     clock = SystemClock()
-    with backup_to(Path(settings.data), target, links=links, release=__version__, now=clock.now) as staged:
+    with backup_to(
+        Path(settings.data), target, links=links, release=__version__, now=clock.now, progress=progress
+    ) as staged:
         if digests:
-            asyncio.run(_verify(settings, staged.path, "No backup was made"))
+            asyncio.run(_verify(settings, staged.path, "No backup was made", progress))
     return BackupResult(path=str(target), manifest=staged.manifest, linked=staged.linked, verified=digests)
 
 
@@ -88,16 +93,16 @@ class RestoreResult(Struct, frozen=True, kw_only=True):
     """The next start migrates its schema; only then can its digests be compared."""
 
 
-def restore(settings: Settings, source: Path, *, digests: bool) -> RestoreResult:
+def restore(settings: Settings, source: Path, *, digests: bool, progress: Progress = untold) -> RestoreResult:
     """Make a backup the store of a data directory that holds none. Blocks.
 
     Raises:
         CoatcheckError: as `restored_from`, and `integrity` when digests were asked for and something is damaged.
     """
-    with restored_from(source, Path(settings.data)) as copied:
+    with restored_from(source, Path(settings.data), progress) as copied:
         verified = digests and not copied.outdated
         if verified:
-            asyncio.run(_verify(settings, copied.path, "Nothing was restored"))
+            asyncio.run(_verify(settings, copied.path, "Nothing was restored", progress))
     return RestoreResult(data=settings.data, manifest=copied.manifest, verified=verified, outdated=copied.outdated)
 
 
@@ -111,10 +116,12 @@ async def _refuse_foreign(settings: Settings) -> None:
             raise
 
 
-async def _verify(settings: Settings, data: Path, outcome: str) -> None:
+async def _verify(settings: Settings, data: Path, outcome: str, progress: Progress) -> None:
     """Read a whole copy; what was marked as lost before is no fault of it."""
     async with open_store(replace(settings, data=str(data)), beside=True) as store:
-        audited = await _audit_of(store)()
+        audited = await _audit_of(store)(
+            progress=lambda _, size: progress(0, size)
+        )  # it was counted when it was copied
     faults = [f for f in audited.findings if f.what not in HARMLESS | {"lost"}]
     if faults:
         raise CoatcheckError(

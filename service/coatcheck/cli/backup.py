@@ -37,8 +37,8 @@ def backup(target: Path, data: str | None, as_json: bool, verify: bool, copy: bo
     require_store(settings)
     began = time.monotonic()
     try:
-        with _stoppable(), waiting(f"Copying to {target}"):
-            done = bootstrap.backup(settings, target, digests=verify, links=not copy)
+        with _stoppable(), waiting(f"Copying to {target}", "file") as work:
+            done = bootstrap.backup(settings, target, digests=verify, links=not copy, progress=work.add)
     except CoatcheckError as error:
         end(error)
     if as_json:
@@ -70,8 +70,8 @@ def restore(source: Path, data: str | None, as_json: bool, verify: bool) -> None
     settings = settings_for(data)
     _require_embedded(settings)
     try:
-        with _stoppable(), waiting(f"Restoring {source}"):
-            done = bootstrap.restore(settings, source, digests=verify)
+        with _stoppable(), waiting(f"Restoring {source}", "file") as work:
+            done = bootstrap.restore(settings, source, digests=verify, progress=work.add)
     except CoatcheckError as error:
         end(error)
     if as_json:

@@ -15,6 +15,7 @@ from coatcheck.cli.command_setup import end, require_store, settings_for, size_o
 from coatcheck.cli.exits import Exit, echo
 from coatcheck.cli.waiting import waiting
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.progress import Progress
 from coatcheck.core.text.plural import plural
 from coatcheck.usecases.operations.verify_store import StoreVerification
 
@@ -65,13 +66,14 @@ def check(data: str | None, as_json: bool, digests: bool, apply: bool, orphan_ag
     settings = settings_for(data)
     require_store(settings)
 
-    async def run() -> tuple[StoreVerification, str | None]:
+    async def run(progress: Progress) -> tuple[StoreVerification, str | None]:
         async with open_audit(settings, repair=apply) as (audit, why):
-            return await audit(digests=digests, apply=apply, orphan_age=timedelta(seconds=orphan_age)), why
+            age = timedelta(seconds=orphan_age)
+            return await audit(digests=digests, apply=apply, orphan_age=age, progress=progress), why
 
     try:
-        with waiting("Comparing what is stored with the catalogue"):
-            audited, why = asyncio.run(run())
+        with waiting("Comparing what is stored with the catalogue") as work:
+            audited, why = asyncio.run(run(work.add))
     except CoatcheckError as error:
         end(error)
     if as_json:

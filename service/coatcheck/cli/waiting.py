@@ -1,4 +1,4 @@
-"""Shows on a terminal that a command is still at work, and for how long. Elsewhere it prints nothing."""
+"""Shows on a terminal that a command is still at work, for how long, and how far. Elsewhere it prints nothing."""
 
 import contextlib
 import sys
@@ -7,35 +7,60 @@ import time
 from collections.abc import Generator
 from typing import Final, TextIO
 
+from coatcheck.cli.command_setup import size_of
+from coatcheck.core.text.plural import plural
+
 QUIET_SECONDS: Final = 2.0
 """Seconds before anything is shown."""
 _TICK: Final = 1.0
 
 
+class Waiting:
+    """What a command has done so far. Threads may add to it."""
+
+    def __init__(self, what: str, items: str) -> None:
+        self._what = what
+        self._items = items
+        self._count = 0
+        self._size = 0
+        self._began = time.monotonic()
+
+    def add(self, items: int, size: int) -> None:
+        """Takes note of further items, and of their bytes."""
+        self._count += items
+        self._size += size
+
+    @property
+    def line(self) -> str:
+        """What is done, for how long, and how much of it."""
+        amount = f", {plural(self._count, self._items)}, {size_of(self._size)}" if self._count else ""
+        return f"{self._what}: {time.monotonic() - self._began:,.0f} s{amount}"
+
+
 @contextlib.contextmanager
-def waiting(what: str, *, quiet: float = QUIET_SECONDS, tick: float = _TICK) -> Generator[None]:
-    """Show `what` with the seconds that it has taken, on one line of standard error, until the work is done."""
+def waiting(what: str, items: str = "blob", *, quiet: float = QUIET_SECONDS, tick: float = _TICK) -> Generator[Waiting]:
+    """Show on one line of standard error what is done, for how long, and how much was told of, until it is done."""
+    work = Waiting(what, items)
     stream: TextIO | None = sys.stderr
     if stream is None or not stream.isatty():
-        yield
+        yield work
         return
     done = threading.Event()
-    teller = threading.Thread(target=_tell, args=(stream, what, done, quiet, tick), daemon=True)
+    teller = threading.Thread(target=_tell, args=(stream, work, done, quiet, tick), daemon=True)
     teller.start()
     try:
-        yield
+        yield work
     finally:
         done.set()
         teller.join()
 
 
-def _tell(stream: TextIO, what: str, done: threading.Event, quiet: float, tick: float) -> None:
-    began = time.monotonic()
+def _tell(stream: TextIO, work: Waiting, done: threading.Event, quiet: float, tick: float) -> None:
     if done.wait(quiet):
         return
     with contextlib.suppress(OSError):  # a terminal that has gone away does not end the work
         while True:
-            stream.write(f"\r{what}: {time.monotonic() - began:,.0f} s ")
+            stream.write(f"\r\x1b[K{work.line} ")
             stream.flush()
             if done.wait(tick):
                 break

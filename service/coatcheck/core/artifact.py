@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from coatcheck.core.rates import Rates
 
-ENGINE = 3
+ENGINE = 4
 """Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older one recognised is
 recognised again. Within a version the same input gives the same card."""
 UNDESCRIBED: Final = 0
@@ -159,7 +159,7 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     path: str | None = None
     """A JSONPath to the values that a reader is most likely to want next."""
     sections: tuple[str, ...] = ()
-    """Titles of parts that can be read by `section`, in order."""
+    """Titles of parts that can be read by `section`, the largest first."""
     novelty: Novelty | None = None
     """What is new since the artifact that it was compared with. Made once, as `comparison` is."""
     redacted: str = ""

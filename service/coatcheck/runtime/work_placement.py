@@ -13,7 +13,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from coatcheck.runtime.pool import in_pool
 
-SMALL: Final = 32 * 1024
+SMALL: Final = 64 * 1024
 """Bytes of payload up to which its work runs on the loop: a few milliseconds at most."""
 
 P = ParamSpec("P")

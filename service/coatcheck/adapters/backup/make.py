@@ -26,6 +26,7 @@ from coatcheck.adapters.backup.disk import Disk, explained, file_sha256
 from coatcheck.adapters.backup.manifest import DATABASE, FORMAT, DatabaseFile, Manifest, write_manifest
 from coatcheck.adapters.sql.sqlite.snapshot import FileBlob, Snapshot, live_file_blobs, writers_waiting
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.progress import Progress, untold
 
 _ATTEMPTS = 5
 _BATCH = 512
@@ -48,7 +49,14 @@ class StagedBackup(Struct, frozen=True):
 
 @contextlib.contextmanager
 def backup_to(
-    root: Path, target: Path, *, links: bool, release: str, now: Callable[[], datetime], disk: Disk | None = None
+    root: Path,
+    target: Path,
+    *,
+    links: bool,
+    release: str,
+    now: Callable[[], datetime],
+    disk: Disk | None = None,
+    progress: Progress = untold,
 ) -> Generator[StagedBackup]:
     """Copy a store; what the block looks at gets its name when the block ends well, and is removed when it does not.
 
@@ -59,6 +67,7 @@ def backup_to(
         release: what made it.
         now: tells the moment.
         disk: makes the links and copies.
+        progress: is told of the files that were taken, and their bytes.
 
     Raises:
         CoatcheckError: `invalid_request` for a target that cannot be one, `integrity` when the store has lost bytes or
@@ -70,7 +79,14 @@ def backup_to(
     with explained(target):
         try:  # what asks to stop may come as soon as the directory is there, even before this is told
             disk.make_directory(stage)
-            yield _copied(root, stage, disk, links=links, release=release, now=now)
+            yield _copied(
+                root,
+                stage,
+                _Files(root / "blobs", stage / "blobs", disk, links=links, progress=progress),
+                disk,
+                release=release,
+                now=now,
+            )
             stage.rename(target)
             disk.sync(target.parent)
         except BaseException:
@@ -95,9 +111,9 @@ def _refuse(root: Path, target: Path) -> None:
 
 
 def _copied(
-    root: Path, stage: Path, disk: Disk, *, links: bool, release: str, now: Callable[[], datetime]
+    root: Path, stage: Path, taking: "_Files", disk: Disk, *, release: str, now: Callable[[], datetime]
 ) -> StagedBackup:
-    with _Files(root / "blobs", stage / "blobs", disk, links=links) as files:
+    with taking as files:
         files.take(live_file_blobs(root / DATABASE))
         with _moment(root / DATABASE, files, now) as (snapshot, moment, attempts):
             database = stage / DATABASE
@@ -141,11 +157,12 @@ def _moment(database: Path, files: "_Files", now: Callable[[], datetime]) -> Gen
 class _Files:
     """The files that have been taken. A context manager: leaving it ends its threads."""
 
-    def __init__(self, source: Path, target: Path, disk: Disk, *, links: bool) -> None:
+    def __init__(self, source: Path, target: Path, disk: Disk, *, links: bool, progress: Progress) -> None:
         self._source = source
         self._target = target
         self._disk = disk
         self._links = links
+        self._progress = progress
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="backup")
         self._taken: set[bytes] = set()
         self._shards: set[str] = set()
@@ -182,6 +199,7 @@ class _Files:
                     missing.add(blob.id)
                 elif not blob.condemned:
                     cut.append(blob.id)
+            self._progress(len(batch), sum([blob.stored_size for blob in batch]))
         if cut:
             raise _lost(cut, "do not have the recorded size")
         self._missed |= missing

@@ -20,6 +20,7 @@ from coatcheck.adapters.sql.datadir import DirectoryLock, refuse_network_file_sy
 from coatcheck.adapters.sql.schema import REVISION
 from coatcheck.adapters.sql.sqlite.snapshot import FileBlob, Snapshot
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.progress import Progress, untold
 
 STAGE = "restoring"
 """The directory in a data directory that a restore is filling."""
@@ -39,8 +40,10 @@ class StagedRestore(Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def restored_from(source: Path, root: Path) -> Generator[StagedRestore]:
+def restored_from(source: Path, root: Path, progress: Progress = untold) -> Generator[StagedRestore]:
     """Copy a backup into a data directory; it becomes the store when the block ends well.
+
+    `progress` is told of the files that were copied, and their bytes.
 
     Raises:
         CoatcheckError: `invalid_request` when the source is no backup or the directory is not empty, `integrity` when
@@ -64,7 +67,7 @@ def restored_from(source: Path, root: Path) -> Generator[StagedRestore]:
             lock.release()
             raise
         try:
-            yield from _filled(source, root, manifest)
+            yield from _filled(source, root, manifest, progress)
         except BaseException:
             _empty(root, wholly=made)
             raise
@@ -99,14 +102,14 @@ def _refuse(root: Path) -> None:
         )
 
 
-def _filled(source: Path, root: Path, manifest: Manifest) -> Generator[StagedRestore]:
+def _filled(source: Path, root: Path, manifest: Manifest, progress: Progress) -> Generator[StagedRestore]:
     disk = Disk()
     _empty(root, wholly=False)
     stage = root / STAGE
     disk.make_directory(stage)
     disk.sync(root)
     _copy_database(source, stage, manifest, disk)
-    _copy_files(source, stage, manifest, disk)
+    _copy_files(source, stage, manifest, disk, progress)
     disk.sync_tree(stage)
     yield StagedRestore(stage, manifest, outdated=manifest.schema < REVISION)
     (stage / "blobs").rename(root / "blobs")
@@ -140,7 +143,7 @@ def _copy_database(source: Path, stage: Path, manifest: Manifest, disk: Disk) ->
             raise _damaged(source, f"{DATABASE} has schema {revision} where the manifest says {manifest.schema}")
 
 
-def _copy_files(source: Path, stage: Path, manifest: Manifest, disk: Disk) -> None:
+def _copy_files(source: Path, stage: Path, manifest: Manifest, disk: Disk, progress: Progress) -> None:
     target = stage / "blobs"
     disk.make_directory(target)
     lost = frozenset(manifest.lost)
@@ -162,6 +165,7 @@ def _copy_files(source: Path, stage: Path, manifest: Manifest, disk: Disk) -> No
             for fault in pool.map(copy, batch):
                 if fault is not None:
                     raise _damaged(source, fault)
+            progress(len(batch), sum([blob.stored_size for blob in batch]))
 
 
 def _damaged(source: Path, how: str) -> CoatcheckError:

@@ -14,7 +14,7 @@ from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, 
 from coatcheck.core.card import render
 from coatcheck.core.card.excerpts import excerpt, omissions, regions_of, runs_of
 from coatcheck.core.card.model import ByteRange, Card, Excerpt, LineRange, NextCall, Omission
-from coatcheck.core.card.next_step import TOOL, Rest, RestFinder, longest_of, next_call
+from coatcheck.core.card.next_step import TOOL, Rest, RestFinder, longest_of, next_call, richest
 from coatcheck.core.card.own_lines import OwnLines, OwnLinesBuilder
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.choose.select import Selection
@@ -161,10 +161,10 @@ class _Cutting:
         room = most - own.cost
         chosen = self._choose(room, query) if self._excerpted else None
         while True:
-            card, text = self._assemble(own, chosen)
+            text, shown, omitted, following = self._assemble(own, chosen)
             count = self._tokenizer.count(text)
             if count <= self._budget:
-                return card, text, count
+                return self._card(own, shown, omitted, following), text, count
             if chosen is not None and chosen.worth is None:  # made inert, it is longer than it was
                 chosen = self._choose(room, query, whole=False)
             elif chosen is None or not chosen.drop(count - self._budget):
@@ -179,8 +179,9 @@ class _Cutting:
     def _smallest(self) -> tuple[Card, str, int]:
         """ID and next call: what fits into 64 tokens for every payload."""
         self._brief = True
-        card, text = self._assemble(self._own.first(self._id, smallest=True, stored=self._stored), None)
-        return card, text, self._tokenizer.count(text)
+        own = self._own.first(self._id, smallest=True, stored=self._stored)
+        text, shown, omitted, following = self._assemble(own, None)
+        return self._card(own, shown, omitted, following), text, self._tokenizer.count(text)
 
     def _choose(self, room: int, query: str | None, *, whole: bool = True) -> "_Chosen | None":
         if room <= 0:
@@ -207,7 +208,10 @@ class _Cutting:
         )
         return _Chosen(regions, units, worth, Selection(units, worth, room, self._tokenizer))
 
-    def _assemble(self, own: OwnLines, chosen: "_Chosen | None") -> tuple[Card, str]:
+    def _assemble(
+        self, own: OwnLines, chosen: "_Chosen | None"
+    ) -> tuple[str, list[Excerpt], list[Omission], NextCall | None]:
+        """Returns the text, what it shows, what it leaves out, and the call that it names."""
         excerpts = [] if chosen is None else self._excerpts(chosen)
         if self._readable and self._measure.size:
             omitted = omissions(excerpts, self._shown)
@@ -215,7 +219,7 @@ class _Cutting:
             omitted = [self._everything()] if self._measure.size else []
         last, following = self._last(excerpts, omitted if self._readable else [], chosen)
         lines = [*own.lines, *render.excerpt_lines(excerpts, self._shown), last]
-        return self._card(own, excerpts, omitted, following), "\n".join(lines)
+        return "\n".join(lines), excerpts, omitted, following
 
     def _excerpts(self, chosen: "_Chosen") -> list[Excerpt]:
         dropped_at = self._measure.dropped_at if self._measure.dropped else None
@@ -239,14 +243,30 @@ class _Cutting:
             return f"{told} {render.lost_line(brief=self._brief)}", None
         if not self._tools:
             return f"{told} {render.kept_line()}", None
-        shown = "\n".join(each.text for each in excerpts)
-        section = next((title for title in self._facts.sections if title not in shown), None)
+        section = self._section(excerpts)
         limited = self._text is None and not self._brief
         start = None if chosen is None else chosen.line_start(longest_of(omitted).bytes.start)
+        better = rest.failures or rest.inside or section is not None or self._facts.path is not None
         following = next_call(
-            self._id, omitted, rest, section=section, path=self._facts.path, limited=limited, line_start=start
+            self._id,
+            omitted,
+            rest,
+            section=section,
+            path=self._facts.path,
+            rich=None if better or chosen is None else chosen.richest(),
+            limited=limited,
+            line_start=start,
         )
         return f"{told} {render.next_line(following, brief=self._brief)}", following
+
+    def _section(self, excerpts: list[Excerpt]) -> str | None:
+        """Returns what names the largest part that no excerpt shows; None where none is known, or there is no room."""
+        if not excerpts and self._brief:
+            return None
+        if self._text is not None:
+            return self._text.unseen([(each.bytes.start, each.bytes.end) for each in excerpts])
+        shown = "\n".join(each.text for each in excerpts)
+        return next((title for title in self._facts.sections if title not in shown), None)
 
     def _last_of_bytes(self) -> tuple[str, NextCall | None]:
         if not self._stored:
@@ -291,6 +311,10 @@ class _Chosen:
     def places(self) -> list[int]:
         """Numbers of the units that are shown."""
         return list(range(len(self.units))) if self._selection is None else self._selection.places
+
+    def richest(self) -> LineRange | None:
+        """Returns the lines that say most of what is not shown; None where nothing is known to say anything."""
+        return None if self._selection is None else richest(self.units, self._selection.unseen(), self.places)
 
     def line_start(self, offset: int) -> int | None:
         """Where the line begins that goes on at `offset`, the end of a shown unit; None where that is not known."""

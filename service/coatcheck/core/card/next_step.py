@@ -2,19 +2,22 @@
 
 import re
 from collections import Counter
+from itertools import pairwise
 from typing import Final, final
 
 from msgspec import Struct
 
-from coatcheck.core.card.model import NextCall, Omission
+from coatcheck.core.card.model import LineRange, NextCall, Omission
 from coatcheck.core.choose.units import Units
 from coatcheck.core.survey.lexicon import BENIGN, SURE
 from coatcheck.core.text.scan import rows_with
 from coatcheck_client.contract.inert import one_line
 
 TOOL: Final = "read_artifact"
-_PAGE: Final = 200
-"""Lines of the next part, where nothing better than reading on is known."""
+_PAGE: Final = 80
+"""Lines of the next part, where nothing better than reading on is known: about a thousand tokens."""
+_LEAST: Final = 10
+"""Lines that a call asks for at the least."""
 _NAMED: Final = 3
 """Words of failure that a card counts."""
 _LOOKED: Final = 12
@@ -117,6 +120,28 @@ class RestFinder:
         return len(lines - begun)
 
 
+def richest(units: Units, values: dict[int, float], shown: list[int]) -> LineRange | None:
+    """Returns the stretch of lines, none of them shown and no more than one call asks for, that says most.
+
+    Args:
+        units: of a text.
+        values: what each unit that is not shown says.
+        shown: the numbers of those that are, in order.
+    """
+    best, found = 0.0, None
+    for before, after in pairwise([-1, *shown, len(units)]):
+        said = [(place, values[place]) for place in range(before + 1, after) if place in values]
+        first, total = 0, 0.0
+        for number, (place, value) in enumerate(said):
+            total += value
+            while units.line[place] - units.line[said[first][0]] >= _PAGE:
+                total -= said[first][1]
+                first += 1
+            if total > best:
+                best, found = total, (said[first][0], said[number][0])
+    return None if found is None else LineRange(units.line[found[0]], units.line[found[1]])
+
+
 def longest_of(omitted: list[Omission]) -> Omission:
     """Returns the gap of most lines; of those inside a line, the one of most bytes."""
     return max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
@@ -129,10 +154,11 @@ def next_call(
     *,
     section: str | None = None,
     path: str | None = None,
+    rich: LineRange | None = None,
     limited: bool = True,
     line_start: int | None = None,
 ) -> NextCall:
-    """Returns the call that helps most: the commonest failure left out, a section, a path, or the longest gap.
+    """Returns the call that helps most: the commonest failure left out, a section, a path, the lines that say most.
 
     Args:
         artifact_id: of the artifact.
@@ -140,6 +166,7 @@ def next_call(
         rest: what of that matters.
         section: a title of a part that is not shown.
         path: a JSONPath to values that are not shown.
+        rich: the lines that say most of what is not shown.
         limited: whether reading on names how many lines; where not, the reader knows best.
         line_start: where the line begins that the longest gap lies in, if it is a gap inside a line.
     """
@@ -152,7 +179,12 @@ def next_call(
         arguments["path"] = path
     else:
         longest = longest_of(omitted)
-        if longest.whole_lines:
+        if rich is not None and longest.whole_lines:
+            arguments["offset"] = rich.first
+            if limited:
+                last = next((gap.lines.last for gap in omitted if gap.lines.last >= rich.last), rich.last)
+                arguments["limit"] = max(rich.last, min(rich.first + _LEAST - 1, last)) - rich.first + 1
+        elif longest.whole_lines:
             first = longest.lines.first if longest.whole_lines == longest.lines.last - longest.lines.first + 1 else None
             arguments["offset"] = first or min(longest.lines.first + 1, longest.lines.last)
             if limited:

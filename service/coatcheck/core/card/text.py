@@ -8,8 +8,10 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.artifact import DetectedMetadata, Kind, Measure, PayloadSample
+from coatcheck.core.kinds.description import named_parts
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
+from coatcheck.core.outline.section_names import nth_section
 from coatcheck.core.views.view import LINKS, Section, ViewMeasure
 
 TEXT_BYTES: Final = 2 * 1024**2
@@ -24,6 +26,8 @@ class CardSource(Struct, frozen=True):
     measure: ViewMeasure
     end: int
     """Byte behind which nothing is shown: a page's links are no evidence of what it says."""
+    sections: tuple[Section, ...] = ()
+    """Of the view, as far as something of them may be shown."""
 
     @property
     def evidence(self) -> PayloadSample:
@@ -35,6 +39,21 @@ class CardSource(Struct, frozen=True):
             else sample
         )
 
+    def unseen(self, shown: list[tuple[int, int]]) -> str | None:
+        """Returns what names the longest section of which nothing is shown; None where there is none.
+
+        Args:
+            shown: half-open ranges of bytes, in order.
+        """
+        levels = [*[each.level for each in self.sections[1:]], 0]
+        inner = [each for each, level in zip(self.sections, levels, strict=False) if level <= each.level]
+        unseen = [each for each in inner if all(end <= each.start or start >= each.end for start, end in shown)]
+        longest = max(unseen, key=lambda each: (each.lines, -each.start), default=None)
+        if longest is None:
+            return None
+        alone = nth_section(self.sections, longest.title) is not None
+        return longest.title if alone and named_parts([longest.title]) else longest.name
+
     def sizes(self) -> Measure:
         """Returns the view's sizes in the form of a payload's, of which nothing was dropped."""
         m = self.measure
@@ -42,10 +61,10 @@ class CardSource(Struct, frozen=True):
 
 
 def text_of(sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], kind: Kind) -> CardSource:
-    """A view as a card looks at it."""
+    """Returns a view as a card looks at it."""
     last = sections[-1] if sections and spec_of(kind).links_last else None
-    links = last is not None and last.title == LINKS and last.start > 0
-    return CardSource(sample, measure, last.start if last is not None and links else sample.size)
+    end = last.start if last is not None and last.title == LINKS and last.start > 0 else sample.size
+    return CardSource(sample, measure, end, tuple([each for each in sections if each.start < end]))
 
 
 def may_show_text(facts: DetectedMetadata, size: int) -> bool:

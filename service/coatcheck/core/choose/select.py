@@ -1,5 +1,6 @@
 """Chooses units within a budget of tokens: the most worth for its cost, what is alike once, both ends always."""
 
+from collections import Counter
 from heapq import heapify, heappop, heapreplace
 from typing import Final, final
 
@@ -24,6 +25,8 @@ _PLENTY: Final = 3
 """How many budgets of units are priced exactly."""
 
 
+_ALIKE: Final = 3
+"""Units that differ in numbers only, beside those in the ends' shares: more of them say no more than their count."""
 _CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
 
 
@@ -43,12 +46,28 @@ class Selection:
         self._said: set[bytes] = set()
         self._words: dict[int, frozenset[bytes]] = {}
         self._prices: dict[int, int] = {}
+        self._alike = Counter[bytes]()
+        """How many units of each shape are chosen."""
+        self._costs: dict[int, float] = {}
+        """How much each price counts against what a unit is worth."""
         self._choose(budget)
 
     @property
     def places(self) -> list[int]:
         """The numbers of the chosen units, in order."""
         return sorted(self._taken)
+
+    def unseen(self) -> dict[int, float]:
+        """Returns what units say that are not chosen, beside what those say that are; of what is said alike, once."""
+        worth, units = self._worth, self._units
+        seen = {b"", *[units.shape[place].strip() for place in self._taken]}
+        found = {place: value for place, value in worth.stated.items() if units.shape[place].strip() not in seen}
+        cover = worth.weights.cover
+        for place, words in worth.words.items():
+            if new := words - self._said:
+                value = cover * sum(map(worth.rarity.__getitem__, new)) / max(SHORT, len(units.text[place])) ** 0.5
+                found[place] = found.get(place, 0.0) + value
+        return found
 
     def drop(self, tokens: int) -> bool:
         """Gives up units of the least worth for so many tokens; False when none are left."""
@@ -70,13 +89,14 @@ class Selection:
         self._left -= sum(long.values())  # so that a part of each can be shown, whatever else is
         for places, share in ((tail, _TAIL), (head, _HEAD)):
             self._fill(places, budget * share)
-        thrift = self._worth.weights.thrift
-        prices = self._prices
-        heap = [(-value / prices[place] ** thrift, place) for place, value in first.items() if place not in self._taken]
+        heap = [(-value / self._costs[place], place) for place, value in first.items() if place not in self._taken]
         heapify(heap)
         misses = 0
         while heap and self._left >= _SMALLEST and misses < _MISSES:
             rate, place = heap[0]
+            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self._worth.answers:
+                heappop(heap)
+                continue
             now = self._rate(place)
             if now < -rate - 1e-9:  # something like it was taken meanwhile
                 if now > 0:
@@ -114,7 +134,7 @@ class Selection:
             price = counts([part.decode("utf-8", "replace")], self._tokenizer)[0]
             if not _SMALLEST // 2 <= price <= self._left - SEAM or not self._units.shorten(place, size, last=last):
                 return
-            self._prices[place] = price
+            self._prices[place], self._costs[place] = price, price**self._worth.weights.thrift
             self._take(place, self._rate(place))
         self._ends.add(place)
 
@@ -152,7 +172,10 @@ class Selection:
         texts = [f"{text}\n" for text in block.decode("utf-8", "replace").split("\n")]
         if len(block.translate(None, _CONTROLS)) < len(block):
             texts = [inert(text) for text in texts]
-        self._prices.update(zip(order, counts(texts, self._tokenizer), strict=True))
+        thrift = self._worth.weights.thrift
+        for place, price in zip(order, counts(texts, self._tokenizer), strict=True):
+            self._prices[place] = price
+            self._costs[place] = price**thrift
 
     def _rate(self, place: int) -> float:
         """What a unit is worth now for its price: what is shown already counts no more."""
@@ -167,7 +190,7 @@ class Selection:
             value += weights.cover * sum(map(worth.rarity.__getitem__, new)) / max(SHORT, size) ** 0.5
         if weights.repeats and words:
             value *= 1 - weights.repeats * (1 - len(new) / len(words))
-        return value / self._prices[place] ** weights.thrift
+        return value / self._costs[place]
 
     def _take(self, place: int, rate: float) -> bool:
         seam = SEAM - SEAM * ((place - 1) in self._taken) - SEAM * ((place + 1) in self._taken)
@@ -177,6 +200,7 @@ class Selection:
         self._taken[place] = rate
         self._left -= price
         self._said |= self._words[place]
+        self._alike[self._units.shape[place]] += 1
         return True
 
 

@@ -7,6 +7,7 @@ The numbers stem from experiments on sets of payloads; docs/decisions says what 
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 from math import exp
 from typing import Final, final
@@ -89,7 +90,9 @@ _CODE: Final = re.compile(
     rb"|func|fn|const|let|var|public|private|static|self|this|#include|//|/\*|\*)\b"
     rb"|^\s*(?:[})\]]|/[/*]|\*/?\s)|^\s+[\w.]+\(.*\)[;:,]?\s*$"
 )
-_STAMP: Final = BlockPattern(r"\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d|^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
+_STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
+"""Moments without a date or a time of day."""
+_DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
 SHORT: Final = 20
 """Bytes that a unit counts as having at least, when what it covers is held against its length."""
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
@@ -111,6 +114,10 @@ class Worth(Struct):
     """The words of the sampled units, where what they cover counts."""
     rarity: dict[bytes, float]
     """What each of these words is worth the first time it is shown."""
+    stated: dict[int, float]
+    """Of `base`, what units are worth for what they say, wherever they stand."""
+    answers: frozenset[int] = frozenset()
+    """Those that answer what the reader wants to know."""
 
     def values(self, units: Units) -> dict[int, float]:
         """Returns what each unit is worth while nothing is shown, of those that are worth anything."""
@@ -128,9 +135,11 @@ class Worth(Struct):
 def flags_of(units: Units) -> dict[int, int]:
     """Returns what units state: of those of one shape, the first and the last are looked at."""
     total = len(units)
-    last = dict(zip(units.shape, range(total), strict=True))
-    first = dict(zip(reversed(units.shape), range(total - 1, -1, -1), strict=True))
-    chosen = sorted({*first.values(), *last.values()})
+    chosen: Sequence[int] = range(total)
+    if len(units.count) < total:
+        last = dict(zip(units.shape, range(total), strict=True))
+        first = dict(zip(reversed(units.shape), range(total - 1, -1, -1), strict=True))
+        chosen = sorted({*first.values(), *last.values()})
     block = b"\n".join([units.text[place] for place in chosen])
     found: dict[int, int] = {}
     at = row = 0
@@ -164,8 +173,10 @@ def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
         return True, verdict
     step = max(1, len(units) // _STAMPS)
     lines = [text[:40] for text in units.text[::step] if text and not text.isspace()]
-    most = len(lines) // 2 + 1
-    return _STAMP.count(b"\n".join(lines), most) >= most, None
+    rest = b"\n".join(lines).translate(_DIGITS_ALIKE).split(b"\n") if lines else []
+    rest = [line for line in rest if b"00:00:00" not in line and b"0000-00-00" not in line]
+    most = len(lines) // 2 + 1 - (len(lines) - len(rest))
+    return most <= 0 or _STAMP.count(b"\n".join(rest), most) >= most, None
 
 
 def weight(flags: int) -> float:
@@ -212,12 +223,14 @@ def worth_of(
     if compared is not None:
         _novel(base, units, compared)
     _odd(base, units)
+    stated = base.copy()
     _ends(base, units, chosen, reach)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
-    for place, score in answers(units, query).items() if query else ():
+    answering = answers(units, query) if query else {}
+    for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, flags, {}, {})
+    made = Worth(chosen, base, flags, {}, {}, stated, frozenset(answering))
     if chosen.cover:
         _covers(made, units)
     return made

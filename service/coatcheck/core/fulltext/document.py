@@ -6,21 +6,21 @@ that is no text is found by what was said of it. Reads nothing itself.
 
 import hashlib
 from datetime import UTC, datetime, timedelta
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coatcheck.core.artifact import SAMPLE_BYTES, Artifact
-from coatcheck.core.fulltext.words import chunk_keys, runs
+from coatcheck.core.fulltext.words import keys_of_words
 
 ENDS: Final = SAMPLE_BYTES
 """Bytes at either end of a payload's text that are read."""
 MAX_KEYS: Final = 50_000
 """Different keys of one document; what has more is no text, and is found by those of its beginning."""
-_TOGETHER: Final = 1_000
-"""Chunks whose keys are made before it is looked whether there are enough."""
+_TOGETHER: Final = 4_000
+"""Texts between blanks whose keys are made before it is looked whether there are enough."""
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -36,14 +36,14 @@ def keys_of(artifact: Artifact, texts: tuple[bytes, ...]) -> NDArray[np.uint64]:
     said, facts = artifact.said, artifact.facts
     spoken = (said.title, facts.title, said.url, facts.url, said.tool_name, said.command, *said.labels)
     encoding = "utf-16" if texts and texts[0][:2] in _UTF_16 else "utf-8"
-    chunks: dict[str, None] = {}
+    written: dict[str, None] = {}
     for text in (*(word for word in spoken if word), *(text.decode(encoding, "replace") for text in texts)):
         # What stands between blanks once, in the order of the text: most of it comes many times. No chunk has blanks.
-        chunks.update(dict.fromkeys(runs(" ".join(dict.fromkeys(text.split())))))
-    left = iter(chunks)
+        written.update(dict.fromkeys(text.split()))
+    left = iter(written)
     keys: dict[int, None] = {}
     while len(keys) < MAX_KEYS and (some := list(islice(left, _TOGETHER))):
-        keys.update(dict.fromkeys(chain.from_iterable(map(chunk_keys, some))))
+        keys.update(dict.fromkeys(keys_of_words(some)))
     return np.sort(np.array(list(keys)[:MAX_KEYS], dtype=np.uint64))
 
 

@@ -10,8 +10,9 @@ not by `main/app`. What a query leaves out is not decided here.
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Final, NamedTuple
 
 import regex
@@ -26,7 +27,7 @@ MAX_WORD: Final = 128
 _MAX_PARTS: Final = 6
 """Parts that a word is divided into; what has more is a digest, not an identifier."""
 _CACHED: Final = 32_768
-"""Chunks, words and pairs whose keys are kept: most of a text's were in the text before."""
+"""Texts between blanks, words and pairs whose keys are kept."""
 _CACHED_CHARS: Final = 64
 
 _PAIRS: Final = f"{PAIRS}\uff66-\uff9f"
@@ -41,6 +42,10 @@ _APOSTROPHES: Final = re.compile("(?<=[^\\W\\d_])['\u2019](?=[^\\W\\d_])")
 _ASCII_WORD: Final = re.compile("[A-Za-z0-9]+")
 _ASCII_PARTS: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 """Words and their parts in ASCII text, four times as fast as the expressions for all letters."""
+_ASCII_BREAK: Final = re.compile("([^A-Za-z0-9]+)")
+_JOINTS: Final = frozenset(["://", "::", "->", *"._/\\\\:@+~#%'-"])
+"""What `_JOINT` matches in ASCII."""
+_DIGIT: Final = re.compile("[0-9]")
 
 _LEAST_STEM: Final = 4
 _SLAVIC_STEM: Final = 5
@@ -175,14 +180,48 @@ def _key(text: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-def chunk_keys(chunk: str) -> tuple[int, ...]:
-    """Every key under which a document with this chunk is found, some perhaps twice."""
-    return _remembered(chunk) if len(chunk) <= _CACHED_CHARS else _chunk_keys(chunk)
+def keys_of_words(written: Sequence[str]) -> Iterable[int]:
+    """Every key under which a document is found that says this, some perhaps twice.
+
+    Args:
+        written: what stands between blanks.
+    """
+    known = list(map(_known.get, written))
+    numbered: list[str] = []
+    keys: list[int] = []
+    for text, mine in zip(written, known, strict=True):
+        if mine is not None:
+            continue
+        if text.isascii() and _DIGIT.search(text):
+            numbered.append(text)
+        else:
+            keys += _remembered(text)
+    return chain(chain.from_iterable(filter(None, known)), keys, _keys_of_numbered("\n".join(numbered)))
+
+
+def _remembered(text: str) -> tuple[int, ...]:
+    keys = tuple(key for run in runs(text) for key in _chunk_keys(run))
+    if len(text) <= _CACHED_CHARS:
+        if len(_known) >= _CACHED:
+            _known.clear()
+        _known[text] = keys
+    return keys
+
+
+def _keys_of_numbered(text: str) -> list[int]:
+    """The keys of ASCII text with numbers in it: moments, addresses. Its words come again, as a whole it does not."""
+    pieces = _ASCII_BREAK.split(_APOSTROPHES.sub("", text) if "'" in text else text)
+    words, breaks = pieces[::2], pieces[1::2]
+    seen = {word: _ascii_word(word) for word in dict.fromkeys(words)}
+    keys = [key for word in seen.values() if word is not None for key in word.keys]
+    for before, between, after in dict.fromkeys(zip(words, breaks, words[1:], strict=False)):
+        first, second = seen[before], seen[after]
+        if between in _JOINTS and first is not None and second is not None:
+            keys.append(pair_key((first.last, second.first)))
+    return keys
 
 
 def _chunk_keys(chunk: str) -> tuple[int, ...]:
-    if chunk.isascii() and chunk.isalpha() and chunk[1:].islower() and len(chunk) <= MAX_WORD:
-        return (word_key(chunk.lower()),)
     if _UNSPACED.match(chunk):
         return tuple(map(gram_key, _grams(chunk)))
     keys: list[int] = []
@@ -198,4 +237,5 @@ def _chunk_keys(chunk: str) -> tuple[int, ...]:
     return tuple(keys)
 
 
-_remembered = lru_cache(_CACHED)(_chunk_keys)
+_known: Final[dict[str, tuple[int, ...]]] = {}
+"""The keys of what was written in one of the texts before, without numbers: most of a text was in the text before."""

@@ -1,17 +1,15 @@
 """Patterns of a search: RE2 on bytes, linear in the text whatever the pattern.
 
-For patterns of callers; `core/text/scan.py` holds our own. RE2's public wrapper keeps 128 compiled patterns of up to
-8 MB and creates objects for each match; so the binding below it is used directly, and callers keep a small cache.
+For patterns of callers, who keep a small cache; `core/text/scan.py` holds our own.
 A call cannot be interrupted, so each pattern says how long a byte takes it at worst.
 """
 
 import re
 from collections.abc import Callable
-from typing import Any, cast
-
-import re2
+from typing import Any
 
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.re2_binding import UNANCHORED, re2_compiled
 
 PATTERN_LIMIT = 1_000
 """Characters of a pattern."""
@@ -25,7 +23,6 @@ WORST_SECONDS = 2.0
 """What one call may take at worst, for whoever cuts the bytes for it."""
 
 _Match = Callable[[Any, bytes, int, int], list[tuple[int, int]]]
-_ANCHOR = cast("Any", re2)._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001 - see above
 _ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 """The only thing in RE2 that matches LF in spite of `never_nl`."""
 _ELSEWHERE = re.compile(r"invalid (?:perl operator|named capture)|invalid escape sequence: \\[0-9k]")
@@ -49,7 +46,7 @@ class Pattern:
 
     def find(self, data: bytes, start: int, end: int) -> tuple[int, int] | None:
         """The leftmost match in `data[start:end]`, as positions in `data`; anchors see what lies around."""
-        found = self._match(_ANCHOR, data, start, end)[0]
+        found = self._match(UNANCHORED, data, start, end)[0]
         return None if found[0] < 0 else found
 
 
@@ -65,18 +62,13 @@ def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Patter
         raise _invalid("A match stays within one line: search for the text of one line.")
     if not literal and _ANY_BYTE.search(pattern):
         raise _invalid("\\C is not supported: it could match half a character or a line's end. Use `.` instead.")
-    options = cast("Any", re2).Options()
-    options.log_errors = False
-    options.never_nl = True
-    options.never_capture = True
-    options.max_mem = MEMORY_LIMIT
-    options.literal = literal
-    options.case_sensitive = not ignore_case
     try:
         source = (pattern if literal else f"(?m){pattern}").encode()
     except UnicodeEncodeError:
         raise _invalid("The pattern has a lone surrogate, which no text contains.") from None
-    compiled = cast("Any", re2)._re2.RE2(source, options)  # noqa: SLF001 - see above
+    compiled = re2_compiled(
+        source, MEMORY_LIMIT, never_nl=True, never_capture=True, literal=literal, case_sensitive=not ignore_case
+    )
     if not compiled.ok():
         raise _refused(bytes(compiled.error()))
     byte_seconds = max(1, int(compiled.ProgramSize())) * _STEP_SECONDS

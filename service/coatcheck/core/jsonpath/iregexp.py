@@ -8,9 +8,9 @@ suite of RFC 9535 has them.
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Final
 
-import re2
+from coatcheck.core.text.re2_binding import RE2, UNANCHORED, re2_compiled
 
 PATTERN_LIMIT: Final = 1_000
 """Characters of a pattern; a longer one matches nothing."""
@@ -70,15 +70,10 @@ def compiled(pattern: str, *, whole: bool) -> Matcher | None:
     translated = translate(pattern)
     if translated is None:
         return None
-    options = cast("Any", re2).Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = _MEMORY_LIMIT
-    inner = cast("Any", re2)._re2  # noqa: SLF001 - the public wrapper keeps 128 patterns of 8 MB
-    made = inner.RE2(translated.encode(), options)
+    made = re2_compiled(translated.encode(), _MEMORY_LIMIT, never_capture=True)
     if not made.ok() or int(made.ProgramSize()) > _PROGRAM_LIMIT:
         return None
-    anchor = inner.RE2.Anchor.ANCHOR_BOTH if whole else inner.RE2.Anchor.UNANCHORED
+    anchor = RE2.Anchor.ANCHOR_BOTH if whole else UNANCHORED
 
     def matches(text: str) -> bool:
         data = text.encode("utf-8", "replace")

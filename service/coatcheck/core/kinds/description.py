@@ -4,13 +4,18 @@ Values are verbatim: whoever shows them to a model makes them inert.
 """
 
 from functools import cached_property
-from typing import final
+from typing import Final, final
 
 from msgspec import Struct
 
 from coatcheck.core.artifact import DeclaredMetadata, PayloadSample
 from coatcheck.core.structure.json_values import JsonReading, read_json
 from coatcheck.core.survey.survey import Survey
+from coatcheck_client.contract.inert import one_line
+
+SECTION_CHARS: Final = 60
+"""Characters of a section's title in a call."""
+_PARTS: Final = 12
 
 
 @final
@@ -43,10 +48,15 @@ class Description(Struct, frozen=True, kw_only=True):
     path: str | None = None
     """A JSONPath to the values that a reader is most likely to want next."""
     sections: tuple[str, ...] = ()
-    """Titles of parts that can be read by `section`, in order."""
+    """Titles of parts that can be read by `section`, the largest first."""
 
 
 NOTHING = Description()
+
+
+def named_parts(titles: list[str]) -> tuple[str, ...]:
+    """Returns the first titles that are short enough for the call that a card names, to be kept as `sections`."""
+    return tuple([title for title in titles if len(title) <= SECTION_CHARS and title == one_line(title)][:_PARTS])
 
 
 def first_of(items: list[str], most: int, noun: str = "more") -> str:

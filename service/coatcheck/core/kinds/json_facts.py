@@ -5,11 +5,13 @@ from typing import Final, cast
 
 from msgspec.json import encode
 
+from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, first_of
 from coatcheck.core.kinds.json_records import next_path, recurring, step
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.notebook import of_notebook
 from coatcheck.core.survey.members import ObjectMember
+from coatcheck.core.survey.tallies import Tallies
 from coatcheck.core.text.plural import counted
 
 _CELLS: Final = 40
@@ -46,8 +48,16 @@ def describe_json(payload: PayloadProbe) -> Description:
     if payload.survey is not None and payload.survey.members:
         lines = [*_members(payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
         return Description(facts=tuple(lines), path=path)
-    counts = [each.line for each in found] if reading.all_of_it else []
+    counts = [each.line for each in found] if reading.all_of_it else _tallied(sample) if reading.lines else []
     return Description(facts=(*([first] if first else []), *lines, *counts), path=path)
+
+
+def _tallied(sample: PayloadSample) -> tuple[str, ...]:
+    """Returns what all lines of JSON lines add up to that are at hand whole, and are too many to be read."""
+    tallies = Tallies()
+    if sample.whole:
+        tallies.feed(sample.head)
+    return tallies.facts()
 
 
 def _members(members: tuple[ObjectMember, ...]) -> list[str]:

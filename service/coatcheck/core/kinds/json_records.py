@@ -6,6 +6,7 @@ asks for first.
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final, cast
 
 from msgspec import Struct
@@ -24,19 +25,26 @@ _EACH: Final = 4
 _CHARS: Final = 40
 _MEMBERS: Final = 3
 """Members whose values are counted."""
+_LISTS: Final = 3
+"""Lists of records, the longest ones, whose members are."""
+_DEEP: Final = 3
+"""Objects and lists, one in the other, in which lists are looked for."""
 _RARE: Final = 0.1
 """Share of the records up to which a value is rare."""
 _DEEPEST: Final = 6
+_BULK: Final = 0.5
+"""Share of what takes most room, from which one member of it is more worth reading than its list of members."""
 _PAGE: Final = 20
 """Elements of a list that a path asks for."""
 
 
 class Recurring(Struct, frozen=True):
-    """How often each value of a member occurs in the records of a list."""
+    """How often each value of a member occurs in the records of a list, or of all lists at one place in records."""
 
     path: str
-    """Of the list."""
-    key: str
+    """Of the list, or of the lists: `$.jobs[*].steps`."""
+    member: str
+    """Steps from a record to the member: `.status`, `.response.status`."""
     counts: tuple[tuple[str | int | bool, int], ...]
     """Most frequent first; a record without the member is in none of them."""
     records: int
@@ -45,7 +53,7 @@ class Recurring(Struct, frozen=True):
     def line(self) -> str:
         """The counts in words, as `Counts of $.items[*].status: "ok" 499, "failed" 1`."""
         told = ", ".join(f"{encode(value).decode()} {count}" for value, count in self.counts)
-        return f"Counts of {self.path}[*]{step(self.key)}: {told}"
+        return f"Counts of {self.path}[*]{self.member}: {told}"
 
     @property
     def rare(self) -> tuple[str, int] | None:
@@ -54,24 +62,24 @@ class Recurring(Struct, frozen=True):
         if count > _RARE * self.records:
             return None
         shown = bracketed(value)[1:-1] if isinstance(value, str) else encode(value).decode()
-        return f"{self.path}[?@{step(self.key)}=={shown}]", count
+        return f"{self.path}[?@{self.member}=={shown}]", count
 
 
 def recurring(value: object) -> list[Recurring]:
-    """Returns the members that recur in the document's longest list of records, those with the rarest value first."""
-    lists = [each for each in _lists("$", value, 2) if len(each[1]) >= _FEWEST]
-    if not lists:
-        return []
-    path, records = max(lists, key=lambda each: len(each[1]))
+    """Returns the members that recur in the document's longest lists of records, those with the rarest value first."""
+    lists = [each for each in _lists("$", value, _DEEP) if len(each[1]) >= _FEWEST]
     found: list[Recurring] = []
-    looked = records[:: max(1, len(records) // _LOOKED)]
-    for key in looked[0]:
-        if _is_few(_counted(looked, key), len(looked)):
-            counts = _counted(records, key)
-            if len(counts) > 1 and _is_few(counts, len(records)):
-                ordered = sorted(((cast("str | int | bool", each), n) for (_, each), n in counts.items()), key=_order)
-                found.append(Recurring(path, key, tuple(ordered), len(records)))
-    return sorted(found, key=lambda each: each.counts[-1][1])[:_MEMBERS]
+    for path, records in sorted(lists, key=lambda each: -len(each[1]))[:_LISTS]:
+        looked = records[:: max(1, len(records) // _LOOKED)]
+        for keys in _members(looked[0]):
+            if _is_few(_counted(looked, keys), len(looked)):
+                counts = _counted(records, keys)
+                if len(counts) > 1 and _is_few(counts, len(records)):
+                    ordered = sorted(
+                        ((cast("str | int | bool", each), n) for (_, each), n in counts.items()), key=_order
+                    )
+                    found.append(Recurring(path, "".join(map(step, keys)), tuple(ordered), len(records)))
+    return sorted(found, key=lambda each: each.counts[-1][1] / each.records)[:_MEMBERS]
 
 
 def _order(counted: tuple[str | int | bool, int]) -> tuple[int, str]:
@@ -79,19 +87,37 @@ def _order(counted: tuple[str | int | bool, int]) -> tuple[int, str]:
 
 
 def _lists(path: str, value: object, deeper: int) -> Iterator[tuple[str, list[dict[str, object]]]]:
-    """Returns the lists of nothing but objects, with where they are; not those within lists."""
+    """Returns the lists of nothing but objects, with where they are; those at one place in such objects are one."""
     if isinstance(value, list):
         elements = cast("list[object]", value)
-        if all(isinstance(each, dict) for each in elements):
-            yield path, cast("list[dict[str, object]]", elements)
+        if not elements or not all(isinstance(each, dict) for each in elements):
+            return
+        records = cast("list[dict[str, object]]", elements)
+        yield path, records
+        for key, inner in records[0].items() if deeper else ():
+            if isinstance(inner, list):
+                lists = [record[key] for record in records if isinstance(record.get(key), list)]
+                joined = list(chain.from_iterable(cast("list[list[object]]", lists)))
+                yield from _lists(f"{path}[*]{step(key)}", joined, deeper - 1)
     elif isinstance(value, dict) and deeper:
         for key, member in cast("dict[str, object]", value).items():
             yield from _lists(f"{path}{step(key)}", member, deeper - 1)
 
 
-def _counted(records: list[dict[str, object]], key: str) -> Counter[tuple[type, object]]:
+def _members(record: dict[str, object]) -> Iterator[tuple[str, ...]]:
+    """Returns the keys that lead to members of a record, and to those of objects in it."""
+    for key, value in record.items():
+        if isinstance(value, dict):
+            yield from ((key, inner) for inner in cast("dict[str, object]", value))
+        else:
+            yield (key,)
+
+
+def _counted(records: list[dict[str, object]], keys: tuple[str, ...]) -> Counter[tuple[type, object]]:
     """Returns the counts of a member's values by type: `true` is not 1."""
-    values = [record[key] for record in records if key in record]
+    values: list[object] = [record[keys[0]] for record in records if keys[0] in record]
+    for key in keys[1:]:
+        values = [cast("dict[str, object]", each)[key] for each in values if isinstance(each, dict) and key in each]
     return Counter([(type(value), value) for value in values if isinstance(value, str | int)])
 
 
@@ -111,7 +137,7 @@ def next_path(value: object, found: list[Recurring], *, lines: bool) -> str | No
     rare = next((each.rare for each in found if each.rare is not None), None)
     if rare is not None and not (lines and rare[1] <= _MEMBERS):
         return rare[0]
-    path, inner = "$", value
+    path, inner, size = "$", value, 0
     for _ in range(_DEEPEST):
         if isinstance(inner, list):
             elements = cast("list[object]", inner)
@@ -126,7 +152,9 @@ def next_path(value: object, found: list[Recurring], *, lines: bool) -> str | No
         if not containers:
             break
         name = max(containers, key=lambda each: containers[each])
-        path, inner = f"{path}{name}", steps[name]
+        if path != "$" and containers[name] < _BULK * size:
+            break
+        path, inner, size = f"{path}{name}", steps[name], containers[name]
     return path if path != "$" else None
 
 

@@ -1,7 +1,6 @@
-"""What the lines of a text are like: stamped as a log's, printed by a program, written as code, or told as prose.
+"""Which sort of text a payload is, by what its first and its last lines begin and end with.
 
-Only what a line *begins* or *ends* with says much: a word in the middle of it is what it talks about. A share of the
-lines decides, never one of them, and none of it decides what a card shows of a text that has statements.
+A share of the lines decides, never one of them, and none of it decides what a card shows of a text that has statements.
 """
 
 import re
@@ -9,6 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from coatcheck.core.artifact import Kind, PayloadSample
+from coatcheck.core.structure.line_style import style_of
 from coatcheck.core.text.scan import BlockPattern
 
 _COLOUR: Final = r"(?:\x1b\[[0-9;]*m)*"
@@ -20,32 +20,6 @@ _STAMPED: Final = BlockPattern(
     r"|\d+\.\d{6}\]|1[5-9]\d{8}[. :]|[IWEF]\d{4} |\d{1,3}>\d? ?[A-Z\d]"  # a kernel's, since 1970, klog, syslog
     r"|(?:time|ts|level|lvl|severity)=\S|\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}:)"
 )
-_PRINTED: Final = BlockPattern(
-    r"^(?:[\w./+-]+(?::\d+)+(?:[: -]|$)|[\w./+-]+\(\d+\): "  # a place in a file
-    r"|(?:[\w./+-]+(?:\[\d+\])?: )?(?i:error|warning|note|fatal|hint)\b[^ ]{0,12}:"
-    r"|\s*(?:Traceback|File \"|at .*\()|\w*(?:Error|Exception)\b|\s*\d* +\| +[~^]|\s+\^[~^]*$"
-    r"|[=_-]{3,} .* [=_-]{3,}$|[A-Z][A-Z0-9_]{2,}=|[│|` ]*[├└`+|]--? ?|[│ ]*[├└]|  +[+~-] \w|#\d+ "
-    r"|[-dlcbps][-rwxsStT]{9}|(?:commit )?[0-9a-f]{7,64}\b|(?:Author|Date|Merge): |(?:usage|options): ?"
-    r"| +--?[\w-]+(?:[ ,=]|$)|\w\S* -{1,2}\w"
-    r"|[$+] \S|\S+@\S+[$#] |[MADRCU?! ]{2} \S+$|[./][\w./@+-]+$|\t\w[\w ]*: |\d+ \w+|\w+ \[?\d+/\d+|[A-Z]+\d+ "
-    r"|(?:PASS|FAIL|ok|not ok)\b|\w+(?:ing|ed) \S+$|(?:\s*\d+){3}|.*\S {2,}\S.* {2,}\S"
-    r"|.*(?:\.\.\. ?\w+|\b(?:ok|OK|PASSED|FAILED|SKIPPED|ERROR|DONE|PASS|FAIL)"
-    r"|\b\d+(?:\.\d+)? ?(?:m?s|[kMG]i?B|%)\)?)$)"
-)
-_CODED: Final = BlockPattern(
-    r"^[ \t]*(?:(?:def|class|import|from|func|fn|pub|const|let|var|val|public|private|protected|static|extern|typedef"
-    r"|struct|enum|namespace|export|interface|module|package|using|use|local|my|type|return|end|set|(?i:subroutine"
-    r"|integer|real))\b.*[\w)\]}:;({,\"'>]$|(?:if|for|while|switch|elif|case|else|try|except|catch|do|then|fi|done)\b"
-    r".*(?:[({:;]|$)|[{}\])]+[;,)]*[ \t\r]*$|//|/\*|\*/|\* |\*$|@\w+|\"\"\"|'''|<[?!/]?\w[\w:.-]*(?:[ />]|$)|<!--|#"
-    r"|```|[=~^-]{4,}[ \t\r]*$|\.\. [\w_:|-]|:[\w-]+: ?|- \w|\*+ ?\w|\d+\. |;{1,3} |!|--|%\w|\||\(\w"
-    r"|\[[\w. :\"'@/-]{1,80}\]{1,2}[ \t\r]*$|[\w.\"'/$-]+ *[:+?]?= ?(?:\S|$)|msg(?:id|str) "  # settings
-    r"|[\w.\"'/-]+: ?(?:[|>&*!\[{\"'\d-]|$|\S+$))"
-    r"|(?:[;{}\\]|\)[ \t]*(?:->.*|:|\{|,)|=>|&&|\|\||[\w\])\"'] ?[=<>+(\[]|,)[ \t\r]*$"
-)
-_TOLD: Final = BlockPattern(
-    r"^[ \t\"'(]*(?:[\w,;:'\"()/.&`\x{80}-\x{10ffff}-]+  ?){5,}[\w,;:'\"()/.&`?!<>@\x{80}-\x{10ffff}-]+[ \t\r]*$"
-    r"|^[A-Z].*(?: [a-z]+,?){4}.*[.!?:]$"  # a sentence
-)
 _NUMBER: Final = re.compile(rb" {0,9}(\d{1,7})(?:[:|\t]|\xe2\x86\x92| [|:] ?| \xe2\x94\x82| {1,2}\S)")
 
 _HEAD: Final = 8 * 1024
@@ -56,13 +30,9 @@ _LINE: Final = 160
 """Bytes and lines that are looked at, and how much of a line may speak for it."""
 _FEW: Final = 4
 """Lines that say nothing about a text when there are not more."""
-_FOREIGN: Final = bytes(range(0x80, 0x100))
-
 _LOG: Final = 0.4
-_OUTPUT: Final = 0.3
-_PROSE: Final = 0.3
-_CODE: Final = 0.5
-"""Shares of lines: low, because most lines of most things say nothing of what they are."""
+"""Share of the lines: low, because most lines of most things say nothing of what they are."""
+_BY_SHARES: Final = {"code": Kind.CODE_OR_FILE, "prose": Kind.TEXT, "output": Kind.COMMAND_OUTPUT}
 
 
 def kind_by_lines(sample: PayloadSample, *, of_file: bool, of_shell: bool) -> Kind:
@@ -82,21 +52,7 @@ def kind_by_lines(sample: PayloadSample, *, of_file: bool, of_shell: bool) -> Ki
         return Kind.CODE_OR_FILE
     if of_shell:
         return Kind.COMMAND_OUTPUT
-    return _by_shares(block, count) if count >= _FEW else Kind.TEXT
-
-
-def _by_shares(block: bytes, count: int) -> Kind:
-    told = _TOLD.count(block)
-    foreign = (len(block) - len(block.translate(None, _FOREIGN))) * count // len(block)
-    told = max(told, 2 * foreign)
-    coded = _CODED.count(block) if told < count else 0
-    code = coded + (block.count(b"\n    ") + block.count(b"\n\t")) / 2
-    printed = _PRINTED.count(block) if code < 2 * count else 0
-    if printed >= _OUTPUT * count and 2 * printed >= max(code, told):
-        return Kind.COMMAND_OUTPUT
-    if told >= _PROSE * count and told > 1.3 * coded:
-        return Kind.TEXT
-    return Kind.CODE_OR_FILE if code >= _CODE * count else Kind.COMMAND_OUTPUT
+    return _BY_SHARES[style_of(block, count)] if count >= _FEW else Kind.TEXT
 
 
 def _chosen(sample: PayloadSample) -> list[bytes]:

@@ -1,10 +1,11 @@
 """An outline as a fact on a card: what is named at the outer levels, each with its line."""
 
+from collections import Counter
 from typing import Final
 
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
-from coatcheck.core.kinds.description import Description, first_of
+from coatcheck.core.kinds.description import Description, first_of, named_parts
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.sections import of_sections
 
@@ -41,8 +42,17 @@ def describe_entries(entries: list[Entry], data: bytes, *, partial: bool) -> Des
     label = "Sections" if outer[0].what == "heading" else "Outline"
     return Description(
         facts=(f"{label}{where} (with lines): {first_of(list(map(_named, outer)), _NAMED)}",),
-        sections=tuple(entry.title for entry in outer[:_NAMED] if entry.what == "heading"),
+        sections=_parts(outer, entries),
     )
+
+
+def _parts(outer: list[Entry], entries: list[Entry]) -> tuple[str, ...]:
+    """Returns titles that mean one entry each, of those in which no other of the outer levels begins, longest first."""
+    titles = Counter([entry.title for entry in entries])
+    levels = [*[entry.level for entry in outer[1:]], 0]
+    inner = [entry for entry, level in zip(outer, levels, strict=True) if level <= entry.level]
+    alone = [(entry.lines.last - entry.lines.first, entry.title) for entry in inner if entry.lines is not None]
+    return named_parts([title for _, title in sorted(alone, reverse=True) if titles[title] == 1])
 
 
 def _named(entry: Entry) -> str:

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, first_of
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, first_of, named_parts
 from coatcheck.core.kinds.outline_facts import describe_entries, first_lines, headings
 from coatcheck.core.outline.commits import is_log, is_oneline
-from coatcheck.core.outline.landmarks import DIFF, PROSE, SOURCE, landmarks
+from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES
 from coatcheck.core.survey.tallies import Tallies
 from coatcheck.core.text.plural import counted
@@ -30,13 +30,14 @@ def describe_diff(payload: PayloadProbe) -> Description:
     total = f"{counted(len(files), 'file')}, +{sum(n for n, _ in files.values())} -{sum(n for _, n in files.values())}"
     largest = sorted(files.items(), key=lambda file: -sum(file[1]))
     lines = [f"{name} +{added} -{removed}" for name, (added, removed) in largest]
-    return Description(facts=(f"{total}: {first_of(lines, _FILES, 'more files')}",))
+    sections = named_parts([name for name, _ in largest])
+    return Description(facts=(f"{total}: {first_of(lines, _FILES, 'more files')}",), sections=sections)
 
 
 def describe_output(payload: PayloadProbe) -> Description:
     """Returns commits or tallies of a text that is at hand whole; of a larger one its survey has the tallies.
 
-    A document that a tool printed has nothing to be tallied, and is told by its headings.
+    A document or a source file that a tool printed has nothing to be tallied, and is told by its headings or symbols.
     """
     data = payload.sample.head
     if not payload.sample.whole:
@@ -50,7 +51,10 @@ def describe_output(payload: PayloadProbe) -> Description:
     tallies.feed(data)
     facts = tallies.facts()
     lines, partial = first_lines(payload.sample)
-    entries = [] if facts else headings((payload.declared.title, payload.declared.url), lines)
+    names = (payload.declared.title, payload.declared.url)
+    entries = (
+        [] if facts else headings(names, lines) or [e for e in landmarks(OUTPUT, names, lines) if e.what == "symbol"]
+    )
     return describe_entries(entries, lines, partial=partial) or Description(facts=facts)
 
 

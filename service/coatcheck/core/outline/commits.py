@@ -26,12 +26,13 @@ def is_log(head: bytes) -> bool:
 def is_oneline(head: bytes) -> bool:
     """Returns whether a text begins with commits, one a line, whose hashes cannot be mere numbers or words."""
     lines = head[: _FIRST * 400].split(b"\n")[:_FIRST]
+    if not all(_LINE.match(line) or _JOINT.match(line.rstrip()) for line in lines[:-1]):
+        return False
     commits = [line for line in lines[:-1] or lines if _LINE.match(line)]
-    others = [line for line in lines[:-1] if not _LINE.match(line) and not _JOINT.match(line.rstrip())]
     hashes = [re.search(rb"[0-9a-f]{7,40}", line) for line in commits]
     mixed = any(h is not None and re.search(rb"[0-9]", h[0]) and re.search(rb"[a-f]", h[0]) for h in hashes)
     same = len({len(h[0]) for h in hashes if h is not None})
-    return len(commits) >= _LEAST and not others and mixed and same <= _LEAST
+    return len(commits) >= _LEAST and mixed and same <= _LEAST
 
 
 @final

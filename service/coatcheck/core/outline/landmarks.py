@@ -17,6 +17,7 @@ from coatcheck.core.outline.output import Phases
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
+from coatcheck.core.structure.line_style import style_of
 from coatcheck.core.views.window import Position
 
 _BEGINNING: Final = Position(0, 0, 0)
@@ -24,6 +25,10 @@ _HEAD: Final = 16 * 1024
 _LINES: Final = 40
 """Lines that tell whether a text is source as tools print it."""
 _LEAST: Final = 3
+_WIDE: Final = 160
+"""Bytes of a line that are looked at."""
+_DEFINED: Final = 2
+"""Definitions at the beginning of a text, from which it is taken for source."""
 _PREFIX: Final = re.compile(PREFIX.encode())
 
 
@@ -60,6 +65,17 @@ def _commits(head: bytes) -> OutlineScanner | None:
     return Oneline() if is_oneline(head) else None
 
 
+def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
+    """Returns what finds symbols where the text reads as source, and its beginning defines something."""
+    lines = [line[:_WIDE] for line in head.split(b"\n")[:_LINES] if line and not line.isspace()]
+    if len(lines) < _LEAST or style_of(b"\n".join(lines).decode("utf-8", "ignore").encode(), len(lines)) != "code":
+        return None
+    language = language_of(names, head)
+    first = Symbols(language)
+    first.feed(head[: head.rfind(b"\n") + 1], _BEGINNING)
+    return Symbols(language) if len(first.finish(_BEGINNING.after(head), ends_line=False)) >= _DEFINED else None
+
+
 def _printed(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
     return Symbols(language_of(names, head)) if _is_printed_source(head) else None
 
@@ -72,8 +88,10 @@ DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
 """Files and hunks; commits, where it has them."""
 SOURCE: Final = Landmarks(scanner=lambda names, head: _commits(head) or Symbols(language_of(names, head)))
 """Symbols; commits of a Git log."""
-OUTPUT: Final = Landmarks(scanner=lambda names, head: _commits(head) or _printed(names, head) or Phases())
-"""Phases; commits of a Git log; symbols of source that was printed with numbers or file names before its lines."""
+OUTPUT: Final = Landmarks(
+    scanner=lambda names, head: _commits(head) or _printed(names, head) or _source(names, head) or Phases()
+)
+"""Phases; commits of a Git log; symbols of source that was printed, with or without numbers before its lines."""
 PROSE: Final = Landmarks(scanner=lambda names, head: _commits(head) or _printed(names, head))
 """Commits of a Git log; symbols of printed source."""
 PRINTED: Final = Landmarks(scanner=_printed)

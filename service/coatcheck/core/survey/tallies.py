@@ -9,6 +9,7 @@ which few lines are levelled, say, is no levelled log, and a count of its levels
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final, cast, final
 
 from msgspec import Struct
@@ -17,6 +18,8 @@ from coatcheck.core.text.scan import BlockPattern
 
 _LOOKED: Final = 24
 """Lines, evenly spread over the first block, that decide which tallies are begun."""
+_HINTED: Final = 3
+"""Lines that may have what is counted, after which it is looked whether they do."""
 _MOST: Final = 5_000
 """Different things that one tally counts; one that meets more says nothing."""
 _LONGEST: Final = 200
@@ -65,24 +68,17 @@ def _matched(pattern: re.Pattern[bytes]) -> Count:
 
 def _level(line: bytes) -> bytes | None:
     """The level of a line: the first that it names, at its beginning or behind a date or a time."""
-    found = _leveled(line)
-    return None if found is None else found[found.lastindex or 0]
-
-
-def _leveled(line: bytes) -> re.Match[bytes] | None:
     found = _LEVEL.search(line, 0, _FAR)
-    if found is None:
-        return None
-    before = line[: found.start()]
-    return found if not _WORD.search(before) or _DATED.search(before) else None
+    return None if found is None or _depth(line[: found.start()]) is None else found[found.lastindex or 0]
 
 
 _WORD: Final = re.compile(rb"[A-Za-z]")
 
 
-def _depth(line: bytes, found: re.Match[bytes]) -> int:
-    """How many words stand before a level."""
-    return len(line[: found.start()].split())
+@lru_cache(1_024)
+def _depth(before: bytes) -> int | None:
+    """How many words stand before a level, of which that is all that stands there; None: what follows them is none."""
+    return len(before.split()) if not _WORD.search(before) or _DATED.search(before) else None
 
 
 def _numbered(line: bytes) -> bytes | None:
@@ -102,7 +98,7 @@ def _plain(line: bytes) -> bytes | None:
 
 
 def _is_file(name: bytes) -> bool:
-    return _FILE.fullmatch(name.decode("utf-8", "replace")) is not None
+    return (b"." in name or b"/" in name) and _FILE.fullmatch(name.decode("utf-8", "replace")) is not None
 
 
 class _Tally(Struct, frozen=True):
@@ -111,7 +107,7 @@ class _Tally(Struct, frozen=True):
     share: float
     """Of the lines looked at first, those that must have it."""
     hint: BlockPattern
-    """Matches every line that it counts, and costs a tenth."""
+    """Matches lines of every text in which it is begun, at a tenth of the cost."""
     digits: bool
     """Whether lines that differ in digits only may count differently; otherwise it is asked of lines without digits."""
     most: int = 12
@@ -120,7 +116,9 @@ class _Tally(Struct, frozen=True):
 
 _LEVELS: Final = _Tally("Levels", _level, 0.25, BlockPattern(_NAMES.decode(), ignore_case=True), digits=False)
 _STATUSES: Final = _Tally("Statuses", _matched(_STATUS), 0.4, BlockPattern(r"\" [1-5]\d\d "), digits=True)
-_BY_LINE: Final = _Tally("Lines by file", _numbered, 0.5, BlockPattern(r"[:(-]\d|--$"), digits=True, most=24)
+_BY_LINE: Final = _Tally(
+    "Lines by file", _numbered, 0.5, BlockPattern(r"^(?:[A-Za-z]:)?[^:]*[./][^:]*[:(]\d"), digits=True, most=24
+)
 _BY_FILE: Final = _Tally("Lines by file", _plain, 1.0, BlockPattern(r"^[^\s:]+:"), digits=True, most=24)
 _TALLIES: Final = (
     _LEVELS,
@@ -215,6 +213,8 @@ class Tallies:
                 _drop_neighbours(counts)
             if not 0 < len(counts) <= _MOST or (tally is _BY_FILE and self._other):
                 continue
+            if tally is _BY_LINE and 2 * sum([n == 1 and b" " in name for name, n in counts.items()]) > counts.total():
+                continue  # frames of a stack, say: words before a number, hardly ever the same ones
             named = [(name.decode("utf-8", "replace"), count) for name, count in _ordered(counts)]
             total = f"{counts.total()} in {len(counts)}: " if tally.label == "Lines by file" else ""
             out.append(f"{tally.label}: {total}{listed(named, tally.most)}")
@@ -223,8 +223,9 @@ class Tallies:
     def _found(self, tally: _Tally, shape: bytes) -> bytes | None:
         if tally is not _LEVELS:
             return tally.count(shape)
-        found = _leveled(shape)
-        return found[found.lastindex or 0] if found is not None and _depth(shape, found) <= self._deepest else None
+        found = _LEVEL.search(shape, 0, _FAR)
+        depth = None if found is None else _depth(shape[: found.start()])
+        return found[found.lastindex or 0] if found and depth is not None and depth <= self._deepest else None
 
     def _begin(self, lines: list[bytes]) -> None:
         self._counts = {}
@@ -238,15 +239,18 @@ class Tallies:
             block = exact if tally.digits else plain
             least = tally.share * len(looked)
             begun = tally is _BY_FILE and _TALLIES.index(_BY_LINE) in self._counts
-            if begun or tally.hint.count(block, least) < least:
+            few = 1 if tally is _BY_LINE else min(least, _HINTED)  # lines around a match name no file
+            if begun or (tally is not _BY_FILE and tally.hint.count(block, few) < few):
                 continue
             lines = block.split(b"\n")
             if tally is _LEVELS:
-                depths = sorted(_depth(line, found) for line in lines if (found := _leveled(line)) is not None)
+                found = [_LEVEL.search(line, 0, _FAR) for line in lines]
+                before = [line[: each.start()] for line, each in zip(lines, found, strict=True) if each is not None]
+                depths = sorted(depth for each in before if (depth := _depth(each)) is not None)
                 self._deepest = depths[len(depths) * 3 // 4] if depths else 0
                 tallied = len(depths) >= least
             elif tally is _BY_LINE:
-                tallied = _beside_files(lines) >= least
+                tallied = _beside_files(block) >= least
             else:
                 tallied = _is_tallied(lines, tally.count, least)
             if tallied:
@@ -278,13 +282,12 @@ def _is_tallied(lines: list[bytes], count: Count, least: float) -> bool:
     return True
 
 
-def _beside_files(lines: list[bytes]) -> int:
+def _beside_files(block: bytes) -> int:
     """Returns how many lines name a file with a line number, or stand beside one that does; 0 where none does."""
-    names = [_numbered(line) for line in lines]
-    files = sum(name is not None and _is_file(name) for name in names)
+    files = sum([_is_file(name) and _WORD.search(name) is not None for name in _NUMBERED.findall(block)])
     if not files:
         return 0
-    return files + sum(_BESIDE.match(line) is not None for line, name in zip(lines, names, strict=True) if not name)
+    return files + sum(_BESIDE.match(line) is not None for line in block.split(b"\n") if _numbered(line) is None)
 
 
 def _drop_neighbours(counts: Counter[bytes]) -> None:

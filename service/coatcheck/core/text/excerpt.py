@@ -6,10 +6,9 @@ asked when counted by itself. Encodes bounded slices only, however large the dat
 
 from bisect import bisect_right
 from collections.abc import Callable
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
-import numpy as np
 import regex
 
 from coatcheck.core.text.cuts import align, align_up, first_safe, last_safe, safe_line
@@ -103,9 +102,9 @@ def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
 def counts(texts: list[str], tokenizer: Tokenizer) -> list[int]:
     """About how many tokens each of several texts is, from one encoding of all: a token less or more at either end."""
     joined = "".join(texts)
-    sizes = np.array(list(accumulate(map(len, texts if joined.isascii() else map(str.encode, texts)))))
-    before = np.searchsorted(tokenizer.ends(joined), sizes, "right")
-    return np.maximum(1, np.diff(before, prepend=0)).tolist()
+    sizes = list(accumulate(map(len, texts if joined.isascii() else map(str.encode, texts))))
+    before: list[int] = tokenizer.ends(joined).searchsorted(sizes, "right").tolist()
+    return [max(1, after - at) for at, after in pairwise([0, *before])]
 
 
 def fit_text(text: str, max_tokens: int, tokenizer: Tokenizer) -> str:

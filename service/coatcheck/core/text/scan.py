@@ -1,17 +1,15 @@
 """Patterns over whole blocks: RE2, linear in the bytes whatever they are, and no Python work for lines without a match.
 
-Only for patterns of our own. The public wrapper of RE2 makes an object for every match and its groups; the binding
-below it answers positions, which is all that is needed here. Matches never cross a line's end.
+Only for patterns of our own. Matches never cross a line's end.
 """
 
 import math
 from collections.abc import Iterator
-from typing import Any, Final, cast, final
+from typing import Final, final
 
-import re2
+from coatcheck.core.text.re2_binding import UNANCHORED, re2_compiled
 
 _MEMORY: Final = 16 << 20
-_BINDING: Final = cast("Any", re2)._re2.RE2  # noqa: SLF001 - see above
 
 
 def rows_with(word: bytes, block: bytes) -> list[int]:
@@ -32,21 +30,16 @@ class BlockPattern:
     """A compiled pattern; `^` and `$` are a line's ends. Safe to use from several threads at once."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
-        options = cast("Any", re2).Options()
-        options.log_errors = False
-        options.never_nl = True
-        options.never_capture = True
-        options.max_mem = _MEMORY
-        options.case_sensitive = not ignore_case
-        compiled = _BINDING(f"(?m){pattern}".encode(), options)
+        compiled = re2_compiled(
+            f"(?m){pattern}".encode(), _MEMORY, never_nl=True, never_capture=True, case_sensitive=not ignore_case
+        )
         if not compiled.ok():
             raise ValueError(f"not a pattern of RE2: {bytes(compiled.error())!r}")
         self._match = compiled.Match
-        self._anchor = _BINDING.Anchor.UNANCHORED
 
     def find(self, data: bytes, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
         """The leftmost match at or after `start`, as positions in `data`; anchors see what lies around."""
-        found: tuple[int, int] = self._match(self._anchor, data, start, len(data) if end is None else end)[0]
+        found: tuple[int, int] = self._match(UNANCHORED, data, start, len(data) if end is None else end)[0]
         return None if found[0] < 0 else found
 
     def lines(self, data: bytes, at: int = 0) -> Iterator[tuple[int, int, int, int]]:
@@ -58,7 +51,7 @@ class BlockPattern:
 
     def rows(self, data: bytes) -> list[int]:
         """Returns the numbers of the lines with a match, from 0."""
-        match, anchor, size = self._match, self._anchor, len(data)
+        match, anchor, size = self._match, UNANCHORED, len(data)
         found: list[int] = []
         row = at = 0
         while at < size:
@@ -73,7 +66,7 @@ class BlockPattern:
 
     def count(self, data: bytes, enough: float = math.inf) -> int:
         """Returns how many lines have a match; looks for no further one when it has found `enough`."""
-        match, anchor, size = self._match, self._anchor, len(data)
+        match, anchor, size = self._match, UNANCHORED, len(data)
         found = at = 0
         while at < size and found < enough:
             low, high = match(anchor, data, at, size)[0]

@@ -15,6 +15,7 @@ from msgspec import Struct
 from coatcheck.core.artifact import Blob
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.findings import HARMLESS, EngineReport, Finding
+from coatcheck.core.progress import Progress, untold
 from coatcheck.ports.blobs import BlobStore, StoredName
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
@@ -92,7 +93,12 @@ class VerifyStore:
         self._repairs = repairs
 
     async def __call__(
-        self, *, digests: bool = True, apply: bool = False, orphan_age: timedelta = ORPHAN_AGE
+        self,
+        *,
+        digests: bool = True,
+        apply: bool = False,
+        orphan_age: timedelta = ORPHAN_AGE,
+        progress: Progress = untold,
     ) -> StoreVerification:
         """Look at everything.
 
@@ -100,6 +106,7 @@ class VerifyStore:
             digests: read every live blob whole and compare its SHA-256; otherwise only compare names and sizes.
             apply: remove orphans older than `orphan_age`, and put rows right where that is possible.
             orphan_age: how old an unknown blob must be to be an orphan.
+            progress: is told of each blob that was looked at, and its bytes of content.
 
         Raises:
             CoatcheckError: `storage_unavailable` when the catalogue or the whole store cannot be asked.
@@ -117,6 +124,7 @@ class VerifyStore:
             async for namespace, blob in self._upkeep.all_blobs():
                 blobs, content = blobs + 1, content + blob.size
                 finding = await self._look(namespace, blob, digests=digests)
+                progress(1, blob.size)
                 if finding is not None and not await self._died(namespace, blob, began):
                     findings.append(await self._mark(finding, repairs))
             stored, removed = await self._orphans(findings, began - orphan_age, apply=apply)

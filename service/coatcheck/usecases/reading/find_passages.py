@@ -6,9 +6,7 @@ but the note of a read.
 """
 
 import asyncio
-import time
-from collections.abc import Callable
-from concurrent.futures import Executor
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
@@ -43,7 +41,7 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.window import Extent, Position
 from coatcheck.reading.reader import Reader
-from coatcheck.reading.view import OpenView, ViewReading
+from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
 from coatcheck_client.contract.inert import MARK, one_line
@@ -100,17 +98,9 @@ class PassagesAnswer(Struct, frozen=True, kw_only=True):
 class FindPassages(Reader):
     """Finds the passages of an artifact that best answer a query."""
 
-    def __init__(
-        self,
-        open_view: OpenView,
-        tokenizer: Tokenizer,
-        pool: Executor,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        patience: float | None = None,
-    ) -> None:
-        super().__init__(open_view, tokenizer, pool, clock=clock, patience=patience)
-        self._paused: dict[_Question, PassageScanner] = {}
+    @cached_property
+    def _paused(self) -> dict["_Question", PassageScanner]:
+        return {}
 
     async def __call__(
         self,

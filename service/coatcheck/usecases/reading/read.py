@@ -4,10 +4,7 @@ Following `next.cursor` until there is none gives every byte of the artifact exa
 100 MB. It touches the frames of the answer and no other. It changes nothing but the note that the artifact was read.
 """
 
-import time
-from collections.abc import Callable
-from concurrent.futures import Executor
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Literal
 
@@ -18,7 +15,6 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.section_names import SectionPart, nth_section
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
 from coatcheck.core.text.visible_text import VisibleText, has_hidden, settled
-from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views import cursor as cursors
 from coatcheck.core.views.clip import ClipBudget, Verbatim, clip
 from coatcheck.core.views.cursor import Cursor
@@ -40,7 +36,7 @@ from coatcheck.core.views.window import (
 from coatcheck.reading.byte_positions import at_byte, past_end_of, place_of
 from coatcheck.reading.reader import Reader
 from coatcheck.reading.token_positions import TokenPositions
-from coatcheck.reading.view import OpenView, ViewReading, writes_over_lines
+from coatcheck.reading.view import ViewReading, writes_over_lines
 from coatcheck.runtime.pool import in_pool
 
 _SEEN_LIMIT = 1024 * 1024
@@ -138,17 +134,9 @@ class _Piece(Struct, frozen=True):
 class Read(Reader):
     """Reads a part of an artifact by lines, characters, bytes or tokens."""
 
-    def __init__(
-        self,
-        open_view: OpenView,
-        tokenizer: Tokenizer,
-        pool: Executor,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        patience: float | None = None,
-    ) -> None:
-        super().__init__(open_view, tokenizer, pool, clock=clock, patience=patience)
-        self._tokens = TokenPositions(tokenizer, pool, clock, self._patience)
+    @cached_property
+    def _tokens(self) -> TokenPositions:
+        return TokenPositions(self._tokenizer, self._pool, self._clock, self._patience)
 
     async def __call__(self, caller: Caller, number: int, ask: ReadRequest) -> ReadAnswer:
         """The text of a span of lines, characters, bytes or tokens, cut to the budget.

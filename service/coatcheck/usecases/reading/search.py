@@ -5,9 +5,7 @@ came is remembered for a while, so that the same call gets further. It changes n
 """
 
 import re
-import time
-from collections.abc import Callable
-from concurrent.futures import Executor
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
@@ -20,12 +18,11 @@ from coatcheck.core.grep.text_lines import LONGEST_CONTEXT, LONGEST_LINE, MATCH_
 from coatcheck.core.outline.section_names import SectionPart
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
 from coatcheck.core.text.plural import plural
-from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.window import Extent, span
 from coatcheck.reading.byte_positions import at_byte, past_end_of, place_of
 from coatcheck.reading.reader import Reader
-from coatcheck.reading.view import OpenView, ViewReading, writes_over_lines
+from coatcheck.reading.view import ViewReading, writes_over_lines
 from coatcheck.runtime.lru import Lru
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
@@ -132,18 +129,13 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
 class Search(Reader):
     """Searches an artifact for lines that match a pattern."""
 
-    def __init__(
-        self,
-        open_view: OpenView,
-        tokenizer: Tokenizer,
-        pool: Executor,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        patience: float | None = None,
-    ) -> None:
-        super().__init__(open_view, tokenizer, pool, clock=clock, patience=patience)
-        self._patterns: Lru[tuple[str, bool, bool], Pattern] = Lru(_PATTERNS)
-        self._marks: Lru[_Question, list[ScanPosition]] = Lru(_MARKS)
+    @cached_property
+    def _patterns(self) -> Lru[tuple[str, bool, bool], Pattern]:
+        return Lru(_PATTERNS)
+
+    @cached_property
+    def _marks(self) -> Lru["_Question", list[ScanPosition]]:
+        return Lru(_MARKS)
 
     async def __call__(self, caller: Caller, number: int, ask: PatternSearchRequest) -> SearchAnswer:
         """The hits from `ask.offset` on.

@@ -1,9 +1,10 @@
 """Group commit: one thread, one connection, as many waiting changes as there are in one transaction.
 
 While one group is being synced the next one gathers, and it waits for what is known to be on its way, for 3 ms at most;
-one caller by itself never waits. A caller is answered after the commit that
-holds its change, and never because of a neighbour's fault: a group that fails is undone and its changes are tried
-again one by one, unless the database itself is what fails.
+one caller by itself never waits. Changes gather on their loop and wake the thread once: each wake-up takes the
+interpreter from the loop, and costs as much as the change. A caller is answered after the commit that holds its change,
+and never because of a neighbour's fault: a group that fails is undone and its changes are tried again one by one,
+unless the database itself is what fails.
 """
 
 import asyncio
@@ -60,7 +61,9 @@ class GroupWriter:
         self._number = number
         self._engine = engine
         self._conn: Connection | None = engine.connect()
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._gathering: list[_Job] = []
+        """Changes of one loop that wait for others on their way."""
+        self._handed: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._closed = False
         self.fault: CoatcheckError | None = None
@@ -82,8 +85,26 @@ class GroupWriter:
         with self._gate:
             if self._closed:
                 raise closed()
-            self._jobs.put(_Job(change, loop, waiter, time.monotonic()))
+            if self._gathering and self._gathering[0].loop is not loop:
+                self._hand_over()
+            self._gathering.append(_Job(change, loop, waiter, time.monotonic()))
+            if not self.approaching() or len(self._gathering) == MOST_CHANGES:
+                self._hand_over()
+            elif len(self._gathering) == 1:
+                loop.call_later(GATHER_SECONDS, self._hand_over_late, self._gathering)
         return await waiter
+
+    def _hand_over(self) -> None:
+        """Gives the thread what has gathered, behind the gate."""
+        if self._gathering:
+            self._handed.put(self._gathering)
+            self._gathering = []
+
+    def _hand_over_late(self, group: list[_Job]) -> None:
+        """Gives the thread a group that has waited long enough, if it still waits."""
+        with self._gate:
+            if self._gathering is group:
+                self._hand_over()
 
     async def empty_log(self) -> bool:
         """Copy the write-ahead log into the database and cut it to nothing, between two transactions.
@@ -98,37 +119,26 @@ class GroupWriter:
         with self._gate:
             if not self._closed:
                 self._closed = True
-                self._jobs.put(None)
+                self._hand_over()
+                self._handed.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        last = False
-        while not last:
-            group, last = self._gather()
-            if group:
-                began = time.monotonic()
-                _answer(group, self._commit(group))
-                if self.watch is not None:
-                    self.watch(len(group), began - group[0].since, time.monotonic() - began)
+        while (group := self._handed.get()) is not None:
+            last = False
+            while not (
+                last or self._handed.empty() or _is_full(group)
+            ):  # what was handed over while others were synced
+                more = self._handed.get()
+                last = more is None
+                group += more or ()
+            began = time.monotonic()
+            _answer(group, self._commit(group))
+            if self.watch is not None:
+                self.watch(len(group), began - group[0].since, time.monotonic() - began)
+            if last:
+                break
         self._disconnect(checkpoint=True)
-
-    def _gather(self) -> tuple[list[_Job], bool]:
-        """Wait for a job, then take those that are there or on their way. True: the end was among them."""
-        group: list[_Job] = []
-        weight = 0
-        job = self._jobs.get()
-        end = time.monotonic() + GATHER_SECONDS
-        while job is not None:
-            group.append(job)
-            weight += job.change.weight
-            if len(group) == MOST_CHANGES or weight >= MOST_BYTES:
-                return group, False
-            try:
-                left = end - time.monotonic() if self._jobs.empty() and self.approaching() else 0.0
-                job = self._jobs.get(left > 0.0, left if left > 0.0 else None)
-            except queue.Empty:
-                return group, False
-        return group, True
 
     def _commit(self, group: list[_Job]) -> list[object]:
         changes = [job for job in group if job.change is not _EMPTY_LOG]
@@ -194,6 +204,10 @@ class GroupWriter:
                 conn.exec_driver_sql("PRAGMA optimize")
         with contextlib.suppress(Exception):
             conn.close()
+
+
+def _is_full(group: list[_Job]) -> bool:
+    return len(group) >= MOST_CHANGES or sum([job.change.weight for job in group]) >= MOST_BYTES
 
 
 def _written(conn: Connection) -> int:

@@ -1,0 +1,80 @@
+"""agno: `pip install "coatcheck-client[agno]"`.
+
+from coatcheck_client.integrations.agno import with_coatcheck
+
+agent = with_coatcheck(Agent(model=OpenAIChat("gpt-5"), tools=[get_log]))
+"""
+
+# ruff: noqa: ANN401 - whatever tools return
+# pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agno.agent import Agent
+from agno.team import Team
+from agno.tools import Function, Toolkit
+from agno.tools.function import ToolResult
+
+from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+A = TypeVar("A", Agent, Team)
+
+
+def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> A:
+    """Returns the same agent or team, which now has cards in place of bulky results, and `read_artifact`.
+
+    Members of a team need it for themselves. Results of tools with `show_result` or `stop_after_tool_call` go to the
+    user, and stay as they are; so do those that a tool yields in pieces, among them what members answer.
+
+    Args:
+        agent: before its first run.
+        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+        options: of ToolOutputs.
+
+    Raises:
+        ValueError: when a tool has `tool_hooks` and the agent has none. agno would no longer run the tool's.
+        RuntimeError: when `tools` is a function that makes them.
+    """
+    if not agent.tool_hooks and (lost := [one.name for one in _functions(agent) if one.tool_hooks]):
+        raise ValueError(f"an agent's tool_hooks replace those of its tools; move them to the agent: {lost}")
+    outputs = ToolOutputs(client, **options)
+
+    def read(**arguments: Any) -> str:
+        return outputs.client.read_artifact(**arguments)
+
+    def hook(function_name: str, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        result = function(**arguments)
+        shown = (one.name for one in _functions(agent) if one.show_result or one.stop_after_tool_call)
+        return result if function_name in shown else _carded(result, outputs, function_name)
+
+    if isinstance(agent.tools, list):
+        agent.set_tools(list(agent.tools))  # the caller's list stays as it is
+    agent.add_tool(Function(**declarations("json-schema")[0], entrypoint=read, skip_entrypoint_processing=True))
+    agent.tool_hooks = [hook, *(agent.tool_hooks or ())]
+    return agent
+
+
+def _carded(result: Any, outputs: ToolOutputs, name: str) -> Any:
+    async def awaited() -> Any:
+        return await asyncio.to_thread(_carded, await result, outputs, name)
+
+    if inspect.isawaitable(result):
+        return awaited()
+    if isinstance(result, ToolResult):
+        return result.model_copy(update={"content": outputs.card(result.content, name)})
+    return outputs.card(result, name)
+
+
+def _functions(agent: Agent | Team) -> Iterator[Function]:
+    for tool in agent.tools if isinstance(agent.tools, list) else ():
+        if isinstance(tool, Toolkit):
+            yield from (*tool.functions.values(), *tool.async_functions.values())
+        elif isinstance(tool, Function):
+            yield tool

@@ -1,0 +1,80 @@
+"""AutoGen: `pip install "coatcheck-client[autogen]"`.
+
+from coatcheck_client.integrations.autogen import CoatcheckWorkbench
+
+agent = AssistantAgent("operator", model_client=model, workbench=CoatcheckWorkbench([get_log]))
+"""
+
+# ruff: noqa: ANN401, D102 - whatever tools take and return
+# pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
+
+import asyncio
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from autogen_core.tools import FunctionTool, StaticWorkbench, TextResultContent, ToolResult, ToolSchema, Workbench
+
+from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class CoatcheckWorkbench(Workbench):
+    """A workbench around tools, or around another workbench: cards in place of bulky results, and `read_artifact`."""
+
+    def __init__(
+        self,
+        around: Workbench | Sequence[Any],
+        client: Client | None = None,
+        **options: "Unpack[ToolOutputOptions]",
+    ) -> None:
+        """Nothing is sent yet.
+
+        Args:
+            around: a workbench, such as one of an MCP server; or tools and functions, as an agent takes them.
+            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+            options: of ToolOutputs.
+        """
+        self._around: Any = around if isinstance(around, Workbench) else StaticWorkbench([*map(_tool, around)])
+        self._outputs = ToolOutputs(client, **options)
+        (self._declared,) = declarations("json-schema")
+
+    async def list_tools(self) -> list[ToolSchema]:
+        """Returns the tools around which this is, and `read_artifact`."""
+        return [*await self._around.list_tools(), ToolSchema(**self._declared)]
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, *given: Any, **named: Any) -> Any:
+        """Returns a tool's result with a card in place of its text; images stay, and errors stay errors."""
+        if name == self._declared["name"]:
+            text = await asyncio.to_thread(self._outputs.client.read_artifact, **(arguments or {}))
+            return ToolResult(name=name, result=[TextResultContent(content=text)])
+        done = await self._around.call_tool(name, arguments, *given, **named)
+        texts = [one.content for one in done.result if isinstance(one, TextResultContent)]
+        whole = "\n".join(texts)
+        card = await self._outputs.acard(whole, name)
+        if card is whole:
+            return done
+        kept = [one for one in done.result if not isinstance(one, TextResultContent)]
+        return done.model_copy(update={"result": [TextResultContent(content=card), *kept]})
+
+    async def start(self) -> None:
+        await self._around.start()
+
+    async def stop(self) -> None:
+        await self._around.stop()
+
+    async def reset(self) -> None:
+        await self._around.reset()
+
+    async def save_state(self) -> Mapping[str, Any]:
+        return await self._around.save_state()
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        await self._around.load_state(state)
+
+
+def _tool(one: Any) -> Any:
+    return FunctionTool(one, description=one.__doc__ or "") if inspect.isfunction(one) else one

@@ -1,0 +1,95 @@
+"""What a card names to be read next: a part that it does not show, or the records with a rare value."""
+
+import json
+
+from coatcheck.core.artifact import DeclaredMetadata, Kind, PayloadSample
+from coatcheck.core.card.text import CardSource, text_of
+from coatcheck.core.kinds import recognise
+from coatcheck.core.views.view import LINKS, Section, ViewMeasure
+from core.sample_payloads import card_of, measure_of
+
+CLASS = b"""class Drawer%d:
+    def open(self):
+        return %d
+
+    def close_%d(self):
+        if self.open():
+            return None
+
+
+"""
+SOURCE = b'"""A till."""\n\nimport decimal\n\n\n' + b"".join(CLASS % (n, n, n) for n in range(30))
+
+
+def test_source_that_a_shell_printed_is_told_by_its_definitions() -> None:
+    facts = recognise(PayloadSample(SOURCE, b"", len(SOURCE)), DeclaredMetadata(tool_name="bash"))
+    assert facts.kind is Kind.COMMAND_OUTPUT
+    assert facts.shape[0].startswith("Outline (with lines): class Drawer0 6; ")
+    assert "def close_7(self)" in facts.sections or "class Drawer7" in facts.sections
+
+
+def test_an_output_with_a_definition_in_it_is_no_source() -> None:
+    data = b"collected 40 items\n" + b"".join(b"tests/test_a.py::test_%d PASSED\n" % n for n in range(40))
+    data += b"def test_b():\n>   assert 1 == 2\nE   assert 1 == 2\n1 failed, 40 passed in 0.1s\n"
+    facts = recognise(PayloadSample(data, b"", len(data)), DeclaredMetadata(tool_name="bash"))
+    assert not any(line.startswith("Outline") for line in facts.shape)
+
+
+def test_values_that_recur_in_lists_within_records_are_counted_and_the_rare_one_is_next() -> None:
+    jobs = [{"id": n, "steps": [{"n": k, "status": "ok"} for k in range(5)]} for n in range(200)]
+    jobs[117]["steps"][3]["status"] = "failed"  # type: ignore[index]
+    card, text, _ = card_of(json.dumps({"jobs": jobs}).encode(), DeclaredMetadata(), 400)
+    assert 'Counts of $.jobs[*].steps[*].status: "ok" 999, "failed" 1' in text
+    assert card.next is not None
+    assert card.next.arguments["path"] == "$.jobs[*].steps[?@.status=='failed']"
+
+
+def test_values_that_recur_in_objects_within_records_are_counted() -> None:
+    entries: list[dict[str, object]] = [
+        {"request": {"url": f"/{n}"}, "response": {"status": 200, "ms": n}} for n in range(120)
+    ]
+    entries[40]["response"] = {"status": 502, "ms": 1}
+    card, text, _ = card_of(json.dumps({"log": {"entries": entries}}).encode(), DeclaredMetadata(), 400)
+    assert "Counts of $.log.entries[*].response.status: 200 119, 502 1" in text
+    assert card.next is not None
+    assert card.next.arguments["path"] == "$.log.entries[?@.response.status==502]"
+
+
+def test_levels_of_more_json_lines_than_are_read_are_tallied_whole() -> None:
+    rows = [{"ts": f"2026-02-01T00:00:{n % 60:02}Z", "level": "info", "msg": f"handled {n}"} for n in range(3_000)]
+    rows[2_500]["level"] = "error"
+    _, text, _ = card_of("".join(f"{json.dumps(row)}\n" for row in rows).encode(), DeclaredMetadata(), 400)
+    assert "Levels: info 2999, error 1" in text
+
+
+def test_a_path_stops_where_no_member_holds_most() -> None:
+    document = {"info": {"title": "t"}, "paths": {f"/v1/{n}": {"get": {"about": "x" * 300}} for n in range(40)}}
+    card, _, _ = card_of(json.dumps(document).encode(), DeclaredMetadata(), 400)
+    assert card.next is not None
+    assert card.next.arguments["path"] == "$.paths"
+
+
+def _sections(*parts: tuple[str, int, int], level: int = 1) -> tuple[Section, ...]:
+    return tuple(
+        Section(name=f"s{n}", title=title, level=level, start=start, end=end, line=1, lines=end - start)
+        for n, (title, start, end) in enumerate(parts, 1)
+    )
+
+
+def _view(sections: tuple[Section, ...], kind: Kind = Kind.WEB_PAGE) -> CardSource:
+    data = b"x\n" * 500
+    m = measure_of(data)
+    sizes = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
+    return text_of(PayloadSample(data, b"", len(data)), sizes, sections, kind)
+
+
+def test_the_longest_section_of_which_nothing_is_shown_is_named() -> None:
+    view = _view(_sections(("Opening", 0, 100), ("Middle", 100, 600), ("Close", 600, 700), (LINKS, 700, 1000)))
+    assert view.unseen([(0, 40)]) == "Middle"
+    assert view.unseen([(0, 40), (580, 590)]) == "Close"
+    assert view.unseen([(0, 40), (580, 590), (610, 620)]) is None
+
+
+def test_a_section_whose_title_says_too_little_or_too_much_is_named_by_its_name() -> None:
+    assert _view(_sections(("Part", 0, 100), ("Part", 100, 600))).unseen([(0, 40)]) == "s2"
+    assert _view(_sections(("Part", 0, 100), ("w" * 200, 100, 600))).unseen([(0, 40)]) == "s2"
