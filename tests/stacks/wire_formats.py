@@ -151,6 +151,14 @@ class Responses(WireFormat):
 
     path = "/responses"
 
+    def whole(self, body: Json, threads: dict[str, Json]) -> Json:
+        before = body.get("previous_response_id")
+        return body if before is None else {**body, "input": [*threads[before]["input"], *self._items(body)]}
+
+    def keep(self, body: Json, message: Json, threads: dict[str, Json]) -> None:
+        if body.get("store", True):
+            threads[message["id"]] = {**body, "input": [*self._items(body), *message["output"]]}
+
     def _items(self, body: Json) -> list[Json]:
         return body["input"] if isinstance(body["input"], list) else []
 
