@@ -1,19 +1,24 @@
 """Ways to make a request smaller: the service's, the usual ones, and those that LangChain ships."""
 
+from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, final
 
 import httpx
 from langchain.agents.middleware.context_editing import ClearToolUsesEdit
+from langchain.agents.middleware.summarization import SummarizationMiddleware
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import (
     BaseMessage,
+    RemoveMessage,
     convert_to_messages,
     convert_to_openai_messages,
     trim_messages,  # pyright: ignore[reportUnknownVariableType] - the framework's types
 )
+from langchain_core.runnables import RunnableLambda
 
-from bench.replay.runs import Message
+from bench.replay.runs import Message, identifiers, words
 from coatcheck.core.context import CountCache, Counter
 from coatcheck.core.context.counting import Sizes
 from coatcheck.core.context.detect import index_of
@@ -22,6 +27,8 @@ from coatcheck.core.tokens import Tokenizer
 KEEP: Final = 3
 """Tool results that clearing spares, as providers do by default."""
 CLEARED: Final = "[cleared]"
+SUMMARY_NAMES: Final = 200
+"""Identifiers of what it replaces that a summary holds: about 1,000 tokens."""
 
 Edit = Callable[[str, list[Message], int | None], list[Message]]
 """From a run's name, a request's messages and a limit to the messages that are sent."""
@@ -67,6 +74,7 @@ def rivals(client: httpx.Client, sizer: Sizer) -> list[Rival]:
         Rival(f"results cleared but {KEEP}", partial(_cleared, sizer)),
         Rival("langchain trim_messages", partial(_trimmed, sizer)),
         Rival("langchain ClearToolUsesEdit", partial(_edited, sizer)),
+        Rival("langchain Summarization", _Summaries(sizer)),
     ]
 
 
@@ -123,6 +131,46 @@ def _edited(sizer: Sizer, _run: str, messages: list[Message], limit: int | None)
     found: list[Any] = convert_to_messages(messages)
     edit.apply(found, count_tokens=sizer.of_langchain)
     return _openai(found)
+
+
+@final
+class _Summaries:
+    """LangChain's SummarizationMiddleware with its own numbers, triggered by the limit; it goes on with what it made.
+
+    No model writes summaries here. In their place stand the identifiers that were said most often, which is more than
+    a model's sentences keep of them, and what a summary costs is not counted.
+    """
+
+    def __init__(self, sizer: Sizer) -> None:
+        self._sizer = sizer
+        self._states: dict[str, tuple[int, list[BaseMessage]]] = {}
+
+    def __call__(self, run: str, messages: list[Message], limit: int | None) -> list[Message]:
+        head = messages[:1] if messages[0]["role"] == "system" else []
+        if limit is None:
+            return messages
+        seen, state = self._states.get(run, (len(head), []))
+        state = [*state, *convert_to_messages(messages[seen:])]
+        count: Any = self._sizer.of_langchain
+        middleware: Any = SummarizationMiddleware(
+            FakeListChatModel(responses=["unused"]),
+            summarizer=_SUMMARISER,
+            trigger=("tokens", max(limit - self._sizer.total(head), 1)),
+            token_counter=count,
+        )
+        update = middleware.before_model({"messages": state}, None)
+        if update is not None:
+            state = [each for each in update["messages"] if not isinstance(each, RemoveMessage)]
+        self._states[run] = (len(messages), state)
+        return [*head, *_openai(state)]
+
+
+def _names(messages: list[BaseMessage]) -> str:
+    tally = Tally(name for each in _openai(messages) for name in sorted(identifiers(words(each))))
+    return ", ".join(name for name, _ in tally.most_common(SUMMARY_NAMES))
+
+
+_SUMMARISER: Final[Any] = RunnableLambda(_names)
 
 
 def _openai(messages: Sequence[BaseMessage]) -> list[Message]:

@@ -65,6 +65,8 @@ class ListParameters(TypedDict, total=False):
     tool_name: str
     url: str
     label: str
+    created_after: str
+    created_before: str
     q: str
     cursor: str
     limit: int

@@ -133,8 +133,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     metrics_open: bool = False
     """Serve `/metrics` without a key and under any host name. Otherwise it needs a key of the namespace `*` wherever
     keys are required, because it counts what all namespaces do."""
-    page: bool = False
-    """Serve the administrator's page at `/`, which is a preview. It asks for a key wherever keys are required, and
+    page: bool = True
+    """Serve the administrator's page at `/`. It asks for a key wherever keys are required, and
     shows what the key may see."""
     otlp_endpoint: str = ""
     """`http://collector:4318`: where to send traces, by OTLP over HTTP. Needs `coatcheck[telemetry]`. Empty: the

@@ -67,6 +67,23 @@ def test_sites_are_left_out_of_text_list_and_summary_but_not_of_the_artifact(ser
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
 
 
+def test_a_policy_leaves_sites_out_whatever_a_request_names(service: Service) -> None:
+    decide(
+        service, {"search_allowed_domains": ["example.org"], "search_excluded_domains": ["s1.example.org"]}, tool="safe"
+    )
+    limits = {"max_results": 6, "max_total_tokens": 8_000}
+    shown = search(service, tool_name="safe", **limits)
+    urls = {each["url"] for each in [*shown["results"], *shown["listed"]]}
+    assert "https://s1.example.org/p" not in urls
+    assert "https://s2.example.org/p" in urls
+    asked = search(service, tool_name="safe", allowed_domains=["s1.example.org", "s2.example.org"], **limits)
+    assert [each["url"] for each in asked["results"]] == ["https://s2.example.org/p"]
+    refused = service.client.put(
+        "/v1/admin/policies", json={"policy": {"search_allowed_domains": ["a b"]}, "tool": "x"}
+    )
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
+
+
 def batch(service: Service, items: list[Json], **asked: object) -> list[Json]:
     response = service.client.post("/v1/artifacts:batch", json={"items": items, **asked})
     assert response.status_code == 200, response.text

@@ -11,7 +11,20 @@ from coatcheck.core.context.body.pointer import get
 from coatcheck.core.context.body.shape import as_list
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.signs import is_ours
-from context.histories import FORMATS, LISTS, chat, compact, conversation, counter, differences, dumped, moments
+from context.histories import (
+    FORMATS,
+    LISTS,
+    Call,
+    Step,
+    Turn,
+    chat,
+    compact,
+    conversation,
+    counter,
+    differences,
+    dumped,
+    moments,
+)
 
 SMALL = CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, latest_tokens=1_000, batch_tokens=0)
 QUIET = CompactionPolicy(inline_tokens=100, card_tokens=80, argument_tokens=64, latest_tokens=1_000)
@@ -140,6 +153,35 @@ def test_batches_change_the_past_less_often() -> None:
 
     eager, batched = breaks(SMALL), breaks(POLICIES["batches"])
     assert 0 < batched < eager / 2
+
+
+def test_what_waits_goes_when_repeating_it_has_cost_what_replacing_it_costs() -> None:
+    """Behind a large output one that is small makes the change cheap; a large one makes it wait for longer."""
+    text = "".join(f"line {n} of what a tool said\n" for n in range(4_000))
+
+    def requests_until_it_goes(behind: int) -> int:
+        told = [
+            Turn("Look.", [Step("", [Call("c1", "bash", {"command": "make"}, text)]), Step("Done.")]),
+            Turn("x" * behind, [Step("Yes.")]),
+            Turn("Go on.", [Step("", [Call(f"n{n}", "bash", {}, "ok")]) for n in range(120)]),
+        ]
+        for count, now in enumerate(moments(told)):
+            new, _ = compact(chat(now), CompactionPolicy(latest_tokens=None))
+            if count and text[:2_000] not in new["messages"][3]["content"]:
+                return count
+        return 1_000
+
+    near, far = requests_until_it_goes(100), requests_until_it_goes(400_000)
+    assert near < 10 < far < 60
+
+
+def test_written_files_wait_with_the_rest() -> None:
+    """A file that was written changes no prefix by itself; with `batch_tokens: 0` it goes when its turn is over."""
+    code = "def work():\n" + "    return 'some code that is long enough to matter'\n" * 60
+    told = [Turn("Write.", [Step("", [Call("c1", "write_file", {"path": "a.py", "content": code}, "ok")])])]
+    told += [Turn(f"Next {n}.", [Step("Yes.")]) for n in range(6)]
+    assert compact(chat(told), CompactionPolicy())[1].changed is False
+    assert compact(chat(told), CompactionPolicy(batch_tokens=0))[1].changed is True
 
 
 def test_what_is_planned_says_where_from_and_for_whom() -> None:

@@ -175,9 +175,14 @@ def test_a_caller_who_keeps_the_compacted_body_stays_within_the_budget(name: str
 
 
 def test_ten_thousand_messages_cost_in_proportion() -> None:
-    told = rich(5, 900)
+    told = rich(5, 1_600)
     body = chat(told)
-    assert len(body["messages"]) > 5_000
-    _, report = compact(body, POLICIES["budget"], known=KNOWN)
+    assert len(body["messages"]) > 10_000
+    new, report = compact(body, POLICIES["budget"], known=KNOWN)
     assert report.fits is True
-    assert report.omitted_now > 4_000
+    assert report.omitted_now > 8_000
+    assert pair(index_of(new)).orphans == []
+    CHECKS["openai-chat"](new)
+    _, calm = compact(body, POLICIES["quiet"], known=KNOWN)
+    assert calm.fits is True
+    assert calm.omitted_now < report.omitted_now

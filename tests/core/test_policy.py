@@ -169,6 +169,7 @@ REFUSED: dict[str, tuple[PolicyScope, Policy]] = {
     "no time at all": (PolicyScope("acme"), Policy(ttl=0)),
     "more than ten years": (PolicyScope("acme"), Policy(max_ttl=10 * 365 * 86400 + 1)),
     "a card of no size": (PolicyScope("acme"), Policy(card_tokens=63)),
+    "an address for a domain": (PolicyScope("acme"), Policy(search_excluded_domains=("https://e.org",))),
 }
 
 
@@ -193,5 +194,7 @@ def test_every_field_is_checked_or_has_few_values() -> None:
         "search_max_results",
         "search_max_tokens_per_result",
         "search_max_total_tokens",
+        "search_allowed_domains",
+        "search_excluded_domains",
         "redaction",
     }

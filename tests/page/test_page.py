@@ -72,3 +72,18 @@ def test_the_page_can_be_switched_off(tmp_path: Path) -> None:
     with serving(tmp_path / "data", page="false") as service:
         answer = service.client.get("/")
         assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")
+
+
+def test_behind_a_proxy_that_takes_tls_off_no_other_host_can_set_the_cookie(running: Service) -> None:
+    made = running.client.post("/v1/admin/keys", json={"name": "a", "scopes": ["read"]}).json()
+    form = {"token": token(running.client, "/ui/login"), "key": made["key"]}
+    origin = {"origin": running.url.replace("http:", "https:")}
+    cookie = running.client.post("/ui/login", data=form, headers=origin).headers["set-cookie"]
+    assert cookie.startswith("__Host-coatcheck_session=")
+    assert "; Secure" in cookie
+    assert "Domain" not in cookie
+    mine = cookie.split(";")[0]
+    planted = f"coatcheck_session=planted; {mine}"
+    running.client.cookies.clear()
+    assert running.client.get("/", headers={"cookie": planted}).status_code == 200
+    assert running.client.get("/", headers={"cookie": mine[:-2] + "AA"}).status_code == 303

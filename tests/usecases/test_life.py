@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -35,7 +35,7 @@ USES: dict[str, Use] = {
 }
 
 
-async def _listed(harness: Harness, **where: str) -> list[str]:
+async def _listed(harness: Harness, **where: str | datetime) -> list[str]:
     return [a.id for a in (await harness.browse(CALLER, ArtifactFilter(**where), None, 200)).items]  # pyright: ignore[reportArgumentType]
 
 
@@ -321,3 +321,14 @@ async def test_forgetting_a_session_forgets_all_of_it_and_nothing_else(harness: 
     harness.clock.forward(GRACE + INSTANT)
     assert (await harness.tidy()()).removed == 202, "one blob is shared with the session that stays"
     assert await harness.content(other.id) == b"0\n"
+
+
+async def test_a_list_keeps_to_a_time_whose_beginning_is_in_and_whose_end_is_not(harness: Harness) -> None:
+    made, times = list[str](), list[datetime]()
+    for n in range(4):
+        made.append((await harness.put(f"word {n}\n".encode(), ttl=None)).id)
+        times.append(harness.clock.now())
+        harness.clock.forward(HOUR)
+    assert await _listed(harness, created_after=times[2]) == made[:1:-1]
+    assert await _listed(harness, created_before=times[2]) == made[1::-1]
+    assert await _listed(harness, created_after=times[1], created_before=times[3]) == [made[2], made[1]]

@@ -14,6 +14,7 @@ from coatcheck.core.artifact import COMMAND_CHARS
 from coatcheck.core.ids import ID_LENGTH, SECTION_LENGTH
 from coatcheck.core.policies.policy import MAX_VALUE
 from coatcheck.core.reads.read_bounds import MAX_TOKENS
+from coatcheck.core.search.domains import DOMAIN_LENGTH, MOST_DOMAINS
 from coatcheck.usecases.tenants.administer_keys import MAX_PAGE
 
 PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
@@ -156,4 +157,7 @@ AnyNamespace = Annotated[
         description="The namespace. Default: the key's own.",
         examples=["team-a"],
     ),
+]
+DomainNames = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=DOMAIN_LENGTH)], ...], Meta(max_length=MOST_DOMAINS)
 ]

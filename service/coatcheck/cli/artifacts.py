@@ -22,6 +22,8 @@ _PIECE: Final = 256 * 1024
 @click.option("--tool-name", help="Only from this tool.")
 @click.option("--source", "url", help="Only from this URL.")
 @click.option("--label", help="Only with this label.")
+@click.option("--after", "created_after", metavar="TIME", help="Only stored at this moment or later.")
+@click.option("--before", "created_before", metavar="TIME", help="Only stored before: 2026-01-31T12:00:00Z.")
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="How many at most.")
 @service_options
 def list_(

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 SESSION_SECONDS: Final = 12 * 3600
 """How long a browser stays signed in."""
+_SKEW: Final = 60
+"""Seconds by which the clocks of replicas may differ."""
 _VERSION: Final = b"\x01"
 _TAG: Final = 24
 _TIME: Final = 8
@@ -54,7 +56,7 @@ def open_session(secret: bytes, word: str, now: int) -> KeySession:
     if packed[:1] != _VERSION or not hmac.compare_digest(_tag(secret, plain), tag):
         raise ValueError("not a session")
     since = int.from_bytes(plain[:_TIME], "big")
-    if not since <= now < since + SESSION_SECONDS:
+    if not since - _SKEW <= now < since + SESSION_SECONDS:
         raise ValueError("the session is over")
     return KeySession(plain[_TIME:].decode(), since)
 

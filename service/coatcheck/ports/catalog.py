@@ -48,6 +48,10 @@ class ArtifactFilter(Struct, frozen=True, kw_only=True):
     tool_name: str | None = None
     url: str | None = None
     label: str | None = None
+    created_after: datetime | None = None
+    """Inclusive."""
+    created_before: datetime | None = None
+    """Exclusive."""
     session_prefix: str | None = None
     """With which the session's name begins; what is in no session does not meet it."""
     terms: tuple[tuple[int, ...], ...] | None = None

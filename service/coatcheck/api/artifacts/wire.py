@@ -36,6 +36,13 @@ class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     tool_name: ToolName | None = None
     url: Url | None = None
     label: Annotated[Label, Meta(description="Only artifacts with this label.")] | None = None
+    created_after: (
+        Annotated[datetime, Meta(tz=True, description="Only artifacts that were stored at this moment or later.")]
+        | None
+    ) = None
+    created_before: (
+        Annotated[datetime, Meta(tz=True, description="Only artifacts that were stored before this moment.")] | None
+    ) = None
     q: Telling | None = None
     cursor: Annotated[str, Meta(min_length=1, max_length=512, description="`next` of the previous page.")] | None = None
     limit: Annotated[int, Meta(ge=1, le=200, description="Most artifacts on a page.")] = 50

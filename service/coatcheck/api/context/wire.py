@@ -128,9 +128,9 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
             Meta(
                 description="What is no longer protected waits until this many tokens can be saved at once, so that "
                 "the prompt's cached prefix changes rarely; 0 replaces it once its turn is over. Null, with "
-                "`protect=turn`: reads, search texts and written files are replaced once their turn is over, and "
-                f"outputs only after the next turn, too, and when {QUIET_BATCH:,} tokens can be saved at once, or "
-                "when the window is at stake."
+                "`protect=turn`: reads and search texts are replaced once their turn is over; written files, and "
+                f"outputs after the next turn, too, once {QUIET_BATCH:,} tokens can be saved at once and repeating "
+                "them has cost as much as changing the cached prefix does, or when the window is at stake."
             ),
         ]
         | None

@@ -164,8 +164,8 @@ def _cookie(scope: Scope) -> str | None:
         jar.load(field(scope, b"cookie") or "")
     except CookieError:
         return None
-    found = jar.get(sign_in.COOKIE)
-    return None if found is None or not found.value else found.value
+    given = (jar[name].value for name in (sign_in.SECURE_COOKIE, sign_in.COOKIE) if name in jar)
+    return next(filter(None, given), None)
 
 
 def _shown(answer: Shown, call: PageCall, route: PageRoute) -> tuple[int, list[tuple[str, str]], bytes]:
@@ -178,7 +178,7 @@ def _shown(answer: Shown, call: PageCall, route: PageRoute) -> tuple[int, list[t
         "token": call.token,
         "now": call.now,
         "here": route.path,
-        "version": coatcheck.__version__,
+        "release": coatcheck.__version__,
     }
     body = render_page(answer.template, {**common, **answer.values})
     return answer.status, [("content-type", "text/html; charset=utf-8"), ("cache-control", "no-store")], body

@@ -1,6 +1,8 @@
 """The list of artifacts, with the API's filters; several at once pinned, held or deleted, after a confirmation."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
@@ -10,6 +12,7 @@ from coatcheck.api.artifacts.wire import ListQuery, artifact_view
 from coatcheck.api.checks import plain
 from coatcheck.api.durations import life
 from coatcheck.api.http.access import ADMIN, DELETE, READ
+from coatcheck.api.http.query import from_pairs
 from coatcheck.api.page.call import PageAnswer, PageCall, Shown, address, page
 from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
@@ -23,6 +26,7 @@ Action = Literal["pin", "unpin", "hold", "delete"]
 NEEDS: Final[dict[Action, str]] = {"pin": DELETE, "unpin": DELETE, "hold": ADMIN, "delete": DELETE}
 """What a key needs for an action, as at the API's routes."""
 MOST: Final = 200
+_TIMES: Final = {"created_after", "created_before"}
 
 
 class BulkForm(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -47,11 +51,12 @@ class Done(Struct, frozen=True):
 @page("GET /ui/artifacts", scope=READ)
 async def list_artifacts(call: PageCall) -> PageAnswer:
     """A page of the list, newest first."""
-    query = call.query(ListQuery)
+    pairs = [(name, _in_utc(value) if name in _TIMES else value) for name, value in call.pairs()]
+    query = from_pairs(pairs, ListQuery, where="the query string")
     found = await call.services.browse(
         call.who, copy_fields(ArtifactFilter, query), query.cursor, query.limit, query=query.q
     )
-    given = {name: str(value) for name, value in asdict(query).items() if value not in {None, ""}}
+    given = {name: _text(value) for name, value in asdict(query).items() if value not in {None, ""}}
     filters = {name: value for name, value in given.items() if name not in {"cursor", "limit"}}
     more = None if found.next is None else address("/ui/artifacts", **{**given, "cursor": found.next})
     values = {
@@ -85,6 +90,19 @@ async def change_artifacts(call: PageCall) -> PageAnswer:
         except CoatcheckError as error:
             done.append(Done(each, str(error.code), error.detail))
     return Shown("bulk_done.jinja", {"form": form, "done": done, "failed": sum(bool(each.code) for each in done)})
+
+
+def _in_utc(value: str) -> str:
+    """A moment as a browser's field gives it, which has no time zone, in UTC; anything else as it is."""
+    for form in ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"):
+        with suppress(ValueError):
+            return datetime.strptime(value, form).replace(tzinfo=UTC).isoformat()
+    return value
+
+
+def _text(value: object) -> str:
+    """A filter as a browser's field takes it."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S") if isinstance(value, datetime) else str(value)
 
 
 def actions_of(call: PageCall) -> list[Action]:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from coatcheck.api.artifacts.wire import artifact_view
+from coatcheck.api.artifacts.wire import ArtifactView, artifact_view
 from coatcheck.api.http.access import ADMIN, READ
 from coatcheck.api.page.call import PageAnswer, PageCall, Shown, page
 from coatcheck.core.errors import CoatcheckError
@@ -65,7 +65,7 @@ async def show_overview(call: PageCall) -> PageAnswer:
         "usage": await _usage(call),
         "failed": await _failures(call),
         "expiring": list(map(artifact_view, await call.inspection.overview.expiring(who, _NEXT))) if reads else None,
-        "newest": (await services.browse(who, ArtifactFilter(), None, _NEXT)).items if reads else None,
+        "newest": await _newest(call) if reads else None,
         "bound": who.session_prefix is not None,
     }
     return Shown("overview.jinja", values)
@@ -103,6 +103,11 @@ async def _health(call: PageCall) -> CoatcheckError | None:
     except CoatcheckError as error:
         return error
     return None
+
+
+async def _newest(call: PageCall) -> list[ArtifactView]:
+    found = await call.services.browse(call.who, ArtifactFilter(), None, _NEXT)
+    return list(map(artifact_view, found.items))
 
 
 async def _usage(call: PageCall) -> object:

@@ -72,6 +72,15 @@ def away(value: datetime, now: datetime) -> str:
     return f"in {lasting(left.total_seconds())}" if left >= timedelta() else f"{lasting(left.total_seconds())} ago"
 
 
+def decided(name: str, value: object) -> str:
+    """What a policy decides, with its unit."""
+    if value is None:
+        return "for ever" if name.endswith("ttl") else "no limit"
+    if not isinstance(value, int):
+        return str(value)
+    return lasting(value) if name.endswith("ttl") else size(value) if name.endswith("bytes") else f"{value:,}"
+
+
 @cache
 def asset(name: str) -> bytes:
     """The bytes of one of ASSETS."""
@@ -103,6 +112,7 @@ def _environment() -> Environment:
         "lasting": lasting,
         "moment": moment,
         "away": away,
+        "decided": decided,
         "n": "{:,}".format,
         "plural": _plural,
     }

@@ -3,6 +3,7 @@
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from coatcheck.api.audit.wire import AuditQuery, lines_view
 from coatcheck.api.checks import plain
@@ -10,6 +11,7 @@ from coatcheck.api.durations import seconds
 from coatcheck.api.http.access import ADMIN
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
 from coatcheck.api.retention.wire import Digest, PlanAsk, RunsQuery, plan_view, read_cursor, run_view, runs_view
+from coatcheck.core.keys import administered
 from coatcheck.core.retention import REMOVING, Job
 
 _WAIT: Final = 2.0
@@ -62,6 +64,8 @@ async def plan_retention(call: PageCall) -> PageAnswer:
     """Plan a job, and show exactly what it would remove."""
     form = await call.form(PlanAsk)
     plain(form.session, "session")
+    if form.session is not None and form.namespace is None:  # a session is of one namespace
+        form = replace(form, namespace=administered(call.who, None))
     return Shown(
         "plan.jinja", {"plan": plan_view(await call.services.retention.plan(call.who, form.job, form.scope()))}
     )

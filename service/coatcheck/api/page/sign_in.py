@@ -11,6 +11,8 @@ from coatcheck.core.key_session import SESSION_SECONDS, KeySession, seal_session
 from coatcheck.core.keys import unauthenticated
 
 COOKIE: Final = "coatcheck_session"
+SECURE_COOKIE: Final = "__Host-" + COOKIE
+"""Where TLS is used: browsers let no other host and no unencrypted page set it. It goes before the other one."""
 
 
 class SignInForm(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -66,8 +68,9 @@ def _form(after: str, why: str | None) -> Shown:
 
 def _set_cookie(call: PageCall, value: str, more: str) -> str:
     origin = field(call.scope, b"origin") or ""
-    secure = "; Secure" if call.scope["scheme"] == "https" or origin.startswith("https://") else ""
-    return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{more}"
+    tls = call.scope["scheme"] == "https" or origin.startswith("https://")  # a proxy may have taken TLS off
+    name, secure = (SECURE_COOKIE, "; Secure") if tls else (COOKIE, "")
+    return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{more}"
 
 
 def _local(path: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coatcheck.api.durations import seconds
-from coatcheck.api.parameters import DURATION, AnyNamespace, Name, Namespace
+from coatcheck.api.parameters import DURATION, AnyNamespace, DomainNames, Name, Namespace
 from coatcheck.api.views import copy_fields
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
@@ -83,6 +83,19 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     search_max_total_tokens: Annotated[
         Annotated[int, _search("max_total_tokens")] | UnsetType,
         Meta(description="Most tokens of the text of a web search when the caller names none."),
+    ] = UNSET
+    search_allowed_domains: Annotated[
+        DomainNames | UnsetType,
+        Meta(
+            description="If given, web searches show only results of these domains and their subdomains, whatever the "
+            "caller names. An empty list: all."
+        ),
+    ] = UNSET
+    search_excluded_domains: Annotated[
+        DomainNames | UnsetType,
+        Meta(
+            description="Web searches show no results of these domains and their subdomains, whatever the caller names."
+        ),
     ] = UNSET
     redaction: Annotated[
         Literal["off", "shown", "stored", "refuse"] | UnsetType,

@@ -4,17 +4,13 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from coatcheck.api.parameters import CallId, IdleTtl, Labels, Pin, Session, ToolName, Ttl, Url
+from coatcheck.api.parameters import CallId, DomainNames, IdleTtl, Labels, Pin, Session, ToolName, Ttl, Url
 from coatcheck.core.ids import EXAMPLE_ID, SECTION_LENGTH
-from coatcheck.core.search.domains import DOMAIN_LENGTH, MOST_DOMAINS
 from coatcheck.core.search.limits import BOUNDS, Limits
 from coatcheck.core.search.verify import QUOTE_CHARS
 from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck.usecases.web_search.verify_citations import MOST, Checked
 
-DomainNames = Annotated[
-    tuple[Annotated[str, Meta(min_length=1, max_length=DOMAIN_LENGTH)], ...], Meta(max_length=MOST_DOMAINS)
-]
 _SEARCH_EXAMPLE: Final = {
     "response": {
         "results": [

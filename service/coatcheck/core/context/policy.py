@@ -67,8 +67,8 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     batch_tokens: int | None = None
     """What is out of protection waits until this many tokens can be saved at once, so that the prompt's cached prefix
     changes rarely. 0: each turn is compacted once, when it is over. None: with `protect=turn`, what can be had again
-    (reads, search texts, written files) is replaced once its turn is over, and outputs wait until the next turn is
-    over, too, and QUIET_BATCH can be saved; otherwise 0."""
+    (reads, search texts) is replaced once its turn is over; written files, and outputs once the next turn is over, too,
+    wait until QUIET_BATCH can be saved and repeating them has cost what changing the prefix costs; otherwise 0."""
     max_tokens: int | None = None
     """Budget of the whole body. None: the window, where it is given or known by the model's name."""
     settle_percent: int = 60
@@ -82,7 +82,9 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 LEAST_BUDGET: Final = 2_000
 QUIET_BATCH: Final = 20_000
-"""Tokens that outputs must save at once while the window is not at stake, unless a policy says another number."""
+"""Tokens that must be saved at once while the window is not at stake, unless a policy says another number."""
+CACHED_PERCENT: Final = 10
+"""What caches of prompts charge for what they have, in percent of the price: OpenAI, Anthropic and Gemini alike."""
 BOUNDS: Final = {
     "inline_tokens": (64, 1_000_000),
     "card_tokens": (64, 8_192),

@@ -72,13 +72,13 @@ class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=Fal
     """The model asked for this file's text, so it is replaced last."""
 
     @property
-    def settled(self) -> bool:
-        """Whether nothing of it is lost to the model by the replacement, so that it need not wait once it is over."""
-        return self.kind in {"read", "search", "arguments"}
+    def can_be_had_again(self) -> bool:
+        """Whether the same call gives the same answer, so that it need not wait once its turn is over."""
+        return self.kind in {"read", "search"}
 
     def is_transient(self, policy: CompactionPolicy) -> bool:
         """Whether it is tool payload that goes as soon as its turn is over, by a policy."""
-        return self.kind in {"read", "search"} or (self.kind in {"output", "media"} and not policy.is_quiet)
+        return self.can_be_had_again or (self.kind in {"output", "media"} and not policy.is_quiet)
 
 
 class Left(Struct, frozen=True):

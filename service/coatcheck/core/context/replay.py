@@ -7,7 +7,8 @@ decision, and what was decided is final: a text that became a card stays one.
 At a moment, in this order:
 
 1. Outputs that are new and over `latest_tokens` become cards: before the model has seen them, so at no cost.
-2. What is out of protection is replaced, once that saves `batch_tokens`.
+2. What is out of protection is replaced: what can be had again at once, the rest when it saves `batch_tokens` or, where
+   that is not given, when repeating it has cost as much as changing the prompt's cached prefix does.
 3. Only over the budget, and each only while the body is over what it settles at: candidates by their `Rank`, the oldest
    first; then the oldest blocks are left out. The last message of the user and blocks of the last step stay.
 
@@ -22,7 +23,7 @@ from msgspec import Struct
 
 from coatcheck.core.context.counting import MESSAGE
 from coatcheck.core.context.notice import notice_tokens
-from coatcheck.core.context.policy import QUIET_BATCH, CompactionPolicy
+from coatcheck.core.context.policy import CACHED_PERCENT, QUIET_BATCH, CompactionPolicy
 from coatcheck.core.context.replaceable import ReplacementCandidate
 from coatcheck.core.context.timeline import Timeline, TimelineBlock
 from coatcheck.core.context.window import Budget
@@ -96,12 +97,14 @@ class Replay:
         self._arriving = deque(order)
         self._live: list[int] = []
         """Candidates that have arrived and are neither replaced nor left out."""
-        quiet = policy.is_quiet
         unpressed = [number for number in order if not candidates[number].pressed]
-        early = [number for number in unpressed if candidates[number].settled or not quiet]
-        self._early = _Waiting(candidates, early, 0 if quiet else policy.batch_tokens or 0)
-        late = set(early)
-        self._late = _Waiting(candidates, [number for number in unpressed if number not in late], QUIET_BATCH)
+        late = {number for number in unpressed if policy.is_quiet and candidates[number].kind in {"output", "media"}}
+        self._early = _Waiting(candidates, [number for number in unpressed if number not in late])
+        self._late = _Waiting(candidates, [number for number in unpressed if number in late])
+        self._released: list[int] = []
+        """Candidates that are out of protection and wait."""
+        self._spent = 0
+        """What repeating what waits has cost since it waits, in hundredths of a token."""
 
     def run(self) -> ReplayDecisions:
         """Decide at every moment in order."""
@@ -113,7 +116,7 @@ class Replay:
             if self._budget is not None and self._total > self._budget.start:
                 self._relieve(moment, self._budget.settle)
             before = moment
-        waiting = {*self._early.released, *self._late.released} - self._replaced.keys()
+        waiting = set(self._released) - self._replaced.keys()
         return ReplayDecisions(self._replaced, self._dropped, self._total, waiting)
 
     def _first_sight(self, moment: int) -> None:
@@ -128,15 +131,32 @@ class Replay:
                 self._replace([number])
 
     def _release(self, moment: int) -> None:
-        """Replace what is out of protection now, where it is enough for a batch."""
+        """Replace what is out of protection now, where that is worth what it changes."""
         turn = self._line.turn(moment)
         border = {"turn": turn, "step": self._line.step(moment), "none": moment}[self._policy.protect]
-        for waiting, until in ((self._early, min(border, moment)), (self._late, self._line.recent(moment))):
-            waiting.release(until, turn, moment)
-            waiting.released = [number for number in waiting.released if self._is_live(number)]
-            if waiting.released and self._saved(waiting.released) >= max(waiting.batch, 1):
-                self._replace(waiting.released)
-                waiting.released = []
+        self._released += self._early.release(min(border, moment), turn, moment)
+        self._released += self._late.release(self._line.recent(moment), turn, moment)
+        self._released = [number for number in self._released if self._is_live(number)]
+        if self._policy.is_quiet:
+            again = [number for number in self._released if self._all[number].can_be_had_again]
+            self._replace(again)
+            self._released = [number for number in self._released if number not in self._replaced]
+        if self._released and self._is_worth(moment, self._saved(self._released)):
+            self._replace(self._released)
+            self._released, self._spent = [], 0
+
+    def _is_worth(self, moment: int, saved: int) -> bool:
+        """Whether what waits is replaced: once waiting has cost what replacing it costs.
+
+        A cache charges a tenth for what it has, so each request that repeats what waits costs a tenth of that in vain;
+        replacing it costs the rest of the price, once, for everything behind the first place that changes.
+        """
+        if not self._policy.is_quiet:
+            return saved >= max(self._policy.batch_tokens or 0, 1)
+        self._spent += CACHED_PERCENT * saved
+        first = min(self._all[number].message for number in self._released)
+        behind = sum(self._now[first:moment]) - saved
+        return saved >= QUIET_BATCH and self._spent >= (100 - CACHED_PERCENT) * behind
 
     def _is_live(self, number: int) -> bool:
         return number not in self._replaced and self._all[number].message not in self._dropped
@@ -156,6 +176,7 @@ class Replay:
     # ---------------------------------------------------------------------------------------- over the budget
 
     def _relieve(self, moment: int, settle: int) -> None:
+        self._spent = 0
         turn, step = self._line.turn(moment), self._line.step(moment)
         prompt = self._line.prompt(moment)
         ranked: dict[Rank, list[int]] = {rank: [] for rank in Rank}
@@ -199,7 +220,9 @@ class Replay:
             gain += sum(self._now[item] for item in block.items)
         if gain > cost:
             self._total += cost - gain
-            self._dropped.update(item for block in gone for item in block.items)
+            for item in (item for block in gone for item in block.items):
+                self._dropped.add(item)
+                self._now[item] = 0
         else:
             spared = sorted([*spared, *gone], key=lambda block: block.end)
         self._queue.extendleft(reversed(spared))
@@ -225,22 +248,22 @@ def _rank(one: ReplacementCandidate, turn: int, step: int, prompt: int | None) -
 
 @final
 class _Waiting:
-    """Candidates that are replaced once they are out of protection and enough for a batch."""
+    """Candidates in the order in which they come out of protection."""
 
-    def __init__(self, candidates: list[ReplacementCandidate], order: list[int], batch: int) -> None:
-        self.batch = batch
-        self.released: list[int] = []
+    def __init__(self, candidates: list[ReplacementCandidate], order: list[int]) -> None:
         self._all = candidates
         self._reads = deque(number for number in order if candidates[number].kind in {"read", "search"})
         self._others = deque(number for number in order if candidates[number].kind not in {"read", "search"})
         self._incomplete: list[int] = []
         """Out of protection, with a call that is not answered completely."""
 
-    def release(self, border: int, turn: int, moment: int) -> None:
+    def release(self, border: int, turn: int, moment: int) -> list[int]:
         """Take what stands before the border and is complete; reads and searches only once their turn is over."""
+        released: list[int] = []
         while self._reads and self._all[self._reads[0]].message < min(border, turn):
-            self.released.append(self._reads.popleft())
+            released.append(self._reads.popleft())
         while self._others and self._all[self._others[0]].message < border:
             self._incomplete.append(self._others.popleft())
-        self.released += [number for number in self._incomplete if self._all[number].ready <= moment]
+        released += [number for number in self._incomplete if self._all[number].ready <= moment]
         self._incomplete = [number for number in self._incomplete if self._all[number].ready > moment]
+        return released

@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.expiry import MIN_IDLE_TTL
+from coatcheck.core.search.domains import Domains
 from coatcheck.core.search.limits import BOUNDS as SEARCH_BOUNDS
 
 T = TypeVar("T")
@@ -63,8 +64,13 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     search_max_results: int | UnsetType = UNSET
     """Results of a web search whose text is shown when the caller names no number."""
     search_max_tokens_per_result: int | UnsetType = UNSET
+    """Tokens of one such result when the caller names none."""
     search_max_total_tokens: int | UnsetType = UNSET
     """Tokens of a web search's text when the caller names none."""
+    search_allowed_domains: tuple[str, ...] | UnsetType = UNSET
+    """The only sites of which a web search shows results, whatever the caller names; empty: all."""
+    search_excluded_domains: tuple[str, ...] | UnsetType = UNSET
+    """Sites of which a web search shows no results, whatever the caller names."""
     redaction: Redaction | UnsetType = UNSET
     """What happens to secrets found in a payload."""
 
@@ -250,6 +256,7 @@ def check(scope: PolicyScope, policy: Policy) -> None:
             raise _invalid(
                 f"'{field}' applies to a whole namespace: set it for {scope.namespace}, not for {scope}.", field
             )
+    _ = Domains(said(policy.search_allowed_domains, ()), said(policy.search_excluded_domains, ()))
     for field, (low, high) in _BOUNDS.items():
         value = given.get(field)
         if isinstance(value, int) and not low <= value <= high:

@@ -22,21 +22,31 @@ _NAME: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_](?
 class Domains:
     """Names that are allowed, where there are any, less those that are excluded."""
 
-    def __init__(self, allowed: tuple[str, ...] = (), excluded: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, allowed: tuple[str, ...] = (), excluded: tuple[str, ...] = (), also: "Domains | None" = None
+    ) -> None:
         """Take names as callers write them: `example.org`, `*.example.org`, `bücher.example`.
+
+        Args:
+            allowed: if any, only these.
+            excluded: not these.
+            also: what must let a page as well.
 
         Raises:
             CoatcheckError: `invalid_request` for what is no name, such as an address.
         """
         self._allowed = frozenset(_name(each, "allowed_domains") for each in allowed)
         self._excluded = frozenset(_name(each, "excluded_domains") for each in excluded)
+        self._also = also
 
     def __bool__(self) -> bool:
         """Whether anything can be left out."""
-        return bool(self._allowed or self._excluded)
+        return bool(self._allowed or self._excluded or self._also)
 
     def let(self, url: str | None) -> bool:
         """Whether a page may be shown; one without an address only where no names are required."""
+        if self._also is not None and not self._also.let(url):
+            return False
         host = _host(url)
         names = {host[at:] for at in range(len(host)) if at == 0 or host[at - 1] == "."}
         return not names & self._excluded and (not self._allowed or bool(names & self._allowed))

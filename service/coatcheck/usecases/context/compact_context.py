@@ -44,7 +44,7 @@ from coatcheck.storing.ledger import Ledger
 from coatcheck.usecases.context.look_up_references import LookUpReferences
 from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, PayloadCard, PayloadRetention
 
-AT_ONCE: Final = 8
+AT_ONCE: Final = 16
 """Payloads of one request that are looked up or stored at the same time."""
 
 

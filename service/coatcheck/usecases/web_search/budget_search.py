@@ -19,7 +19,7 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
-from coatcheck.core.policies.policy import NO_RULES, Rules
+from coatcheck.core.policies.policy import NO_RULES, Rules, said
 from coatcheck.core.redact.answers import revealed, revealed_strings
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.search_results import laid_of
@@ -165,7 +165,7 @@ class SearchResults:
             CoatcheckError: `invalid_request` for limits out of bounds and for names that are no domains; as an ingest.
         """
         said = replace(ask.said, kind=SEARCH_RESPONSE)
-        shape = _Shape(self._limits(caller, ask), Domains(ask.allowed_domains, ask.excluded_domains))
+        shape = self._shape(caller, ask)
         incoming = RedactedIngest(self._deps.redacting, caller.namespace, said, self._deps.pool)
         payload = await incoming.whole(payload)
         read = await in_pool(self._deps.pool, _read, payload)
@@ -183,23 +183,21 @@ class SearchResults:
             self._deps.ledger.gave(caller.namespace, ask.said.session, answer.tokens - receipt.tokens)
         return BudgetedSearch(answer, receipt.created)
 
-    def _limits(self, caller: Caller, ask: SearchResultsRequest) -> Limits:
-        """What the request sets, else the policy of the most specific scope, else the settings."""
+    def _shape(self, caller: Caller, ask: SearchResultsRequest) -> "_Shape":
+        """The limits of the request, else of the most specific policy, else of the settings; sites that all let."""
         of, otherwise = ask.said, self._deps.limits
         policy = self._deps.rules().effective(
             caller.namespace, session=of.session, kind=SEARCH_RESPONSE, tool_name=of.tool_name, labels=of.labels
         )
-        return checked(
-            Limits(
-                max_results=_first(ask.max_results, policy.search_max_results, otherwise.max_results),
-                max_tokens_per_result=_first(
-                    ask.max_tokens_per_result, policy.search_max_tokens_per_result, otherwise.max_tokens_per_result
-                ),
-                max_total_tokens=_first(
-                    ask.max_total_tokens, policy.search_max_total_tokens, otherwise.max_total_tokens
-                ),
-            )
+        limits = Limits(
+            max_results=_first(ask.max_results, policy.search_max_results, otherwise.max_results),
+            max_tokens_per_result=_first(
+                ask.max_tokens_per_result, policy.search_max_tokens_per_result, otherwise.max_tokens_per_result
+            ),
+            max_total_tokens=_first(ask.max_total_tokens, policy.search_max_total_tokens, otherwise.max_total_tokens),
         )
+        decided = Domains(said(policy.search_allowed_domains, ()), said(policy.search_excluded_domains, ()))
+        return _Shape(checked(limits), Domains(ask.allowed_domains, ask.excluded_domains, also=decided))
 
     async def _keep(self, caller: Caller, receipt: Receipt, read: "_Read", notices: list[Notice]) -> Artifact | None:
         """The artifact, its text view kept as it is laid out; None where nobody can tell."""

@@ -17,7 +17,7 @@ from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.tombstone import is_live
 from coatcheck.adapters.sql.dialect import among, has_label
 from coatcheck.adapters.sql.tables import artifacts, blobs
-from coatcheck.adapters.sql.types import Many
+from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
 
 STRETCH = 5_000
@@ -46,6 +46,8 @@ _CONDITIONS: dict[str, ColumnElement[bool]] = {
     "tool_name": artifacts.c.tool_name == bindparam("tool_name"),
     "url": artifacts.c.url == bindparam("url"),
     "label": has_label(artifacts.c.labels, bindparam("label")),
+    "created_after": artifacts.c.created_at >= bindparam("created_after", type_=UtcDateTime),
+    "created_before": artifacts.c.created_at < bindparam("created_before", type_=UtcDateTime),
 }
 
 
