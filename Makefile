@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := .uv/bin/uv
 READY := $(VENV)/.ready
+SITE = $(BIN)/sphinx-build -W --keep-going -c maintenance/site -d dist/doctrees docs dist/docs
 
-.PHONY: help run setup test pythons browser test-integrations test-resolve check format bench soak fuzz-api openapi lock clean
+.PHONY: help run setup test pythons browser test-integrations test-resolve check format bench soak fuzz-api openapi reference picture docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -43,12 +44,14 @@ test-integrations: setup ## test each framework's integration against its releas
 test-resolve: setup ## resolve the client beside each framework's newest release; ARGS="agno crewai" for some
 	@$(BIN)/python tests/stacks/resolve.py $(ARGS)
 
-check: setup ## format, lint, types, import contracts, generated files
+check: setup ## format, lint, types, import contracts, generated files, documentation
 	@$(BIN)/ruff format --check --diff
 	@$(BIN)/ruff check
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
 	@$(BIN)/coatcheck openapi --check openapi/openapi.json
+	@$(BIN)/python maintenance/site/reference.py --check
+	@$(SITE) -q
 
 format: setup ## put the code into the project's form
 	@$(BIN)/ruff format
@@ -59,6 +62,15 @@ bench: setup ## measure, beside floors taken in the same run
 
 openapi: setup ## write openapi/openapi.json from the code
 	@$(BIN)/coatcheck openapi > openapi/openapi.json.new && mv openapi/openapi.json.new openapi/openapi.json
+
+reference: setup ## write docs/reference from the code
+	@$(BIN)/python maintenance/site/reference.py
+
+picture: setup ## draw docs/card.svg from a real card
+	@PYTHONPATH=tests $(BIN)/python maintenance/site/picture.py
+
+docs: reference ## build the documentation site in dist/docs
+	@$(SITE) -q && echo dist/docs/index.html
 
 lock: setup ## resolve the dependencies again
 	@$(UV) pip compile --quiet --system-certs --universal --generate-hashes --no-header --python-version 3.11 --upgrade --all-extras --group dev --no-emit-package coatcheck-client pyproject.toml -o requirements.lock

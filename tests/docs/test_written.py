@@ -1,6 +1,9 @@
 """What the pages name is there."""
 
 import re
+import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -17,11 +20,15 @@ PAGES = sorted(
         ROOT / "docs",
         ROOT / "docs" / "decisions",
         ROOT / "docs" / "how-to",
+        ROOT / "docs" / "explanation",
+        ROOT / "docs" / "reference",
         ROOT / "deploy",
         ROOT / "client",
     )
     for p in folder.glob("*.md")
 )
+WRITTEN = [page for page in PAGES if page.parent.name != "reference"]
+"""Pages that are not made from the code."""
 WORDS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
@@ -44,7 +51,7 @@ def test_contributing_explains_every_task_but_the_obvious() -> None:
     assert helped - explained <= {"help", "run", "clean"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_and_option_is_one_that_the_command_line_has(page: Path) -> None:
     for line in re.findall(r"(?:\.venv/bin/|`)coatcheck ([^|`\n]+)", page.read_text()):
         words = line.split()
@@ -83,7 +90,7 @@ def test_every_setting_that_a_page_names_is_one() -> None:
     from coatcheck.settings import PREFIX, Settings  # noqa: PLC0415 - only this test
 
     names = {PREFIX + field.upper() for field in Settings.__struct_fields__}
-    for page in PAGES:
+    for page in WRITTEN:
         named = {name.removesuffix("_FILE") for name in re.findall(r"COATCHECK_[A-Z_]*[A-Z]", page.read_text())}
         assert named <= names, page.name
 
@@ -110,3 +117,21 @@ def test_every_decision_says_why_what_it_costs_and_when_to_think_again(page: Pat
     heading = re.match(r"# (\d{4}) (.*)", text)
     assert heading is not None
     assert f"[{heading[1]}]({page.name}) | {heading[2]} |" in (page.parent / "README.md").read_text()
+
+
+def test_the_picture_is_of_the_card_that_the_service_makes_now() -> None:
+    drawn = runpy.run_path(str(ROOT / "maintenance" / "site" / "picture.py"))["of_today"]()
+    assert (ROOT / "docs" / "card.svg").read_text() == drawn, "run `make picture`"
+
+
+def test_the_reference_is_as_the_code_says() -> None:
+    script = ROOT / "maintenance" / "site" / "reference.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_page_of_the_site_is_listed_for_models_and_people() -> None:
+    folder = ROOT / "docs"
+    listed = set(re.findall(r"\]\(([\w/.-]+\.md)\)", (folder / "index.md").read_text()))
+    pages = {str(page.relative_to(folder)) for page in folder.rglob("*.md")}
+    assert {page for page in pages - listed if not page.startswith("decisions/0")} == {"index.md"}

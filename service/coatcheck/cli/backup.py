@@ -108,5 +108,5 @@ def _require_embedded(settings: Settings) -> None:
         fail(
             Exit.WRONG,
             "this copies the embedded store only. A store on PostgreSQL is backed up with PostgreSQL's own tools and "
-            "those of the bytes' store: see deploy/README.md.",
+            "those of the bytes' store: see docs/how-to/backup.md.",
         )

@@ -8,8 +8,7 @@ it ends with 0.
 
 import json
 import sys
-from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import click
 import httpx
@@ -17,14 +16,9 @@ import httpx
 from coatcheck.cli.exits import Exit, echo, standard_input
 from coatcheck.cli.http_client import service_settings
 from coatcheck_client import Client, Retries, ServiceError
+from coatcheck_client.integrations.claude_code_event import whole_event
 
 SECONDS: Final = 10.0
-_LARGEST: Final = 24 * 1024**2
-"""Bytes of a file that are handed over: what fits into a request as JSON."""
-_SHELLS: Final = frozenset({"Bash", "PowerShell"})
-_CUT: Final = ("persistedOutputPath", "persistedOutputSize")
-
-Object = dict[str, Any]
 
 
 @click.group()
@@ -50,7 +44,7 @@ def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **
         echo("coatcheck: the tool's output stays as it is: standard input is closed.", err=True)
         return
     try:
-        event = _whole(json.load(given))
+        event = whole_event(json.load(given))
         with Client(settings.url, key=settings.key or None, timeout=SECONDS, retries=Retries(attempts=1)) as client:
             answer = client.answer_hook(event, labels=label, **options)
     except (ServiceError, ValueError, OSError, httpx.HTTPError) as e:
@@ -58,16 +52,3 @@ def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **
         return
     if answer:
         echo(json.dumps(answer))
-
-
-def _whole(event: Object) -> Object:
-    """The event with all of an output that the host has cut; as it is where its file is not there, or too large."""
-    response = event.get("tool_response")
-    if event.get("tool_name") not in _SHELLS or not isinstance(response, dict):
-        return event
-    told = cast("Object", response)
-    path = told.get(_CUT[0])
-    if not isinstance(path, str) or not Path(path).is_file() or Path(path).stat().st_size > _LARGEST:
-        return event
-    kept = {name: value for name, value in told.items() if name not in _CUT}
-    return {**event, "tool_response": {**kept, "stdout": Path(path).read_text("utf-8", "replace")}}

@@ -23,16 +23,27 @@ class Kind(StrEnum):
     """What a payload is. Decides what its card shows."""
 
     COMMAND_OUTPUT = "command_output"
+    """What a program printed: a build, a test run, a listing."""
     LOG = "log"
+    """Lines with times or levels, of a program that runs on."""
     CODE_OR_FILE = "code_or_file"
+    """Source code, configuration or another file that somebody wrote."""
     DIFF = "diff"
+    """A patch, or the history of a repository with patches."""
     JSON = "json"
+    """A JSON document, or JSON lines."""
     TABLE = "table"
+    """Rows and columns: CSV, TSV, an aligned table."""
     WEB_PAGE = "web_page"
+    """HTML."""
     SEARCH_RESULTS = "search_results"
+    """A search provider's response, or a list of results."""
     IMAGE = "image"
+    """A picture; its card says format and size."""
     BINARY = "binary"
+    """Anything else that is no text: archives, documents, databases, programs."""
     TEXT = "text"
+    """Prose, and text that is nothing of the above."""
 
 
 EVERY_SCOPE: Final = frozenset({"ingest", "read", "delete", "admin"})

@@ -7,5 +7,5 @@ Progress = Callable[[int, int], None]
 
 
 def untold(items: int, size: int) -> None:
-    """Tells nobody."""
+    """Returns at once: nobody is told of `items` or `size`."""
     del items, size

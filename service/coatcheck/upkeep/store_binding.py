@@ -148,5 +148,5 @@ def _another(place: BlobLocation, mark: _Mark) -> CoatcheckError:
         Code.INVALID_REQUEST,
         f"{place.where} is not where this database keeps its bytes: all replicas must share one bucket or one "
         "directory. Name that one, or copy its contents here, including its mark. To continue here without those "
-        f"bytes, which are then lost, write this line into the mark (see deploy/README.md): {mark}",
+        f"bytes, which are then lost, write this line into the mark (see docs/how-to/storage.md): {mark}",
     )

@@ -64,6 +64,7 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     search_max_results: int | UnsetType = UNSET
     """Results of a web search whose text is shown when the caller names no number."""
     search_max_tokens_per_result: int | UnsetType = UNSET
+    """Tokens of one such result when the caller names none."""
     search_max_total_tokens: int | UnsetType = UNSET
     """Tokens of a web search's text when the caller names none."""
     search_allowed_domains: tuple[str, ...] | UnsetType = UNSET

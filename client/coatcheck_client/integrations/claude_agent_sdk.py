@@ -1,0 +1,79 @@
+"""Claude Agent SDK: `pip install "coatcheck-client[claude-agent-sdk]"`.
+
+from coatcheck_client.integrations.claude_agent_sdk import with_coatcheck
+
+query(prompt=..., options=with_coatcheck(ClaudeAgentOptions(...)))
+"""
+
+# ruff: noqa: ANN401 - the SDK's hooks are untyped where they are not installed
+# pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Collection
+from typing import Any, Final
+
+from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, create_sdk_mcp_server, tool
+
+from coatcheck_client import Client, ServiceError, declarations
+from coatcheck_client.integrations.claude_code_event import whole_event
+
+log = logging.getLogger(__name__)
+
+_SERVER: Final = "coatcheck"
+
+
+def with_coatcheck(
+    options: ClaudeAgentOptions | None = None,
+    client: Client | None = None,
+    *,
+    max_tokens: int = 1_000,
+    exempt_tools: Collection[str] = (),
+) -> ClaudeAgentOptions:
+    """Returns options with a hook that puts cards in place of bulky results, and `read_artifact`, allowed, in a server.
+
+    Args:
+        options: those of the agent, which stay as they are; its MCP servers must be a dictionary.
+        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+        max_tokens: the most tokens of a text that stays as it is; a longer one becomes a card of at most 600.
+        exempt_tools: names of tools whose results stay as they are, as the host has them (`mcp__workers__get_log`).
+
+    Raises:
+        TypeError: when the MCP servers are the path of a file, to which nothing can be added.
+    """
+    given = options or ClaudeAgentOptions()
+    if not isinstance(given.mcp_servers, dict):
+        raise TypeError("Give mcp_servers as a dictionary: read_artifact is added to them.")
+    used = client or Client()
+    limits: Any = {"inline_tokens": max_tokens, "card_tokens": min(max(max_tokens, 64), 600)}
+
+    async def after_tool_use(event: Any, _call: str | None, _context: Any) -> Any:
+        if event["tool_name"] in exempt_tools:
+            return {}
+        try:
+            return await asyncio.to_thread(lambda: used.answer_hook(whole_event(event), **limits))
+        except (ServiceError, ValueError, OSError) as e:
+            log.warning("the result of %s stays as it is: %s", event["tool_name"], e)
+            return {}
+
+    hooks: Any = dict(given.hooks or {})
+    hooks["PostToolUse"] = [*hooks.get("PostToolUse", ()), HookMatcher(hooks=[after_tool_use])]
+    server = create_sdk_mcp_server(_SERVER, tools=[_read_tool(used)])
+    return dataclasses.replace(
+        given,
+        hooks=hooks,
+        mcp_servers={**given.mcp_servers, _SERVER: server},
+        allowed_tools=[*given.allowed_tools, f"mcp__{_SERVER}__read_artifact"],
+    )
+
+
+def _read_tool(client: Client) -> Any:
+    (declared,) = declarations("json-schema")
+
+    @tool(declared["name"], declared["description"], declared["parameters"])
+    async def read(arguments: dict[str, Any]) -> dict[str, Any]:
+        text = await asyncio.to_thread(lambda: client.read_artifact(**arguments))
+        return {"content": [{"type": "text", "text": text}]}
+
+    return read

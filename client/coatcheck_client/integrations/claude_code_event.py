@@ -1,0 +1,31 @@
+"""The event of a PostToolUse hook with all of an output that Claude Code has cut and kept in a file of its own.
+
+For code that the host itself has started, on the same machine: a service must not open files that a request names.
+"""
+
+from pathlib import Path
+from typing import Any, Final, cast
+
+_LARGEST: Final = 24 * 1024**2
+"""Bytes of a file that are handed over: what fits into a request as JSON."""
+_SHELLS: Final = frozenset({"Bash", "PowerShell"})
+_CUT: Final = ("persistedOutputPath", "persistedOutputSize")
+
+Object = dict[str, Any]
+
+
+def whole_event(event: Object) -> Object:
+    """Returns the event with all of a shell's output; as it is where the file is not there, or over 24 MiB.
+
+    Raises:
+        OSError: when the file cannot be read.
+    """
+    response = event.get("tool_response")
+    if event.get("tool_name") not in _SHELLS or not isinstance(response, dict):
+        return event
+    told = cast("Object", response)
+    path = told.get(_CUT[0])
+    if not isinstance(path, str) or not Path(path).is_file() or Path(path).stat().st_size > _LARGEST:
+        return event
+    kept = {name: value for name, value in told.items() if name not in _CUT}
+    return {**event, "tool_response": {**kept, "stdout": Path(path).read_text("utf-8", "replace")}}

@@ -1,0 +1,73 @@
+"""CrewAI: `pip install "coatcheck-client[crewai]"`.
+
+from coatcheck_client.integrations.crewai import CoatcheckTool
+
+agent = Agent(role="Operator", goal=..., backstory=..., tools=[get_log, CoatcheckTool()])
+"""
+
+# ruff: noqa: ANN401 - the framework's signatures
+# pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
+
+from typing import TYPE_CHECKING, Any
+
+from crewai.hooks import ToolCallHookContext, get_after_tool_call_hooks, register_after_tool_call_hook
+from crewai.tools import BaseTool
+from pydantic import BaseModel, PrivateAttr
+
+from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_DECLARED = declarations("json-schema")[0]
+
+
+class _Arguments(BaseModel, extra="allow"):
+    """Whatever a model says; the service checks it."""
+
+    artifact_id: str
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
+        return dict(_DECLARED["parameters"])
+
+
+class CoatcheckTool(BaseTool):
+    """The tool `read_artifact`; the bulky results of the tools beside it, of an agent or of a task, become cards."""
+
+    name: str = _DECLARED["name"]
+    description: str = _DECLARED["description"]
+    args_schema: type[BaseModel] = _Arguments
+    cache_function: Any = lambda *_: False
+    _outputs: ToolOutputs = PrivateAttr()
+
+    def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
+        """Nothing is sent yet.
+
+        Args:
+            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+            options: of ToolOutputs.
+        """
+        super().__init__()
+        self._outputs = ToolOutputs(client, **options)
+        if _card not in get_after_tool_call_hooks():
+            register_after_tool_call_hook(_card)
+
+    def _run(self, **arguments: Any) -> str:
+        return self._outputs.client.read_artifact(**arguments)
+
+    def card(self, context: ToolCallHookContext) -> str | None:
+        """Returns the card of a call's result; None for one that stays."""
+        result = context.tool_result
+        card = self._outputs.card(result, context.tool_name)
+        return None if card is result else card
+
+
+def _card(context: ToolCallHookContext) -> str | None:
+    """The framework's hook for all agents: those that have the tool have cards, except for what is their answer."""
+    beside = [*(getattr(context.task, "tools", None) or ()), *(getattr(context.agent, "tools", None) or ())]
+    found = next((tool for tool in beside if isinstance(tool, CoatcheckTool)), None)
+    if found is None or getattr(context.tool, "result_as_answer", False):
+        return None
+    return found.card(context)

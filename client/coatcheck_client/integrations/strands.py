@@ -1,0 +1,70 @@
+"""Strands Agents: `pip install "coatcheck-client[strands]"`.
+
+from coatcheck_client.integrations.strands import CoatcheckAgentPlugin
+
+agent = Agent(tools=[get_log], plugins=[CoatcheckAgentPlugin()])
+"""
+
+# ruff: noqa: ANN401 - the framework's signatures
+# pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from strands import Agent
+from strands.hooks import AfterToolCallEvent
+from strands.plugins import Plugin
+from strands.tools.tools import PythonAgentTool
+
+from coatcheck_client import Client, declarations
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class CoatcheckAgentPlugin(Plugin):
+    """Puts cards in place of the bulky results of an agent's tools, and offers `read_artifact`."""
+
+    name = "coatcheck"
+
+    def __init__(self, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> None:
+        """Nothing is sent yet.
+
+        Args:
+            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+            options: of ToolOutputs.
+        """
+        super().__init__()
+        self._outputs = ToolOutputs(client, **options)
+
+    def init_agent(self, agent: Agent) -> None:
+        """Gives an agent the tool and the hook."""
+        agent.tool_registry.process_tools([_read_tool(self._outputs.client)])
+        agent.add_hook(self._card, AfterToolCallEvent)
+
+    async def _card(self, event: AfterToolCallEvent) -> None:
+        """Texts and JSON of a result become one card; images and documents stay. A failure stays one."""
+        given = [_as_text(part) for part in event.result["content"]]
+        if event.retry or not any("text" in part for part in given):
+            return
+        content = await self._outputs.acard(given, event.tool_use["name"], event.tool_use["toolUseId"])
+        if content is not given:
+            event.result = {**event.result, "content": content}
+
+
+def _as_text(part: Any) -> Any:
+    """The part as the SDK's model providers send it: JSON is text."""
+    return {"text": json.dumps(part["json"], ensure_ascii=False, default=str)} if "json" in part else part
+
+
+def _read_tool(client: Client) -> PythonAgentTool:
+    (declared,) = declarations("json-schema")
+
+    async def read(tool_use: Any, **_: Any) -> Any:
+        text = await asyncio.to_thread(client.read_artifact, **tool_use["input"])
+        return {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [{"text": text}]}
+
+    spec = {"description": declared["description"], "inputSchema": {"json": declared["parameters"]}}
+    return PythonAgentTool(declared["name"], {"name": declared["name"], **spec}, read)

@@ -1,0 +1,112 @@
+"""Claude Agent SDK with the Claude Code that it brings: the real program, and a scripted model."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    ResultMessage,
+    ToolAnnotations,
+    create_sdk_mcp_server,
+    query,
+    tool,
+)
+
+from coatcheck_client import Client
+from coatcheck_client.integrations.claude_agent_sdk import with_coatcheck
+from model_server import model_server
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet
+from stack_tests import StackTests
+from wire_formats import Call
+
+
+def as_tool(name: str) -> Any:
+    """A tool of an in-process server."""
+
+    @tool(name, TOOLS[name].__doc__ or name, {}, ToolAnnotations(maxResultSizeChars=500_000))
+    async def run(_arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": TOOLS[name]()}]}
+
+    return run
+
+
+@tool("get_pictured_log", "Get the log and a picture of it.", {})
+async def get_pictured_log(_arguments: dict[str, Any]) -> dict[str, Any]:
+    """A text and an image."""
+    return {"content": [{"type": "text", "text": LOG}, {"type": "image", "data": PICTURE, "mimeType": "image/png"}]}
+
+
+WORKERS: Any = [*map(as_tool, TOOLS), get_pictured_log]
+
+
+class TestClaudeAgentSdk(StackTests):
+    """Agents whose tools are in an MCP server in this process, and the host's own."""
+
+    name = "claude-agent-sdk"
+    package = "claude-agent-sdk"
+
+    @pytest.fixture(autouse=True)
+    def home(self, tmp_path: Path) -> Path:
+        """Where the host keeps what it keeps, and works."""
+        self.folder = tmp_path
+        return tmp_path
+
+    async def run(self, client: Client, url: str, mode: str, **options: Any) -> str:
+        allowed = [f"mcp__workers__{one.name}" for one in WORKERS]
+        exempt = [f"mcp__workers__{one}" for one in options.pop("exempt_tools", ())]
+        own = ClaudeAgentOptions(
+            model="claude-sonnet-4-5",
+            mcp_servers={"workers": create_sdk_mcp_server("workers", tools=WORKERS)},
+            allowed_tools=[*allowed, "Bash"],
+            cwd=self.folder,
+            setting_sources=[],
+            env=environment(url, self.folder),
+        )
+        answer = ""
+        async for message in query(
+            prompt="With which code did request 1777 finish?",
+            options=with_coatcheck(own, client, exempt_tools=exempt, **options),
+        ):
+            if isinstance(message, ResultMessage):
+                answer = message.result or ""
+        return answer
+
+    async def test_an_image_stays_beside_the_card(self, service_url: str, mode: str) -> None:
+        with model_server(plan([Call("get_pictured_log", {})])) as model, Client(service_url) as client:
+            assert NEEDLE in await self.run(client, model.url, mode)
+        assert "[art_" in model.results[1][0]
+        assert '"type": "image"' in json.dumps(model.bodies[1]["messages"])
+
+    async def test_all_of_a_shell_s_output_is_stored_though_the_host_cuts_it(
+        self, service_url: str, mode: str, tmp_path: Path
+    ) -> None:
+        (tmp_path / "log.txt").write_text(LOG)
+        with model_server(plan([Call("Bash", {"command": "cat log.txt"})])) as model, Client(service_url) as client:
+            assert NEEDLE in await self.run(client, model.url, mode)
+        assert "[art_" in model.results[1][0]
+        assert "persisted-output" not in model.results[1][0]
+
+
+def environment(url: str, folder: Path) -> dict[str, str]:
+    """What makes the host ask the model at a URL, and nothing else."""
+    return {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "none",
+        "CLAUDE_CONFIG_DIR": str(folder / "config"),
+        "HOME": str(folder),
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "MAX_MCP_OUTPUT_TOKENS": "1000000",
+        "ENABLE_TOOL_SEARCH": "false",
+    }
+
+
+async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with model_server(plan()) as model:
+        for name, value in {**environment(model.url, tmp_path), "COATCHECK_URL": service_url}.items():
+            monkeypatch.setenv(name, value)
+        workers = create_sdk_mcp_server("workers", tools=WORKERS)
+        printed = await asyncio.to_thread(run_snippet, "claude-agent-sdk", workers=workers)
+    assert NEEDLE in printed
