@@ -14,6 +14,7 @@ from bench import (
     json_path,
     kinds,
     large,
+    page,
     passages,
     ranges,
     redaction,
@@ -46,6 +47,7 @@ PARTS = {
     "kinds": kinds.run,
     "full_text": full_text.run,
     "redaction": redaction.run,
+    "page": page.run,
 }
 
 

@@ -13,6 +13,11 @@ from support.service import Service, serving
 from support.used_servers import all_used, used
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What a run may be asked for besides."""
+    parser.addoption("--screenshots", type=Path, metavar="DIR", help="Put a picture of each page of the service here.")
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A worker hands over which servers it used."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:

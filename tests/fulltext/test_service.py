@@ -56,6 +56,23 @@ def test_a_query_has_pages(service: Service) -> None:
     assert second["next"] is None
 
 
+def test_a_query_is_bounded_by_when_artifacts_were_stored(service: Service) -> None:
+    kept = [service.post(f"barometer {i} fell", session="times", tool_name=f"t{i % 2}") for i in range(4)]
+    middle = service.get(f"/v1/artifacts/{kept[2]['id']}")["artifact"]["created_at"]
+
+    def found(**bounds: str) -> list[str]:
+        answer = service.get("/v1/artifacts", q="barometer fell", session="times", **bounds)
+        assert "partial" not in answer
+        return [item["id"] for item in answer["items"]]
+
+    ids = [each["id"] for each in kept]
+    assert found(created_after="2020-01-01T00:00:00Z", created_before="2990-01-01T00:00:00Z") == ids[::-1]
+    assert found(created_after=middle) == [ids[3], ids[2]]
+    assert found(created_before=middle) == [ids[1], ids[0]]
+    assert found(created_after=middle, tool_name="t1") == [ids[3]]
+    assert found(created_before="2020-01-01T00:00:00Z") == found(created_after="2990-01-01T00:00:00Z") == []
+
+
 def test_the_tool_lists_by_words(service: Service) -> None:
     receipt = service.post("the 数据库连接 was refused by host seventeen", session="tool", tool_name="psql")
     service.post("nothing of the kind", session="tool")

@@ -1,5 +1,6 @@
 """The administrator's page in a real browser: looked at, used with the keyboard and without scripts, and attacked."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,12 +71,24 @@ def opened(chromium: Browser, service: Service, **context: Any) -> Page:  # noqa
     return chromium.new_context(base_url=service.url, **context).new_page()
 
 
+def picture(page: Page, folder: Path | None, path: str, kept: str, manner: str) -> None:
+    """Put a picture of a page into the folder that was asked for, if one was."""
+    if folder is not None:
+        name = re.sub(r"[^a-z0-9]+", "-", path.removeprefix("/ui/").replace(kept, "one").lower()).strip("-")
+        page.screenshot(path=folder / f"{name or 'overview'}-{manner}.png", full_page=True)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_page_fits_its_window_runs_no_script_of_a_payload_and_asks_no_other_host(
-    chromium: Browser, filled: tuple[Service, str], width: int
+    chromium: Browser,
+    filled: tuple[Service, str],
+    width: int,
+    scheme: Any,  # noqa: ANN401 - a literal
+    pytestconfig: pytest.Config,
 ) -> None:
     service, kept = filled
-    page = opened(chromium, service, viewport={"width": width, "height": 800})
+    page = opened(chromium, service, viewport={"width": width, "height": 800}, color_scheme=scheme)
     asked: list[str] = []
     wrong: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -88,7 +101,9 @@ def test_every_page_fits_its_window_runs_no_script_of_a_payload_and_asks_no_othe
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
         assert page.evaluate("window.ran") is None, path
         assert page.locator("main img, main script").count() == 0, path
+        assert page.locator("nav [aria-current=page]").count() == 1, path
         assert page.locator("footer").inner_text().startswith("Coatcheck 0."), path
+        picture(page, pytestconfig.getoption("screenshots"), path, kept, f"{width}-{scheme}")
     assert wrong == []
     assert [url for url in asked if not url.startswith((service.url, "data:"))] == []
     page.context.close()

@@ -8,7 +8,7 @@ that no route takes.
 import asyncio
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from litestar import Litestar, Request, Response
@@ -29,6 +29,7 @@ from coatcheck.api.http.problems import internal, render
 from coatcheck.api.http.rates import set_allowance
 from coatcheck.api.http.request_log import RequestLog
 from coatcheck.api.openapi import openapi_document
+from coatcheck.api.page import is_page
 from coatcheck.api.route import Route
 from coatcheck.api.routes import ROUTES
 from coatcheck.api.services import RouteContext, Services
@@ -82,11 +83,6 @@ class Face(Litestar):
         self._log = RequestLog(services.clock, services.meter)
         self._context = RouteContext(services, limits, MemoryBudget(limits.buffered), self._log, document)
         self._mcp = Mount(services.tools)
-        self._page: Page | None = None
-        if services.inspection is not None:
-            from coatcheck.api.page import app as page  # noqa: PLC0415 - templates, which most services do without
-
-            self._page = page.Page(self._context, services.inspection)
         self._services = services
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
             [route.handler() for route in ROUTES if not route.raw],
@@ -123,6 +119,17 @@ class Face(Litestar):
             await self._traced(exchange)
         else:
             await self._answer(exchange)
+
+    def _is_page(self, path: str) -> bool:
+        return self._services.inspection is not None and is_page(path)
+
+    @cached_property
+    def _page(self) -> "Page":
+        """The administrator's page. Its templates are a tenth of a start's computing, and many never ask for it."""
+        from coatcheck.api.page.app import Page  # noqa: PLC0415 - at the first request of a page
+
+        assert self._services.inspection is not None  # noqa: S101 - _is_page was asked
+        return Page(self._context, self._services.inspection)
 
     async def _traced(self, exchange: Exchange) -> None:
         parent, state = field(exchange.scope, b"traceparent"), field(exchange.scope, b"tracestate")
@@ -167,7 +174,7 @@ class Face(Litestar):
         if method == "OPTIONS":
             await self._options(scope, send)
             return
-        if self._page is not None and self._page.takes(scope["path"]):
+        if self._is_page(scope["path"]):
             send.silent = method == "HEAD"
             await self._page(
                 scope if method != "HEAD" else cast("HTTPScope", {**scope, "method": "GET"}), receive, send
@@ -228,7 +235,7 @@ class Face(Litestar):
     def _allowed(self, scope: Scope) -> list[str]:
         """The methods of a request's path, in alphabetical order; none when no route takes it."""
         path = scope["path"]
-        if self._page is not None and self._page.takes(path):
+        if self._is_page(path):
             return self._page.methods(path)
         found = self._plain.get(path.rstrip("/"))
         if found is None:
@@ -259,7 +266,7 @@ class Face(Litestar):
         problem = render(error, request_id)
         if scope["path"].rstrip("/") == MCP_PATH:
             problem = json_rpc(error, problem, request_id)
-        elif self._page is not None and self._page.takes(scope["path"]):
+        elif self._is_page(scope["path"]):
             problem = self._page.problem(error, request_id)
         headers = [*problem.headers, ("content-length", str(len(problem.body)))]
         if error.code is Code.METHOD_NOT_ALLOWED:

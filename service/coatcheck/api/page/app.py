@@ -53,11 +53,6 @@ class Page:
         self._context = context
         self._inspection = inspection
 
-    @staticmethod
-    def takes(path: str) -> bool:
-        """Whether a path is one of the page's."""
-        return path in {"/", "/ui"} or path.startswith("/ui/")
-
     def methods(self, path: str) -> list[str]:
         """The methods of a path, in alphabetical order; none when there is no such page."""
         if path.startswith(_ASSETS):

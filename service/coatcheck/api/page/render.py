@@ -32,9 +32,7 @@ def visible(value: object) -> Markup:
 
 
 def _mark(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    shown = chr(0x2400 + code) if code < ord(" ") else "\u2421" if code == 0x7F else f"U+{code:04X}"  # noqa: PLR2004
-    return f'<span class="unseen" title="U+{code:04X}">{shown}</span>'
+    return f'<span class="unseen">U+{ord(found[0]):04X}</span>'
 
 
 def size(value: int) -> str:
@@ -59,7 +57,7 @@ def lasting(seconds: float | None) -> str:
     return " ".join(parts) or "0 s"
 
 
-def moment(value: datetime | None, otherwise: str = "-") -> Markup:
+def moment(value: datetime | None, otherwise: str = "\u2013") -> Markup:
     """A moment in UTC, to the second."""
     if value is None:
         return escape(otherwise)
