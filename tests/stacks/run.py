@@ -133,7 +133,7 @@ def _table(report: Path) -> str:
         known = next(iter(by_run.values()))
         counts = [f"{by_run[run]['tokens']:,}" if run in by_run else "" for run in ("originals", "cards")]
         name = f"[{stack}](docs/how-to/{stack}.md)"
-        rows.append(f"| {name} | {known['package']} {known['version']} | {counts[0]} | {counts[1]} |")
+        rows.append(f"| {name} | {known['tested']} | {counts[0]} | {counts[1]} |")
     return "\n".join(rows)
 
 
