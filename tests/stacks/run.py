@@ -64,6 +64,7 @@ def _passes(stack: str, url: str, report: Path, *, fresh: bool) -> bool:
         return False
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     env |= {"COATCHECK_STACKS_SERVICE": url, "COATCHECK_STACKS_REPORT": str(report), "PYTHONPATH": str(HERE)}
+    env["COATCHECK_STACKS_COMMAND"] = f"{sys.executable} -m coatcheck"
     command = [
         str(python),
         "-m",
