@@ -139,7 +139,10 @@ class Chat(WireFormat):
     def stream(self, answer: Answer, number: int) -> Iterator[tuple[str | None, Json]]:
         base = self._base(number, "chat.completion.chunk")
         why = "tool_calls" if answer.calls else "stop"
-        yield None, {**base, "choices": [{"index": 0, "delta": self._said(answer, number), "finish_reason": None}]}
+        said = self._said(answer, number)
+        deltas = [{**said, "tool_calls": [call]} for call in said["tool_calls"]] if answer.calls else [said]
+        for delta in deltas:  # each call in one of its own, as the provider sends them
+            yield None, {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
         yield None, {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": why}]}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         yield None, {**base, "choices": [], "usage": usage}
@@ -150,6 +153,14 @@ class Responses(WireFormat):
     """OpenAI's Responses."""
 
     path = "/responses"
+
+    def whole(self, body: Json, threads: dict[str, Json]) -> Json:
+        before = body.get("previous_response_id")
+        return body if before is None else {**body, "input": [*threads[before]["input"], *self._items(body)]}
+
+    def keep(self, body: Json, message: Json, threads: dict[str, Json]) -> None:
+        if body.get("store", True):
+            threads[message["id"]] = {**body, "input": [*self._items(body), *message["output"]]}
 
     def _items(self, body: Json) -> list[Json]:
         return body["input"] if isinstance(body["input"], list) else []

@@ -8,12 +8,11 @@ agent = AssistantAgent("operator", model_client=model, workbench=CoatcheckWorkbe
 # ruff: noqa: ANN401, D102 - whatever tools take and return
 # pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
 
-import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from autogen_core.tools import FunctionTool, StaticWorkbench, TextResultContent, ToolResult, ToolSchema, Workbench
+from autogen_core.tools import FunctionTool, StaticWorkbench, TextResultContent, ToolSchema, Workbench
 
 from coatcheck_client import Client, declarations
 from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
@@ -41,20 +40,21 @@ class CoatcheckWorkbench(Workbench):
         self._around: Any = around if isinstance(around, Workbench) else StaticWorkbench([*map(_tool, around)])
         self._outputs = ToolOutputs(client, **options)
         (self._declared,) = declarations("json-schema")
+        self._reading = StaticWorkbench([FunctionTool(self._outputs.client.read_artifact, "", self._declared["name"])])
 
     async def list_tools(self) -> list[ToolSchema]:
         """Returns the tools around which this is, and `read_artifact`."""
         return [*await self._around.list_tools(), ToolSchema(**self._declared)]
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, *given: Any, **named: Any) -> Any:
+    async def call_tool(
+        self, name: str, arguments: Any = None, cancellation_token: Any = None, call_id: Any = None
+    ) -> Any:
         """Returns a tool's result with a card in place of its text; images stay, and errors stay errors."""
         if name == self._declared["name"]:
-            text = await asyncio.to_thread(self._outputs.client.read_artifact, **(arguments or {}))
-            return ToolResult(name=name, result=[TextResultContent(content=text)])
-        done = await self._around.call_tool(name, arguments, *given, **named)
-        texts = [one.content for one in done.result if isinstance(one, TextResultContent)]
-        whole = "\n".join(texts)
-        card = await self._outputs.acard(whole, name)
+            return await self._reading.call_tool(name, arguments, cancellation_token, call_id)
+        done = await self._around.call_tool(name, arguments, cancellation_token, call_id)
+        whole = "\n".join(one.content for one in done.result if isinstance(one, TextResultContent))
+        card = await self._outputs.acard(whole, name, call_id)
         if card is whole:
             return done
         kept = [one for one in done.result if not isinstance(one, TextResultContent)]

@@ -251,6 +251,7 @@ class _Cutting:
             self._id,
             omitted,
             rest,
+            lines=self._shown.lines,
             section=section,
             path=self._facts.path,
             rich=None if better or chosen is None else chosen.richest(),

@@ -152,6 +152,7 @@ def next_call(
     omitted: list[Omission],
     rest: Rest,
     *,
+    lines: int,
     section: str | None = None,
     path: str | None = None,
     rich: LineRange | None = None,
@@ -164,6 +165,7 @@ def next_call(
         artifact_id: of the artifact.
         omitted: what no excerpt shows; not empty.
         rest: what of that matters.
+        lines: of the whole text.
         section: a title of a part that is not shown.
         path: a JSONPath to values that are not shown.
         rich: the lines that say most of what is not shown.
@@ -182,8 +184,7 @@ def next_call(
         if rich is not None and longest.whole_lines:
             arguments["offset"] = rich.first
             if limited:
-                last = next((gap.lines.last for gap in omitted if gap.lines.last >= rich.last), rich.last)
-                arguments["limit"] = max(rich.last, min(rich.first + _LEAST - 1, last)) - rich.first + 1
+                arguments["limit"] = max(rich.last, min(rich.first + _LEAST - 1, lines)) - rich.first + 1
         elif longest.whole_lines:
             first = longest.lines.first if longest.whole_lines == longest.lines.last - longest.lines.first + 1 else None
             arguments["offset"] = first or min(longest.lines.first + 1, longest.lines.last)
