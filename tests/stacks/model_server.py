@@ -94,7 +94,7 @@ def _as_offered(name: str, offered: list[str]) -> str:
 
 
 def _is_offered(name: str, offered: list[str]) -> bool:
-    return any(one == name or one.endswith(f"_{name}") for one in offered)
+    return any(one == name or one.endswith((f"_{name}", f".{name}")) for one in offered)
 
 
 @contextlib.contextmanager

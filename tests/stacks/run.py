@@ -64,6 +64,7 @@ def _passes(stack: str, url: str, report: Path, *, fresh: bool) -> bool:
         return False
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     env |= {"COATCHECK_STACKS_SERVICE": url, "COATCHECK_STACKS_REPORT": str(report), "PYTHONPATH": str(HERE)}
+    env["COATCHECK_STACKS_COMMAND"] = f"{sys.executable} -m coatcheck"
     command = [
         str(python),
         "-m",
@@ -133,7 +134,7 @@ def _table(report: Path) -> str:
         known = next(iter(by_run.values()))
         counts = [f"{by_run[run]['tokens']:,}" if run in by_run else "" for run in ("originals", "cards")]
         name = f"[{stack}](docs/how-to/{stack}.md)"
-        rows.append(f"| {name} | {known['package']} {known['version']} | {counts[0]} | {counts[1]} |")
+        rows.append(f"| {name} | {known['tested']} | {counts[0]} | {counts[1]} |")
     return "\n".join(rows)
 
 

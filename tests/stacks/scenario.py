@@ -10,7 +10,6 @@ import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -146,13 +145,13 @@ def tokens_of(client: Client, text: str) -> int:
     return int(client.measure({"messages": [{"role": "user", "content": text}]})["persisted"]["tokens"])
 
 
-def record(name: str, package: str, model: ModelServer, client: Client, key: str) -> None:
+def record(name: str, tested: str, model: ModelServer, client: Client, key: str) -> None:
     """Keeps what a run sent to the model, in tokens, for the table; `key` is `cards` or `originals`."""
     report = os.environ.get("COATCHECK_STACKS_REPORT")
     if report is None:
         return
     total = sum(tokens_of(client, "\n".join(_texts(body))) for body in model.bodies)
-    line = {"stack": name, "package": package, "version": version(package), "run": key, "tokens": total}
+    line = {"stack": name, "tested": tested, "run": key, "tokens": total}
     with Path(report).open("a") as file:
         file.write(json.dumps({**line, "requests": len(model.bodies)}) + "\n")
 

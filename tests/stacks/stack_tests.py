@@ -1,5 +1,6 @@
 """The tests that every stack has: a class for a stack says how an agent is made and run, and gets them."""
 
+from importlib.metadata import version
 from typing import Any, ClassVar
 
 import pytest
@@ -35,6 +36,10 @@ class StackTests:
         """
         raise NotImplementedError
 
+    def framework(self) -> str:
+        """The distribution and its version, for the table."""
+        return f"{self.package} {version(self.package)}"
+
     async def test_a_card_is_read_on_and_the_answer_has_what_was_in_the_middle(
         self, service_url: str, mode: str
     ) -> None:
@@ -42,7 +47,7 @@ class StackTests:
             answer = await self.run(client, model.url, mode)
             sees_cards(model, answer, client)
             if mode == self.modes[0]:
-                record(self.name, self.package, model, client, "cards")
+                record(self.name, self.framework(), model, client, "cards")
 
     @pytest.mark.parametrize("how", ["stopped", "hanging", "refusing"])
     async def test_an_agent_goes_on_with_the_original(self, service_url: str, how: str, mode: str) -> None:
@@ -52,7 +57,7 @@ class StackTests:
             sees_originals(model, answer)
             if how == "refusing" and mode == self.modes[0]:
                 with Client(service_url) as counting:
-                    record(self.name, self.package, model, counting, "originals")
+                    record(self.name, self.framework(), model, counting, "originals")
 
     async def test_calls_made_together_become_cards_each(self, service_url: str, mode: str) -> None:
         together = [Call("get_old_log", {}), Call("get_log", {})]

@@ -165,6 +165,12 @@ class Responses(WireFormat):
     def _items(self, body: Json) -> list[Json]:
         return body["input"] if isinstance(body["input"], list) else []
 
+    def tools(self, body: Json) -> list[str]:
+        offered = body.get("tools") or ()
+        own = [one["name"] for one in offered if one["type"] == "function"]
+        spaces = [one for one in offered if one["type"] == "namespace"]
+        return [*own, *(f"{space['name']}.{one['name']}" for space in spaces for one in space["tools"])]
+
     def results(self, body: Json) -> list[str]:
         return [_joined(one["output"]) for one in self._items(body) if one.get("type") == "function_call_output"]
 
@@ -182,7 +188,7 @@ class Responses(WireFormat):
                 "type": "function_call",
                 "id": f"fc_{number}_{at}",
                 "call_id": f"call_{number}_{at}",
-                "name": call.name,
+                **_named(call.name),
                 "arguments": json.dumps(call.arguments),
                 "status": "completed",
             }
@@ -235,6 +241,12 @@ class Responses(WireFormat):
         events.append({"type": "response.completed", "response": whole})
         for at, event in enumerate(events):
             yield event["type"], {**event, "sequence_number": at}
+
+
+def _named(name: str) -> dict[str, str]:
+    """The members of a call that say which tool it is, of `name` or `namespace.name`."""
+    namespace, _, own = name.rpartition(".")
+    return {"name": own, **({"namespace": namespace} if namespace else {})}
 
 
 class Anthropic(WireFormat):

@@ -1,0 +1,147 @@
+"""Codex: the real program, without a terminal, with an MCP server behind `coatcheck mcp-wrap` and a scripted model."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coatcheck_client import Client
+from model_server import model_server
+from scenario import LOG, NEEDLE, ROOT, plan
+from stack_tests import StackTests
+from wire_formats import Call
+
+HERE = Path(__file__).parent
+PAGE = (ROOT / "docs" / "how-to" / "codex.md").read_text()
+APPROVED = 'default_tools_approval_mode = "approve"\n'
+
+
+@pytest.fixture(scope="module")
+def codex() -> Path:
+    """The program."""
+    subprocess.run(["npm", "ci", "--silent"], cwd=HERE, check=True)
+    return HERE / "node_modules" / ".bin" / "codex"
+
+
+def blocks() -> list[str]:
+    """The pieces of `config.toml` on the page."""
+    return re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def config(model: str, service: str, server: str, *options: str, limit: int = 200_000) -> str:
+    """A `config.toml`: the scripted model, and a server as the page has it, with what runs here in its place.
+
+    Args:
+        model: URL of the model server.
+        service: URL of Coatcheck.
+        server: the piece of the page.
+        options: of `coatcheck mcp-wrap`.
+        limit: tokens of a tool's result, from which on the host cuts it.
+    """
+    written = tomllib.loads(server)["mcp_servers"]["workers"]
+    assert (written["command"], written["args"][0]) == ("coatcheck", "mcp-wrap")
+    at = written["args"].index("--")
+    assert written["args"][at + 1 :] == ["python", "workers.py"]
+    wrapper = ["-m", "coatcheck_client.integrations.mcp_wrap", *written["args"][1:at], *options]
+    variables = {**written["env"], "COATCHECK_URL": service, "PYTHONPATH": os.environ["PYTHONPATH"]}
+    values = {
+        **written,
+        "command": sys.executable,
+        "args": [*wrapper, "--", sys.executable, str(HERE / "workers.py")],
+    }
+    del values["env"]
+    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    return "\n".join(
+        [
+            'model = "stub"',
+            'model_provider = "stub"',
+            f"tool_output_token_limit = {limit}",
+            "[model_providers.stub]",
+            'name = "stub"',
+            f'base_url = "{model}/v1"',
+            'wire_api = "responses"',
+            "[mcp_servers.workers]",
+            *lines,
+            "[mcp_servers.workers.env]",
+            *(f"{name} = {json.dumps(value)}" for name, value in variables.items()),
+        ]
+    )
+
+
+def answered(codex: Path, folder: Path, written: str, *options: str) -> str:
+    """The final answer of a run of the program with this `config.toml`, which it must know every member of."""
+    (folder / "config.toml").write_text(written)
+    command = [codex, "exec", "--strict-config", "--skip-git-repo-check", *options, "Which code did request 1777 have?"]
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "CODEX_HOME": str(folder)}
+    done = subprocess.run(
+        command, env=env, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class TestCodex(StackTests):
+    """Agents whose tools are in an MCP server, which `coatcheck mcp-wrap` starts."""
+
+    name = "codex"
+    package = "@openai/codex"
+    error = "Error executing tool fail"
+
+    @pytest.fixture(autouse=True)
+    def installed(self, codex: Path, tmp_path: Path) -> None:
+        """The program, and where it keeps what it keeps."""
+        self.codex, self.folder = codex, tmp_path
+
+    def framework(self) -> str:
+        manifest = json.loads((HERE / "node_modules" / self.package / "package.json").read_text())
+        return f"{self.package} {manifest['version']}"
+
+    async def run(self, client: Client, url: str, mode: str, **options: Any) -> str:
+        exempt = [part for tool in options.pop("exempt_tools", ()) for part in ("--exempt", tool)]
+        assert not options
+        service = client._setup.url
+        return answered(self.codex, self.folder, config(url, service, blocks()[0], *exempt))
+
+
+def test_only_read_artifact_needs_no_approval(service_url: str, codex: Path, tmp_path: Path) -> None:
+    server = blocks()[0]
+    assert APPROVED in server
+    first = [Call("get_log", {})], [Call("read_artifact", {"artifact_id": "art_000000000000000000"})]
+    with model_server(plan(*first)) as model:
+        answered(codex, tmp_path, config(model.url, service_url, server.replace(APPROVED, "")))
+    assert "requires approval" in model.results[2][0]
+    assert "requires approval" not in model.results[2][1]
+    assert "art_000000000000000000" in model.results[2][1]
+
+
+def test_without_cards_the_host_cuts_what_is_long(codex: Path, tmp_path: Path) -> None:
+    with model_server(plan()) as model:
+        answer = answered(codex, tmp_path, config(model.url, "http://127.0.0.1:1", blocks()[0], limit=10_000))
+    assert NEEDLE not in answer
+    assert LOG.splitlines()[0] in model.results[1][0]
+    assert len(model.results[1][0]) < len(LOG) // 2
+
+
+def test_an_exempt_tool_is_left_alone_as_the_page_has_it(service_url: str, codex: Path, tmp_path: Path) -> None:
+    with model_server(plan()) as model:
+        assert NEEDLE in answered(codex, tmp_path, config(model.url, service_url, blocks()[1]))
+    assert LOG.splitlines()[-1] in model.results[1][0]
+
+
+@pytest.mark.parametrize("member", ["updatedToolOutput", "updatedMCPToolOutput"])
+def test_a_hook_cannot_replace_a_result(service_url: str, codex: Path, tmp_path: Path, member: str) -> None:
+    answer = {"hookSpecificOutput": {"hookEventName": "PostToolUse", member: "replaced"}}
+    written = f"echo '{json.dumps(answer)}'; touch {tmp_path}/ran"
+    hook = f'\n[[hooks.PostToolUse]]\n[[hooks.PostToolUse.hooks]]\ntype = "command"\ncommand = {json.dumps(written)}\n'
+    with model_server(plan()) as model:
+        toml = config(model.url, service_url, blocks()[0]) + hook
+        answered(codex, tmp_path, toml, "--dangerously-bypass-hook-trust")
+    assert (tmp_path / "ran").exists()
+    assert "[art_" in model.results[1][0]
+    assert "replaced" not in model.results[1][0]
