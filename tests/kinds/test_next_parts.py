@@ -2,6 +2,8 @@
 
 import json
 
+from msgspec.structs import replace
+
 from coatcheck.core.artifact import DeclaredMetadata, Kind, PayloadSample
 from coatcheck.core.card.text import CardSource, text_of
 from coatcheck.core.kinds import recognise
@@ -93,3 +95,9 @@ def test_the_longest_section_of_which_nothing_is_shown_is_named() -> None:
 def test_a_section_whose_title_says_too_little_or_too_much_is_named_by_its_name() -> None:
     assert _view(_sections(("Part", 0, 100), ("Part", 100, 600))).unseen([(0, 40)]) == "s2"
     assert _view(_sections(("Part", 0, 100), ("w" * 200, 100, 600))).unseen([(0, 40)]) == "s2"
+
+
+def test_of_a_view_in_which_something_is_masked_no_title_is_told() -> None:
+    view = _view(_sections(("Opening", 0, 100), ("Middle", 100, 600)))
+    masked = replace(view, sample=replace(view.sample, masked=("some-rule",)))
+    assert masked.unseen([(0, 40)]) == "s2"

@@ -52,7 +52,8 @@ class CardSource(Struct, frozen=True):
         if longest is None:
             return None
         alone = nth_section(self.sections, longest.title) is not None
-        return longest.title if alone and named_parts([longest.title]) else longest.name
+        spoken = alone and not self.sample.masked and named_parts([longest.title])  # a title may hold what is masked
+        return longest.title if spoken else longest.name
 
     def sizes(self) -> Measure:
         """Returns the view's sizes in the form of a payload's, of which nothing was dropped."""
