@@ -89,7 +89,7 @@ def by_suffix(paths: list[Path], root: Path, each: int = _EACH) -> Iterator[Sour
 
 
 def _honest(kind: Kind, data: bytes) -> bool:
-    """Whether the suffix can be believed: a few files are empty, compressed, of another encoding, or templates of pages."""
+    """Whether the suffix can be believed: a few files are empty, compressed, of another encoding, or page templates."""
     if kind in {Kind.IMAGE, Kind.BINARY}:
         return True
     if kind is Kind.WEB_PAGE and b"{%" in data:
