@@ -92,3 +92,9 @@ async def test_every_documented_path_answers_and_every_parameter_is_read(
                 if parameter.get("in") == "query":
                     answer = await client.request(method, f"{concrete}?{parameter['name']}=%00", json={})
                     assert f"'{parameter['name']}' in the query" not in answer.text
+
+
+@pytest.mark.parametrize("number", ["0.5", "1700000000"])
+async def test_a_number_is_no_time(client: httpx.AsyncClient, number: str) -> None:
+    response = await client.get("/v1/artifacts", params={"created_before": number})
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_request")

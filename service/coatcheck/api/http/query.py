@@ -4,6 +4,7 @@ An unknown or repeated name is an error: a misspelt filter must not list everyth
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import cache
 from typing import TypeVar, get_args, get_type_hints
 from urllib.parse import parse_qsl
@@ -60,9 +61,12 @@ def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str =
         converted = msgspec.convert({**values, **several}, model, strict=False)
     except msgspec.ValidationError as e:
         raise refused(e, model, where=where) from e
-    for name in values:
+    for name, text in values.items():
         if getattr(converted, name) is None:  # msgspec takes the word `null`, which would be no filter at all
             word = msgspec.ValidationError(f"Expected a value, got the word `null` - at `$.{name}`")
+            raise refused(word, model, where=where)
+        if isinstance(getattr(converted, name), datetime) and ":" not in text:
+            word = msgspec.ValidationError(f"Expected a time as in RFC 3339, got a number - at `$.{name}`")
             raise refused(word, model, where=where)
     return converted
 
