@@ -246,7 +246,6 @@ class _Cutting:
         section = self._section(excerpts)
         limited = self._text is None and not self._brief
         start = None if chosen is None else chosen.line_start(longest_of(omitted).bytes.start)
-        better = rest.failures or rest.inside or section is not None or self._facts.path is not None
         following = next_call(
             self._id,
             omitted,
@@ -254,7 +253,7 @@ class _Cutting:
             lines=self._shown.lines,
             section=section,
             path=self._facts.path,
-            rich=None if better or chosen is None else chosen.richest(),
+            rich=lambda: None if chosen is None else chosen.richest(),
             limited=limited,
             line_start=start,
         )

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Final, final
 
@@ -155,7 +156,7 @@ def next_call(
     lines: int,
     section: str | None = None,
     path: str | None = None,
-    rich: LineRange | None = None,
+    rich: Callable[[], LineRange | None] = lambda: None,
     limited: bool = True,
     line_start: int | None = None,
 ) -> NextCall:
@@ -168,7 +169,7 @@ def next_call(
         lines: of the whole text.
         section: a title of a part that is not shown.
         path: a JSONPath to values that are not shown.
-        rich: the lines that say most of what is not shown.
+        rich: finds the lines that say most of what is not shown; asked only where nothing before it is there.
         limited: whether reading on names how many lines; where not, the reader knows best.
         line_start: where the line begins that the longest gap lies in, if it is a gap inside a line.
     """
@@ -181,10 +182,10 @@ def next_call(
         arguments["path"] = path
     else:
         longest = longest_of(omitted)
-        if rich is not None and longest.whole_lines:
-            arguments["offset"] = rich.first
+        if longest.whole_lines and (most := rich()) is not None:
+            arguments["offset"] = most.first
             if limited:
-                arguments["limit"] = max(rich.last, min(rich.first + _LEAST - 1, lines)) - rich.first + 1
+                arguments["limit"] = max(most.last, min(most.first + _LEAST - 1, lines)) - most.first + 1
         elif longest.whole_lines:
             first = longest.lines.first if longest.whole_lines == longest.lines.last - longest.lines.first + 1 else None
             arguments["offset"] = first or min(longest.lines.first + 1, longest.lines.last)

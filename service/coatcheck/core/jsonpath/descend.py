@@ -44,7 +44,7 @@ class DescentPosition(NamedTuple):
     line: int | None = None
     """The element that `source` is, where it is a line."""
     missing: Step | None = None
-    """The step that leads nowhere."""
+    """The first step for which there is no member or element; None where every step leads somewhere."""
 
     def children(self, resume: int = 0, *, longest: int = walk.FIRST_WINDOW, window: int = 0) -> walk.Reader:
         """A reader of what is in the container here, from the first child on or from that at byte `resume`."""

@@ -126,9 +126,7 @@ class GroupWriter:
     def _run(self) -> None:
         while (group := self._handed.get()) is not None:
             last = False
-            while not (
-                last or self._handed.empty() or _is_full(group)
-            ):  # what was handed over while others were synced
+            while not (last or self._handed.empty() or _is_full(group)):  # what came while others were synced
                 more = self._handed.get()
                 last = more is None
                 group += more or ()
