@@ -128,6 +128,17 @@ def sees_cards(model: ModelServer, answer: str, client: Client) -> None:
     assert len(model.results) >= 3, "the model did not read on"
 
 
+def saw_a_card(model: ModelServer, answer: str) -> None:
+    """The model saw a card somewhere and never the middle of the log, and its answer has the code.
+
+    Raises:
+        AssertionError: otherwise.
+    """
+    assert NEEDLE in answer, answer
+    assert any("[art_" in one for results in model.results for one in results)
+    assert all(LOG.splitlines()[2_000] not in one for results in model.results for one in results)
+
+
 def sees_originals(model: ModelServer, answer: str) -> None:
     """The model saw the log itself, and had no reason to read on.
 

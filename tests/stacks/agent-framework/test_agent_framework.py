@@ -12,8 +12,8 @@ from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 
 from coatcheck_client import Client
 from coatcheck_client.integrations.agent_framework import CoatcheckProvider
-from model_server import ModelServer, model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet
+from model_server import model_server
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet, saw_a_card
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -58,13 +58,6 @@ async def asked(agent: Agent, mode: str) -> str:
     if mode == "stream":
         return "".join([one.text async for one in agent.run("Which code?", stream=True) if one.text])
     return (await agent.run("Which code?")).text
-
-
-def saw_a_card(model: ModelServer, answer: str) -> None:
-    """The model read on, and saw no log anywhere."""
-    assert NEEDLE in answer, answer
-    assert any("[art_" in one for results in model.results for one in results)
-    assert all(LOG.splitlines()[2_000] not in one for results in model.results for one in results)
 
 
 class TestAgentFramework(StackTests):

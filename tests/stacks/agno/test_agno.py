@@ -16,8 +16,8 @@ from agno.tools.function import ToolResult
 
 from coatcheck_client import Client
 from coatcheck_client.integrations.agno import with_coatcheck
-from model_server import ModelServer, model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet
+from model_server import model_server
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet, saw_a_card
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -76,13 +76,6 @@ async def asked(agent: Agent | Team, mode: str) -> str:
         events = [event async for event in agent.arun("Which code?", stream=True)]
         return "".join(str(one.content) for one in events if one.event.endswith("RunContent"))
     return str((await agent.arun("Which code?")).content)
-
-
-def saw_a_card(model: ModelServer, answer: str) -> None:
-    """The model read on, and saw no log anywhere."""
-    assert NEEDLE in answer, answer
-    assert any("[art_" in one for results in model.results for one in results)
-    assert all(LOG.splitlines()[2_000] not in one for results in model.results for one in results)
 
 
 class TestAgno(StackTests):

@@ -25,8 +25,8 @@ from llama_index.llms.openai import OpenAI, OpenAIResponses
 
 from coatcheck_client import Client
 from coatcheck_client.integrations.llama_index import with_coatcheck
-from model_server import ModelServer, model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet
+from model_server import model_server
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet, saw_a_card
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -78,13 +78,6 @@ async def asked(agent: BaseWorkflowAgent | AgentWorkflow, mode: str = "async") -
     if mode == "stream":
         return "".join([one.delta async for one in handler.stream_events() if isinstance(one, AgentStream)])
     return str(await handler)
-
-
-def saw_a_card(model: ModelServer, answer: str) -> None:
-    """The model read on, and saw no log anywhere."""
-    assert NEEDLE in answer, answer
-    assert any("[art_" in one for results in model.results for one in results)
-    assert all(LOG.splitlines()[2_000] not in one for results in model.results for one in results)
 
 
 class TestLlamaIndex(StackTests):
