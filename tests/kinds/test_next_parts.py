@@ -101,3 +101,10 @@ def test_of_a_view_in_which_something_is_masked_no_title_is_told() -> None:
     view = _view(_sections(("Opening", 0, 100), ("Middle", 100, 600)))
     masked = replace(view, sample=replace(view.sample, masked=("some-rule",)))
     assert masked.unseen([(0, 40)]) == "s2"
+
+
+def test_lists_are_not_counted_where_objects_stand_at_the_same_place() -> None:
+    jobs: list[dict[str, object]] = [{"steps": [{"status": "ok"} for _ in range(5)]} for _ in range(60)]
+    jobs[30]["steps"] = {"only": {"status": "failed"}}  # which a path to all steps would reach, too
+    _, text, _ = card_of(json.dumps({"jobs": jobs}).encode(), DeclaredMetadata(), 400)
+    assert "Counts of" not in text

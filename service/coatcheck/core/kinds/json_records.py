@@ -95,7 +95,7 @@ def _lists(path: str, value: object, deeper: int) -> Iterator[tuple[str, list[di
         records = cast("list[dict[str, object]]", elements)
         yield path, records
         for key, inner in records[0].items() if deeper else ():
-            if isinstance(inner, list):
+            if isinstance(inner, list) and not any(isinstance(record.get(key), dict) for record in records):
                 lists = [record[key] for record in records if isinstance(record.get(key), list)]
                 joined = list(chain.from_iterable(cast("list[list[object]]", lists)))
                 yield from _lists(f"{path}[*]{step(key)}", joined, deeper - 1)
