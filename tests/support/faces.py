@@ -101,6 +101,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             compact=context.compact,
             measure=context.measure,
             tell_usage=context.tell_usage,
+            events=context.events,
             verify_citations=VerifyCitations(open_view, pool),
             authenticate=Authenticate(catalog, clock),
             keys=AdministerKeys(catalog, clock, secrets.token_bytes),
