@@ -29,12 +29,12 @@ def _chat_results(tools: Tools, calls: Any) -> list[Any]:
     return [{"role": "tool", "tool_call_id": one.id, "content": result(tools, one.function.name)} for one in calls]
 
 
-def chat_sync(url: str, key: str, tools: Tools, seen: list[Any]) -> str:
+def chat_sync(url: str, key: str, tools: Tools, seen: list[Any], model: str = "gpt-stub") -> str:
     """Chat Completions without an event loop."""
     messages: list[Any] = [{"role": "user", "content": ASKED}]
     with OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
         while True:
-            answer = client.chat.completions.create(model="gpt-stub", messages=messages, tools=_chat(tools))
+            answer = client.chat.completions.create(model=model, messages=messages, tools=_chat(tools))
             seen.append(answer)
             said = answer.choices[0].message
             if not said.tool_calls:
@@ -42,12 +42,12 @@ def chat_sync(url: str, key: str, tools: Tools, seen: list[Any]) -> str:
             messages += [said, *_chat_results(tools, said.tool_calls)]
 
 
-async def chat(url: str, key: str, tools: Tools, seen: list[Any]) -> str:
+async def chat(url: str, key: str, tools: Tools, seen: list[Any], model: str = "gpt-stub") -> str:
     """Chat Completions."""
     messages: list[Any] = [{"role": "user", "content": ASKED}]
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
         while True:
-            answer = await client.chat.completions.create(model="gpt-stub", messages=messages, tools=_chat(tools))
+            answer = await client.chat.completions.create(model=model, messages=messages, tools=_chat(tools))
             seen.append(answer)
             said = answer.choices[0].message
             if not said.tool_calls:
@@ -55,14 +55,14 @@ async def chat(url: str, key: str, tools: Tools, seen: list[Any]) -> str:
             messages += [said, *_chat_results(tools, said.tool_calls)]
 
 
-async def chat_stream(url: str, key: str, tools: Tools, seen: list[Any]) -> str:
+async def chat_stream(url: str, key: str, tools: Tools, seen: list[Any], model: str = "gpt-stub") -> str:
     """Chat Completions, streamed, as the SDK puts the pieces together."""
     messages: list[Any] = [{"role": "user", "content": ASKED}]
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
         while True:
             usage: Any = {"include_usage": True}
             asked: Any = {"messages": messages, "tools": _chat(tools), "stream_options": usage}
-            async with client.chat.completions.stream(model="gpt-stub", **asked) as stream:
+            async with client.chat.completions.stream(model=model, **asked) as stream:
                 answer = await stream.get_final_completion()
             seen.append(answer)
             said = answer.choices[0].message
@@ -77,13 +77,15 @@ def _function(call: Any) -> dict[str, str]:
     return {"name": call.function.name, "arguments": call.function.arguments}
 
 
-async def messages(url: str, key: str, tools: Tools, seen: list[Any], *, stream: bool = False) -> str:
+async def messages(
+    url: str, key: str, tools: Tools, seen: list[Any], model: str = "claude-stub", *, stream: bool = False
+) -> str:
     """Anthropic's Messages."""
     talk: list[Any] = [{"role": "user", "content": ASKED}]
     offered: Any = [{"name": one, "input_schema": SCHEMA} for one in tools]
     async with AsyncAnthropic(base_url=url, api_key=key, max_retries=0) as client:
         while True:
-            asked: Any = {"model": "claude-stub", "max_tokens": 1_000, "messages": talk, "tools": offered}
+            asked: Any = {"model": model, "max_tokens": 1_000, "messages": talk, "tools": offered}
             if stream:
                 async with client.messages.stream(**asked) as events:
                     answer = await events.get_final_message()
@@ -100,13 +102,15 @@ async def messages(url: str, key: str, tools: Tools, seen: list[Any], *, stream:
             talk += [{"role": "assistant", "content": said}, {"role": "user", "content": results}]
 
 
-async def responses(url: str, key: str, tools: Tools, seen: list[Any], *, stream: bool = False) -> str:
+async def responses(
+    url: str, key: str, tools: Tools, seen: list[Any], model: str = "gpt-stub", *, stream: bool = False
+) -> str:
     """OpenAI's Responses."""
     items: list[Any] = [{"role": "user", "content": ASKED}]
     offered: Any = [{"type": "function", "name": one, "parameters": SCHEMA} for one in tools]
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
         while True:
-            asked: Any = {"model": "gpt-stub", "input": items, "tools": offered, "store": False}
+            asked: Any = {"model": model, "input": items, "tools": offered, "store": False}
             if stream:
                 async with client.responses.stream(**asked) as events:
                     answer = await events.get_final_response()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from litellm.caching.caching import DualCache
+from litellm.caching.in_memory_cache import InMemoryCache
 from anthropic import AnthropicError
 from openai import AsyncOpenAI, OpenAIError
 
@@ -48,13 +48,15 @@ def exempting(service_url: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield running
 
 
-async def asked(proxy: Proxy, way: str, url: str, tools: Any = TOOLS, seen: list[Any] | None = None) -> str:
+async def asked(
+    proxy: Proxy, way: str, url: str, tools: Any = TOOLS, seen: list[Any] | None = None, **model: str
+) -> str:
     """The answer that a client of the proxy gets, from the model at this address."""
     proxy.relay.target = url
     run, kept = WAYS[way], [] if seen is None else seen
     if way == "chat-sync":
-        return await asyncio.to_thread(run, proxy.url, KEY, tools, kept)
-    return await run(proxy.url, KEY, tools, kept)
+        return await asyncio.to_thread(run, proxy.url, KEY, tools, kept, **model)
+    return await run(proxy.url, KEY, tools, kept, **model)
 
 
 class TestLiteLLM(StackTests):
@@ -119,6 +121,18 @@ class TestLiteLLM(StackTests):
         assert len(model.bodies) == 4
         assert NEEDLE in model.results[3][1]
         assert model.results[3][2] == "7 workers run."
+
+    @pytest.mark.parametrize("beside", [False, True])
+    async def test_a_model_of_another_provider_is_answered(self, service_url: str, beside: bool, mode: str) -> None:
+        other = "gpt-stub" if mode.startswith("messages") else "claude-stub"
+        seen: list[Any] = []
+        turns = [[Call("get_log", {})]]
+        if beside:
+            read = reading(service_url, "messages" if other == "claude-stub" else "chat")
+            turns.append([Call("get_status", {}), read])
+        with model_server(plan(*turns)) as model:
+            assert NEEDLE in await asked(self.usual, mode, model.url, seen=seen, model=other)
+        assert [names(one) for one in seen] == [["get_log"], *([["get_status"]] if beside else []), []]
 
     async def test_a_model_that_only_reads_is_stopped(self, service_url: str, mode: str) -> None:
         seen: list[Any] = []
@@ -208,14 +222,14 @@ async def test_streams_pass_piece_by_piece_until_there_is_a_card(usual: Proxy) -
 
 
 async def test_what_one_client_reads_is_put_into_no_other_conversation() -> None:
-    cache, form = DualCache(), FORMATS["acompletion"]
+    cache, form = InMemoryCache(), FORMATS["acompletion"]
     said = [{"role": "user", "content": "Which?"}]
     call = {"id": "get_log:0", "type": "function", "function": {"name": "get_log", "arguments": "{}"}}
     turn = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "get_log:0", "content": "."}]
     read = {"id": "r", "type": "function", "function": {"name": "read_artifact", "arguments": "{}"}}
     told = {"role": "tool", "tool_call_id": "r", "content": "secret"}
     before = Conversation("key", said).digest
-    await keep(cache, before, ["get_log:0"], Unseen([], [read], [told]))
+    await keep(cache, form, before, ["get_log:0"], Unseen([], [read], [told]))
 
     async def found(key: str, messages: list[Any]) -> bool:
         return "secret" in repr(await put_back(cache, form, Conversation(key, messages)))

@@ -39,6 +39,8 @@ EXEMPT: Final = ("$web_search",)
 """The service's own exemption, which a list of exempt tools would replace."""
 _ROUNDS: Final = 12
 """How often a model reads before it must answer with what it has."""
+_TURNS: Final = 2_000
+"""Turns of which the proxy remembers what was read, the latest ones; each has a few thousand tokens."""
 _MARK: Final = "coatcheck"
 """In the metadata of a request whose reads are answered here: which conversation it is, and which request."""
 
@@ -68,8 +70,8 @@ class CoatcheckCallback(CustomLogger):
         self._client = client or Client()
         self._session = session
         self._policy = {**POLICY, "exempt_tools": [*EXEMPT, *exempt_tools], **(policy or {})}
-        self._cache: Any = None
-        self._spent = InMemoryCache()
+        self._unseen = InMemoryCache(max_size_in_memory=_TURNS)
+        self._spent = InMemoryCache(max_size_in_memory=_TURNS)
 
     # ------------------------------------------------------------------------------------------ the request
 
@@ -78,10 +80,9 @@ class CoatcheckCallback(CustomLogger):
         form = FORMATS.get(str(getattr(call_type, "value", call_type)))
         if form is None or not isinstance(data.get(form.key), list) or not _is_answerable(data):
             return data
-        self._cache = cache
         try:
             seen = unseen.Conversation(getattr(user_api_key_dict, "api_key", None), data[form.key])
-            messages = await self._compacted(form, await unseen.put_back(cache, form, seen), data)
+            messages = await self._compacted(form, await unseen.put_back(self._unseen, form, seen), data)
             if has_card(messages):
                 metadata = "litellm_metadata" if "litellm_metadata" in data else "metadata"
                 data[metadata] = {**(data.get(metadata) or {}), _MARK: [seen.digest, uuid4().hex]}
@@ -131,7 +132,7 @@ class CoatcheckCallback(CustomLogger):
         others = [form.id_of(call) for call in calls if call not in reads]
         if not reads:
             if others and (before := unseen.trailing(form, messages)):
-                await unseen.keep(self._cache, conversation, others, unseen.Unseen(before, [], []))
+                await unseen.keep(self._unseen, form, conversation, others, unseen.Unseen(before, [], []))
             return False, {}
         return True, {"tool_calls": reads, "others": others, "depth": _depth(kwargs)}
 
@@ -154,7 +155,7 @@ class CoatcheckCallback(CustomLogger):
         if others or tools["depth"] >= _ROUNDS:
             if others:
                 kept = unseen.Unseen(unseen.trailing(form, messages), reads, await self._answers(form, reads))
-                await unseen.keep(self._cache, _conversation(kwargs) or "", others, kept)
+                await unseen.keep(self._unseen, form, _conversation(kwargs) or "", others, kept)
             form.strip(response, {form.id_of(call) for call in reads})
             # LiteLLM streams what was changed in place, except where it has held a stream back.
             return AgenticLoopPlan(response_override=response if stream else None)

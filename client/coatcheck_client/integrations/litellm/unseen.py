@@ -1,9 +1,10 @@
-"""What a model read that its client never saw: kept in the proxy's cache, and put back into the next request.
+"""What a model read that its client never saw: kept in the proxy's memory, and put back into the next request.
 
 A client's history lacks the reads that were answered for it. While the model is at its task, calling the client's
 tools, each request gets them back, so that the model does not read the same again. They are found by the key of the
 client, what the conversation says up to there, and the IDs of the calls that the client did see; a conversation that
-was changed since goes without. They are lost with the cache, and the model then reads again.
+was changed since goes without, and so does one whose model LiteLLM asks in another format than its client speaks.
+They are lost when the proxy ends. The model then reads again.
 """
 
 # ruff: noqa: ANN401 - LiteLLM's cache
@@ -78,10 +79,9 @@ def _is_said(message: Raw) -> bool:
     )
 
 
-async def keep(cache: Any, conversation: str, ids: list[str], what: Unseen) -> None:
+async def keep(cache: Any, form: Format, conversation: str, ids: list[str], what: Unseen) -> None:
     """Keeps what a client does not see of a turn in which it sees calls with these IDs."""
-    if cache is not None:
-        await cache.async_set_cache(_name(conversation, ids), list(what), ttl=_SECONDS)
+    await cache.async_set_cache(_name(form, conversation, ids), what, ttl=_SECONDS)
 
 
 async def put_back(cache: Any, form: Format, seen: Conversation) -> list[Raw]:
@@ -92,14 +92,13 @@ async def put_back(cache: Any, form: Format, seen: Conversation) -> list[Raw]:
         while at > 0 and is_models(seen.messages[at - 1]):
             at -= 1
         ids = [form.id_of(call) for message in seen.messages[at:end] for call in form.calls_of(message)]
-        kept = await cache.async_get_cache(_name(seen.digests[at], ids)) if ids else None
+        kept: Unseen | None = await cache.async_get_cache(_name(form, seen.digests[at], ids)) if ids else None
         if kept is not None:
-            found = Unseen(*kept)
-            messages[at:] = [*found.before, *form.joined(messages[at:end], found.calls, found.answers, messages[end:])]
+            messages[at:] = [*kept.before, *form.joined(messages[at:end], kept.calls, kept.answers, messages[end:])]
         if at == end:
             at -= 1
     return messages
 
 
-def _name(conversation: str, ids: list[str]) -> str:
-    return f"coatcheck:{hashlib.sha256(repr((conversation, sorted(ids))).encode()).hexdigest()}"
+def _name(form: Format, conversation: str, ids: list[str]) -> str:
+    return f"coatcheck:{hashlib.sha256(repr((form.name, conversation, sorted(ids))).encode()).hexdigest()}"
