@@ -221,6 +221,20 @@ async def test_streams_pass_piece_by_piece_until_there_is_a_card(usual: Proxy) -
     assert len(parts) > 1
 
 
+async def test_a_conversation_that_the_provider_keeps_is_read_on(usual: Proxy) -> None:
+    tools: Any = [{"type": "function", "name": "get_log", "parameters": clients.SCHEMA}]
+    with model_server(plan()) as model:
+        usual.relay.target = model.url
+        async with AsyncOpenAI(base_url=f"{usual.url}/v1", api_key=KEY) as client:
+            asked_for: Any = {"model": "gpt-stub", "tools": tools}
+            first = await client.responses.create(**asked_for, input=[{"role": "user", "content": clients.ASKED}])
+            call: Any = first.output[0]
+            output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": LOG}
+            last = await client.responses.create(**asked_for, previous_response_id=first.id, input=[output])
+    assert NEEDLE in last.output_text
+    assert model.results[1][0].startswith("[art_")
+
+
 async def test_what_one_client_reads_is_put_into_no_other_conversation() -> None:
     cache, form = InMemoryCache(), FORMATS["acompletion"]
     said = [{"role": "user", "content": "Which?"}]
