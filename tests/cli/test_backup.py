@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from cli.terminal import COMMAND, Ended, call
-from faults import backup as harness
+from faults.harnesses import backup as harness
 from support.samples import noise
 from support.service import Service, serving
 

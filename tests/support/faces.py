@@ -124,9 +124,9 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             retention=catalog,
             accounts=catalog,
             clock=clock,
-            planning=planning,
+            plan=planning,
             running=RunRetention(catalog, clock, planning, self.new_id, me="tests", tombstone_life=TOMBSTONE_LIFE),
-            undoing=UndoRemoval(catalog, deps, content, grace=GRACE),
+            undo=UndoRemoval(catalog, deps, content, grace=GRACE),
             job_schedule=JobSchedule(catalog, clock, default=60),
         )
 

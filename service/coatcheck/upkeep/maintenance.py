@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.retention import hourly_run, scheduled_round
 from coatcheck.core.retention.audit import SCHEDULE, By
+from coatcheck.core.retention.runs import hourly_run, scheduled_round
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock

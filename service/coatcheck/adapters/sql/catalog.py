@@ -85,7 +85,7 @@ class SqlCatalog(SqlAccess):
     live = asks_namespace(retention_reads.live)
     items = asks(retention_reads.items)
     kept_plan = asks(retention_reads.kept_plan)
-    plan_parts = asks(retention_reads.parts)
+    part_left = asks(retention_reads.part_left)
     run = asks(retention_reads.run)
     list_runs = asks(retention_reads.list_runs)
     list_jobs = asks(retention_reads.list_jobs)
