@@ -24,7 +24,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 if TYPE_CHECKING:
     from alembic.config import Config
 
-REVISION = "0005"
+REVISION = "0006"
 """The revision that this release works with. A test holds it to the newest migration."""
 
 _LATER: Final = frozenset(
