@@ -10,6 +10,8 @@ The caller stores each payload as ingest would, with its tool name and call ID, 
 `card_tokens`. The plan belongs to the body it was made of.
 """
 
+from io import BytesIO
+
 from msgspec import Struct
 
 from coatcheck.core.context.body.model import Format, HistoryIndex
@@ -146,9 +148,9 @@ def _planned(
     decisions = Replay(line, found.candidates, totals, fixed.total, policy, budget).run()
     payloads = [_payload(index, found.candidates[number], number, decisions) for number in sorted(decisions.replaced)]
     gone = sorted({*decisions.dropped, *line.notices}) if decisions.dropped else []
-    lines = {number: line_of(get(body, index.items[number].at)) for number in gone}
-    if lines:
-        payloads.append(_left_out(index, lines))
+    content, lengths = _joined(body, index, gone)
+    if gone:
+        payloads.append(_left_out(index, gone, content))
     return CompactionPlan(
         format=index.format,
         policy=policy,
@@ -166,7 +168,7 @@ def _planned(
         before=Sizes.sum([fixed, *sizes]),
         expected=decisions.expected,
         budget=budget,
-        dropped_bytes=[len(data) for number, data in lines.items() if number in decisions.dropped],
+        dropped_bytes=[length for number, length in lengths.items() if number in decisions.dropped],
     )
 
 
@@ -183,21 +185,30 @@ def _payload(index: HistoryIndex, one: ReplacementCandidate, number: int, decisi
     )
 
 
-def _left_out(index: HistoryIndex, lines: dict[int, bytes]) -> PlannedPayload:
+def _joined(body: Value, index: HistoryIndex, gone: list[int]) -> tuple[bytes, dict[int, int]]:
+    """Returns messages as lines of JSON, which are never all in memory twice, and how many bytes each has."""
+    lines, lengths = BytesIO(), dict[int, int]()
+    for number in gone:
+        if lengths:
+            lines.write(b"\n")
+        lengths[number] = lines.write(line_of(get(body, index.items[number].at)))
+    return lines.getvalue(), lengths
+
+
+def _left_out(index: HistoryIndex, gone: list[int], content: bytes) -> PlannedPayload:
     """The messages that are left out, earlier notices among them, as one payload."""
-    first = min(lines)
     return PlannedPayload(
         kind="message",
         why="left out",
-        message=first,
+        message=gone[0],
         places=(),
-        content=b"\n".join(lines.values()),
+        content=content,
         tool=None,
         call_id=None,
         tokens=0,
         key=OMITTED,
-        title=f"{len(lines):,} messages left out of a history",
-        role=index.items[first].role.value,
+        title=f"{len(gone):,} messages left out of a history",
+        role=index.items[gone[0]].role.value,
         left_out=True,
     )
 
