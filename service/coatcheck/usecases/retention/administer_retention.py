@@ -1,6 +1,6 @@
-"""Retention as administrators may use it: a key of one namespace plans, applies, undoes and reads the audit log there.
+"""Let administrators use retention: a key of one namespace plans, applies, undoes and reads the audit log there.
 
-What is about the whole store needs a key of `*`: its plans and the schedule.
+Plans for the whole store and the schedule need a key of `*`.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ from coatcheck.usecases.retention.run_retention import RunRetention, no_such_pla
 from coatcheck.usecases.retention.undo_removal import LIMIT, UndoRemoval, UndoResult
 
 MOST_WAIT = 30.0
-"""Seconds for which a call may wait for the end of a run."""
+"""Most seconds that a call may wait for the end of a run."""
 _MOST_OVERDUE = 100_000
-"""Rows counted at most for the status."""
+"""Most rows that are counted for the status."""
 
 
 class Status(Struct, frozen=True, kw_only=True):
@@ -164,7 +164,7 @@ class AdministerRetention:
 
 
 def _allowed(caller: Caller, scope: JobScope) -> JobScope:
-    """The scope that a caller means, and may have: their own namespace where they administer only that."""
+    """Returns the scope that a caller means and may have: their own namespace if they administer only that."""
     if scope.namespace is None and is_everywhere(caller):
         return scope
     return replace(scope, namespace=administered(caller, scope.namespace))

@@ -1,8 +1,8 @@
-"""Apply a plan: check that it still describes what is there, begin a run, and carry it out part by part.
+"""Apply a plan: check that it still describes what is stored, begin a run, and carry it out part by part.
 
-Crash story: a part is one transaction, which removes its artifacts, writes the audit's line and moves the run on. A run
-whose worker is gone is taken up by any process once its lease has passed, at the part where it was left; a worker that
-was only slow finds its part done. Nothing outside of the plan is ever removed: a part names its artifacts.
+Crash story: a part is one transaction, which removes its artifacts, writes the line in the audit log and advances the
+run. If its worker is gone, any process resumes the run once its lease has passed, at the part where it stopped; a
+worker that was only slow finds its part done. Nothing outside the plan is ever removed: a part names its artifacts.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from coatcheck.usecases.retention.plan_retention import PlanRetention
 log = logging.getLogger(__name__)
 
 _LEASE: Final = timedelta(seconds=60)
-"""After so long without a part a run is anybody's."""
+"""Time without a finished part after which any process may take a run."""
 _CHORE_LEASE: Final = timedelta(hours=2)
-"""After so long a run of one part, which reports nothing on its way, is anybody's."""
+"""Time after which any process may take a run of one part, which reports no progress."""
 _MOST_LEFT: Final = 200
 _PARTS: Final = 20
-"""Parts that are compared at once with what is there: 10,000 artifacts."""
+"""Parts that are compared at once with what is stored: 10,000 artifacts."""
 _PAGE: Final = 5_000
 
 Chore = Callable[[], Awaitable[MaintenanceJobResult]]
@@ -45,27 +45,27 @@ class RunRetention:
     retention: Retention
     clock: Clock
     plan: PlanRetention
-    """Tells what there is."""
+    """Tells what is stored."""
     new_id: Callable[[], str]
-    """Makes names that are used once."""
+    """Makes names that are unique."""
     _: KW_ONLY
     me: str
     """A name that no other process has."""
     tombstone_life: timedelta
     lives: Lives = lambda life: (life, {})
-    """How long tombstones last by the policies: where no namespace is named, and in those that are."""
+    """How long tombstones last by the policies: in general, and in the namespaces that policies name."""
     chores: Chores = field(default_factory=dict[Job, Chore])
-    """Do what removes no artifacts."""
+    """Run the jobs that remove no artifacts."""
     alone: bool = False
-    """Whether no other process has the store, so that a run that was left can be taken up at once."""
+    """Whether no other process has the store, so that an interrupted run can be resumed at once."""
     _working: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"], init=False)
 
     async def apply(self, digest: str, *, confirm: bool, by: By, wait: float = 0.0) -> RetentionRun:
-        """Begin to carry out a plan, or answer the run that is at it; waits so many seconds for its end.
+        """Begins to carry out a plan and returns its run, or the one already under way; waits that long for its end.
 
         Raises:
-            CoatcheckError: `plan_changed` when there is no such plan any more, or too little of it is left;
-                `confirmation_needed` when it would remove a large part of what there is; `storage_unavailable`.
+            CoatcheckError: `plan_changed` if there is no such plan any more, or too little of it is left;
+                `confirmation_needed` if it would remove a large part of what is stored; `storage_unavailable`.
         """
         now = self.clock.now()
         kept_plan = await self.retention.kept_plan(digest, now)
@@ -114,7 +114,7 @@ class RunRetention:
             taken += self._take_up(run)
 
     def _take_up(self, run: RetentionRun) -> bool:
-        """Go on with a run, unless we are at it."""
+        """Resumes a run, unless this process is already carrying it out."""
         if run.id in self._working:
             return False
         log.info("run %s was left at part %d of %d, and is taken up", run.id, run.next_part, run.parts)
@@ -122,10 +122,10 @@ class RunRetention:
         return True
 
     async def carry_on(self, run: RetentionRun) -> None:
-        """Carry a run to its end.
+        """Carries a run to its end.
 
         Raises:
-            CoatcheckError: what storage refused; then it is taken up again when its lease has passed.
+            CoatcheckError: storage's refusal; the run is then resumed when its lease has passed.
         """
         began = time.monotonic()
         job = Job(run.job)
@@ -145,7 +145,7 @@ class RunRetention:
         await self._end(now, Outcome.FINISHED, began, MaintenanceJobResult(detail=detail))
 
     async def close(self, seconds: float) -> None:
-        """Let what is under way go on for so long; the rest is taken up again after its lease."""
+        """Lets runs go on for that long; the rest is resumed after its lease."""
         if not self._working:
             return
         _, left = await asyncio.wait(list(self._working.values()), timeout=seconds)
@@ -207,7 +207,7 @@ class RunRetention:
         return await self.retention.run(run.id) or run
 
     async def _still(self, kept_plan: KeptPlan) -> tuple[int, int]:
-        """How many of a plan's artifacts meet its criteria now, and their bytes."""
+        """Returns how many of a plan's artifacts meet its criteria now, and their bytes."""
         artifacts = size = 0
         async for parts in self._groups(kept_plan):
             members = {number for part in parts for number in unpack_numbers(part.numbers)}
@@ -225,7 +225,7 @@ class RunRetention:
         return artifacts, size
 
     async def _groups(self, kept_plan: KeptPlan) -> AsyncGenerator[list[PlanPart]]:
-        """The parts of a plan, some of one namespace at a time."""
+        """Yields the parts of a plan, some of one namespace at a time."""
         first = 0
         while first < kept_plan.parts:
             found = await self.retention.plan_parts(kept_plan.id, first=first, limit=_PARTS)
@@ -237,7 +237,7 @@ class RunRetention:
 
 
 def no_such_plan() -> CoatcheckError:
-    """The error for a plan that does not exist, is too old, or is not the caller's to apply."""
+    """Returns the error for a plan that does not exist, is too old, or is not the caller's to apply."""
     return CoatcheckError(
         Code.PLAN_CHANGED,
         "There is no such plan, or it is older than an hour. Nothing was done. Make a new plan, review it, and apply "

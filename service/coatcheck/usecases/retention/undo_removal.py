@@ -1,8 +1,8 @@
-"""Bring back artifacts that were removed, while their bytes are there: until the sweep's grace has passed.
+"""Restore removed artifacts while their bytes still exist: until the sweep's grace period has passed.
 
-A dead blob is never made live again: its bytes are read, verified, and stored anew like any payload's. Crash story: as
-an ingest's. Until the one transaction that brings the artifact back there is an intent and a file, which the reaper
-takes; afterwards there is the artifact, and nothing is left to be undone.
+A dead blob is never made live again: its bytes are read, verified, and stored anew like any payload's. Crash story:
+that of an ingest. Before the one transaction that restores the artifact there are an intent and a file, which the
+reaper takes; afterwards there is the artifact, and nothing is left to undo.
 """
 
 import asyncio
@@ -30,24 +30,24 @@ from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced
 
 LIMIT: Final = 500
-"""Artifacts that one call brings back at most."""
+"""Most artifacts that one call restores."""
 _AT_ONCE: Final = 8
 
 
 class UndoResult(Struct, frozen=True, kw_only=True):
-    """What an undo did."""
+    """The result of an undo."""
 
     restored: tuple[str, ...] = ()
-    """Artifact IDs that are back."""
+    """IDs of the restored artifacts."""
     there: tuple[str, ...] = ()
-    """That were there already: posted again meanwhile, or brought back before."""
+    """IDs of those that were there already: posted again meanwhile, or restored before."""
     failed: tuple["UndoFailure", ...] = ()
     more: bool = False
-    """Whether the run has removed more than this call dealt with: call again."""
+    """Whether the run removed more than this call dealt with; if so, call again."""
 
 
 class UndoFailure(Struct, frozen=True):
-    """An artifact that could not be brought back."""
+    """An artifact that could not be restored."""
 
     id: str
     code: str
@@ -65,16 +65,17 @@ class UndoRemoval:
     grace: timedelta
 
     async def artifacts(self, namespace: str, numbers: Sequence[int], *, ttl: int | None, by: By) -> UndoResult:
-        """Bring back artifacts by their IDs, at most LIMIT.
+        """Restores artifacts by their numbers, at most LIMIT.
 
         Args:
-            namespace: whose they were.
-            numbers: of the artifacts.
-            ttl: seconds from now, for those that have expired; None keeps each one's own expiry.
-            by: whose hand it is.
+            namespace: their namespace.
+            numbers: the artifacts.
+            ttl: seconds from now for artifacts that have expired; None keeps each one's expiry.
+            by: who does it, for the audit log.
 
         Raises:
-            CoatcheckError: `storage_unavailable`, `storage_full`. What one artifact cannot is said of it.
+            CoatcheckError: `storage_unavailable`, `storage_full`. What keeps one artifact from being restored is in the
+                result.
         """
         since = self._since()
         found = [(number, await self.retention.removed_artifact(namespace, number, since)) for number in numbers]
@@ -84,7 +85,7 @@ class UndoRemoval:
         """Restores what a run removed, LIMIT at a time; also returns where to continue.
 
         Raises:
-            CoatcheckError: as for artifacts.
+            CoatcheckError: as for `artifacts`.
         """
         found = await self.retention.removed_by_run(run_id, self._since(), after=after, limit=LIMIT + 1)
         more = len(found) > LIMIT
@@ -97,7 +98,7 @@ class UndoRemoval:
     async def _all(
         self, namespace: str, found: Sequence[tuple[int, RemovedArtifact | None]], ttl: int | None, by: By
     ) -> UndoResult:
-        """Bring artifacts back by their numbers and removals; the namespace is theirs that have no removal."""
+        """Restores artifacts by their numbers and removals; `namespace` is that of artifacts without a removal."""
         room = asyncio.Semaphore(_AT_ONCE)
         restored: list[str] = []
         there: list[str] = []
@@ -121,14 +122,14 @@ class UndoRemoval:
         return UndoResult(restored=tuple(sorted(restored)), there=tuple(sorted(there)), failed=tuple(failed))
 
     async def _expect_there(self, namespace: str, number: int) -> bool:
-        """False where an artifact without a known removal is there, as one that was brought back before; else raise."""
+        """Returns False if an artifact without a known removal is there, as if restored before; otherwise raises."""
         found = await self.deps.catalog.find(namespace, number, self.deps.clock.now())
         if isinstance(found, FoundArtifact):
             return False
         raise self._too_late()
 
     async def _one(self, removed: RemovedArtifact, ttl: int | None, by: By) -> bool:
-        """Whether an artifact came back; False: it is there already."""
+        """Restores an artifact; returns False if it is there already."""
         artifact = removed.artifact
         if artifact is None:
             raise self._too_late()
@@ -181,7 +182,7 @@ class UndoRemoval:
         return await commit
 
     async def _copy(self, stack: AsyncExitStack, namespace: str, blob: Blob) -> UploadSession:
-        """Store a blob's content again, durably; what differs from what was stored is refused."""
+        """Stores a blob's content again, durably; refuses content that differs from what was stored."""
         content = await self.open_content.of_blob(namespace, blob)
         intake = PayloadEncoder(self.deps.tokenizer)
         caller = Caller(namespace=namespace)
