@@ -1,1 +1,1 @@
-"""The HTTP face: parse, call one use case, render."""
+"""The HTTP interface: parses a request, calls one use case, renders the answer."""

@@ -1,4 +1,4 @@
-"""The ASGI application: Litestar with what every request gets, whether a route takes it or not.
+"""The ASGI application: Litestar, and what every request gets whether or not a route takes it.
 
 A request ID on every answer, hosts and origins checked, HEAD wherever there is GET, `Allow` that names all methods of
 a path, and every error as problem details. Litestar's own middleware is not used for this: it does not see requests
@@ -59,12 +59,12 @@ def create_app(
     *,
     new_request_id: Callable[[], str] | None = None,
 ) -> "Face":
-    """The HTTP face over the use cases.
+    """Returns the HTTP interface to the use cases.
 
     Args:
-        services: the use cases; whoever built them closes them.
-        limits: bounds of the face.
-        new_request_id: names requests whose caller did not; None: at random.
+        services: the use cases; their creator closes them.
+        limits: bounds of the interface.
+        new_request_id: makes IDs for requests that come without one; None: random ones.
     """
     random = RandomWords(_ID_BYTES)
     return Face(services, limits or RequestLimits(), new_request_id or (lambda: random().hex()))
@@ -72,7 +72,7 @@ def create_app(
 
 @cache
 def document() -> bytes:
-    """The OpenAPI document of this release; needs no running service, and 30 ms when it is first asked for."""
+    """Returns the OpenAPI document of this release. Needs no running service; the first call takes 30 ms."""
     return openapi_document(ROUTES)
 
 
@@ -125,7 +125,7 @@ class Face(Litestar):
 
     @cached_property
     def _page(self) -> "Page":
-        """The administrator's page. Its templates are a tenth of a start's computing, and many never ask for it."""
+        """Returns the administrator's page, made on first use: its templates take a tenth of a start's computing."""
         from coatcheck.api.page.app import Page  # noqa: PLC0415 - at the first request of a page
 
         assert self._services.inspection is not None  # noqa: S101 - _is_page was asked
@@ -203,9 +203,9 @@ class Face(Litestar):
             set_route(scope, template_of(scope))
 
     async def _let_in(self, scope: HTTPScope, path: str, needed: str | None) -> None:
-        """Before anything of a request is read: who asks, whether they may, and whether they have not had enough.
+        """Identifies the caller and checks scope and rate limit, before anything of the request is read.
 
-        What needs no caller is not limited: it is the same for everybody, and costs next to nothing.
+        Routes that need no caller are not limited: they are the same for everybody and cost next to nothing.
         """
         set_route(scope, path)
         if path == METRICS_PATH and self._limits.metrics_open:
@@ -220,7 +220,7 @@ class Face(Litestar):
             allowance.begin(content_length(scope))
 
     async def _guard(self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-        """Before every route of Litestar's, after it was found and before anything of the request is read."""
+        """Runs before each of Litestar's routes, once it is found and before anything of the request is read."""
         route: Route = handler.opt["route"]
         await self._let_in(cast("HTTPScope", connection.scope), route.path, route.scope)
 
@@ -233,7 +233,7 @@ class Face(Litestar):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _allowed(self, scope: Scope) -> list[str]:
-        """The methods of a request's path, in alphabetical order; none when no route takes it."""
+        """Returns the methods of a request's path, in alphabetical order; none if no route takes it."""
         path = scope["path"]
         if self._is_page(path):
             return self._page.methods(path)
@@ -246,7 +246,7 @@ class Face(Litestar):
         return sorted(found | {"HEAD"} if "GET" in found else found)
 
     def _problem(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-        """Turn an exception of a route into a response."""
+        """Turns an exception of a route into a response."""
         known = _known(error, request.scope)
         request_id, route = request.scope["state"]["request_id"], route_of(request.scope)
         if known is None:
@@ -280,7 +280,7 @@ class Face(Litestar):
 
 
 def _known(error: Exception, scope: Scope) -> CoatcheckError | None:
-    """The exception as a CoatcheckError; None for a bug."""
+    """Returns the exception as a CoatcheckError; None for a bug."""
     match error:
         case CoatcheckError():
             return error
@@ -295,7 +295,7 @@ def _known(error: Exception, scope: Scope) -> CoatcheckError | None:
 
 
 def caller_of(scope: Scope) -> Caller | None:
-    """The caller, or None while it is not known."""
+    """Returns the caller, or None while it is not known."""
     return cast("Caller | None", scope["state"].get("caller"))
 
 
@@ -315,6 +315,6 @@ def _not_allowed(method: str) -> CoatcheckError:
 
 
 def _matcher(path: str) -> re.Pattern[str]:
-    """A path template as a pattern; a path parameter of type `path` may hold slashes."""
+    """Returns a path template as a pattern; a path parameter of type `path` may hold slashes."""
     pattern = _PARAMETER.sub(lambda found: "(.+)" if found[1] == "path" else "([^/]+)", re.escape(path))
     return re.compile(f"{pattern}/?")

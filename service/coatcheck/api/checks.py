@@ -1,4 +1,4 @@
-"""Checks of names, IDs, labels and URLs: control characters are refused, repeated labelsdropped."""
+"""Checks of names, IDs, labels and URLs: refuses control characters and drops repeated labels."""
 
 import re
 from typing import Final
@@ -10,7 +10,7 @@ CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def plain(value: str | None, name: str) -> str | None:
-    """A text without control characters and line separators.
+    """Returns a text unchanged if it has no control characters and line separators.
 
     Raises:
         CoatcheckError: `invalid_request`.
@@ -25,12 +25,12 @@ def plain(value: str | None, name: str) -> str | None:
 
 
 def checked_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
-    """Labels without control characters and without repetition, in the order given."""
+    """Returns labels without repetitions, in the order given; refuses control characters."""
     for label in labels:
         plain(label, "labels")
     return tuple(dict.fromkeys(labels))
 
 
 def plain_fields(source: object, *names: str) -> dict[str, str | None]:
-    """Texts of a request by their names. Raises as `plain`."""
+    """Checks texts of a request, given by name. Raises as `plain` does."""
     return {name: plain(getattr(source, name), name) for name in names}

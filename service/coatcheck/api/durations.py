@@ -1,4 +1,4 @@
-"""How long things are kept, as callers write it: seconds, or `30m`, `7d`, or for ever. Refuses fractions and signs."""
+"""Durations as callers write them: seconds, `30m`, `7d`, or `forever`. Fractions and signs are refused."""
 
 import re
 from datetime import timedelta
@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from coatcheck.core.errors import CoatcheckError, Code
 
 MAX_SECONDS = 10 * 365 * 86_400
-"""Ten years. Longer is for ever, and said so."""
+"""Ten years; anything longer must be written as `forever`."""
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SHAPE = re.compile(r"([0-9]{1,10})([smhdw]?)", re.ASCII)
@@ -16,7 +16,7 @@ FOR_EVER = frozenset({"forever", "null"})
 
 
 def seconds(value: int | str | None, name: str) -> int | None:
-    """Read a duration; None means for ever.
+    """Returns a duration in seconds; None means for ever.
 
     Args:
         value: whole seconds, or digits with a unit (`s`, `m`, `h`, `d`, `w`), or `forever`, or None.
@@ -42,11 +42,11 @@ def seconds(value: int | str | None, name: str) -> int | None:
 
 
 def given_seconds(value: int | str | None | UnsetType, name: str) -> int | None | UnsetType:
-    """Read a duration that may have been left out, which stays UNSET."""
+    """Returns a duration in seconds; UNSET if it was left out."""
     return UNSET if isinstance(value, UnsetType) else seconds(value, name)
 
 
 def life(value: int | str | None, name: str) -> timedelta | None:
-    """Read how long something is good; None: for ever."""
+    """Returns how long something is valid; None: for ever."""
     count = seconds(value, name)
     return None if count is None else timedelta(seconds=count)

@@ -1,4 +1,4 @@
-"""A route, declared once, at the function that serves it.
+"""A route is declared once, at the function that serves it.
 
 The decorator names method, path, scope, answers and problems; the function's signature its path parameters, the model
 of its query string (`query`), the model of its body (`body`), and what it returns; its docstring is the summary and
@@ -34,7 +34,7 @@ FORM: Final = "multipart/form-data"
 MERGE_PATCH: Final = "application/merge-patch+json"
 ADMINISTRATION: Final = "Administration"
 SMALL: Final = 64 * KIB
-"""Bytes of a body that holds no payload."""
+"""Most bytes of a body that holds no payload."""
 
 BODY: Final = (
     Code.UNSUPPORTED_MEDIA_TYPE,
@@ -46,10 +46,10 @@ BODY: Final = (
     Code.TRUNCATED_BODY,
     Code.BODY_TOO_LARGE,
 )
-"""What can be wrong with any body."""
+"""Errors of any body."""
 JSON_BODY: Final = (*BODY, Code.INVALID_JSON, Code.INVALID_CONTENT)
 ONE: Final = (Code.INVALID_ARTIFACT_ID, Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE)
-"""What can be wrong with an artifact's ID."""
+"""Errors of an artifact's ID."""
 STORING: Final = (
     Code.PAYLOAD_TOO_LARGE,
     Code.INVALID_IDEMPOTENCY_KEY,
@@ -61,7 +61,7 @@ STORING: Final = (
     Code.QUOTA_EXCEEDED,
     Code.NAMESPACE_DELETING,
 )
-"""What can be wrong with storing a payload."""
+"""Errors of storing a payload."""
 _CODED: Final = ("Content-Encoding", "Content-Digest", "Repr-Digest")
 
 

@@ -1,4 +1,4 @@
-"""All routes of the service, collected from the resources. A new resource is added here; anew route is not."""
+"""All routes of the service, collected from the resources. Only a new resource is added here, not a new route."""
 
 from typing import Final
 

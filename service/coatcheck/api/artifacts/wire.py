@@ -1,4 +1,4 @@
-"""What requests about artifacts say, and what answers say of them.
+"""Wire types of artifacts: requests and answers.
 
 Times are RFC 3339 in UTC; digests are hexadecimal; what is unknown is null, not missing.
 """
@@ -150,7 +150,7 @@ class ListView(Struct, frozen=True, omit_defaults=True):
 
 
 def artifact_view(artifact: Artifact) -> ArtifactView:
-    """An artifact as callers see it; what was recognised stands in for what was not declared."""
+    """Returns an artifact as callers see it; what was recognised replaces what was not declared."""
     said, facts, measure = artifact.said, artifact.facts, artifact.measure
     tokens = copy_fields(TokensView, measure.tokens)
     size = copy_fields(SizeView, measure, bytes=measure.size, dropped_bytes=measure.dropped, tokens=tokens)

@@ -1,7 +1,7 @@
-"""Fields that keep a served payload inert: what it is called when saved, and what type it claims to be.
+"""Header fields that keep a served payload inert: its file name and its media type.
 
-A payload is somebody else's text. It is always offered as a download, never sniffed, and in a sandbox without
-scripts should a browser show it after all. Nothing here looks into the payload.
+A payload is somebody else's text. It is always offered as a download, is never sniffed, and is in a sandbox without
+scripts in case a browser shows it after all. Nothing here looks into the payload.
 """
 
 import re
@@ -12,7 +12,7 @@ from coatcheck.core.artifact import Artifact
 
 UNKNOWN_TYPE = "application/octet-stream"
 NAME_LIMIT = 120
-"""Characters of a file name: below the 255 bytes of common file systems, even in UTF-8."""
+"""Most characters of a file name: below the 255 bytes of common file systems, even in UTF-8."""
 
 _WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _MEDIA_TYPE = re.compile(
@@ -24,9 +24,9 @@ _SEPARATORS = re.compile(r"[/\\:*?\"<>|%]")
 
 
 def content_type(artifact: Artifact) -> str:
-    """The media type that the caller named, or that was recognised, if it is one (RFC 9110 section 8.3.1).
+    """Returns the declared or recognised media type, if it is a valid one (RFC 9110 section 8.3.1).
 
-    `multipart/byteranges` would be read as our own framing of ranges, so that it counts as unknown.
+    `multipart/byteranges` counts as unknown, because it would be read as our own framing of ranges.
     """
     named = artifact.said.media_type or artifact.facts.media_type or UNKNOWN_TYPE
     if len(named) > _MEDIA_TYPE_LIMIT or not _MEDIA_TYPE.fullmatch(named):
@@ -35,7 +35,7 @@ def content_type(artifact: Artifact) -> str:
 
 
 def content_disposition(artifact: Artifact, *, suffix: str = "") -> str:
-    """`attachment`, with a name that is safe to write (RFC 6266): the title, else the ID; `suffix` is ours.
+    """Returns `attachment` with a safe file name (RFC 6266): the title, else the ID, then our own `suffix`.
 
     The plain form has ASCII only; where that changes the name, `filename*` (RFC 8187) carries it whole.
     """
@@ -46,9 +46,9 @@ def content_disposition(artifact: Artifact, *, suffix: str = "") -> str:
 
 
 def file_name(title: str | None) -> str:
-    """A title as a file name: no separators, controls, invisible or bidirectional characters, no leading dot.
+    """Returns a title as a file name: no separators, controls, invisible or bidirectional characters, no leading dot.
 
-    Empty when nothing is left.
+    Empty if nothing is left.
     """
     if not title:
         return ""

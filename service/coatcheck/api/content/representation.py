@@ -1,6 +1,6 @@
 """What the content route serves: the payload, its text view, or a section of either, as bytes that never change.
 
-Each has a strong entity tag of its own. Decides no status and sends nothing.
+Each has its own strong entity tag. This module decides no status and sends nothing.
 """
 
 import hashlib
@@ -23,11 +23,11 @@ class Representation(Struct, frozen=True, kw_only=True):
     """Bytes to serve, counted from 0."""
 
     etag: str
-    """Strong, with its quotes."""
+    """The strong entity tag, with its quotes."""
     digest: bytes
-    """Of all its bytes, or what stands for them: a section's are never hashed."""
+    """Digest of all its bytes, or a stand-in: a section's bytes are never hashed."""
     whole: bool
-    """`digest` is the SHA-256 of all its bytes."""
+    """Whether `digest` is the SHA-256 of all its bytes."""
     kind: str
     """Its media type."""
     disposition: str
@@ -35,20 +35,20 @@ class Representation(Struct, frozen=True, kw_only=True):
     """To the second, in UTC."""
     content: Content
     extent: Extent
-    """Which bytes of the content these are."""
+    """The range of the content that this is."""
 
     @property
     def size(self) -> int:
-        """How many bytes."""
+        """Number of bytes."""
         return self.extent.end - self.extent.start
 
     def blocks(self, start: int, end: int) -> AsyncIterator[bytes]:
-        """The bytes from `start` to before `end`, in pieces."""
+        """Yields the bytes from `start` to before `end`, in pieces."""
         return self.content.blocks(self.extent.start + start, self.extent.start + end)
 
 
 def payload(artifact: Artifact, content: Content) -> Representation:
-    """The exact payload, tagged with its SHA-256 in hexadecimal."""
+    """Returns the exact payload, tagged with its SHA-256 in hexadecimal."""
     return Representation(
         etag=f'"{artifact.measure.sha256.hex()}"',
         digest=artifact.measure.sha256,
@@ -62,7 +62,7 @@ def payload(artifact: Artifact, content: Content) -> Representation:
 
 
 def representation(reading: ViewReading) -> Representation:
-    """What is read: a text view that is not the payload is tagged with its own SHA-256, a section with its place."""
+    """Returns what is read: a text view other than the payload is tagged with its SHA-256, a section with its place."""
     artifact, content, extent = reading.artifact, reading.content, reading.extent
     own = content.blob.id != artifact.blob.id
     digest = content.blob.sha256 if own else artifact.measure.sha256

@@ -1,7 +1,7 @@
-"""What to answer to GET and HEAD of an artifact's bytes, with ranges and conditions as RFC 9110 has them.
+"""The response to GET and HEAD of an artifact's bytes, with ranges and conditions as in RFC 9110.
 
-It decides status, fields and which bytes; it sends nothing and knows no views. A whole view is hashed on the way;
-should it differ from what was stored, the body breaks off before its last block.
+This module decides status, fields and which bytes to send; it sends nothing and knows no views. A whole view is hashed
+while it is sent; if it differs from what was stored, the body breaks off before its last block.
 """
 
 import asyncio
@@ -49,9 +49,9 @@ def request_fields(headers: list[tuple[bytes, bytes]]) -> Fields:
 
 
 def respond(served: Representation, method: str, fields: Fields, now: datetime) -> ContentResponse:
-    """What to answer to GET or HEAD of some bytes.
+    """Returns the response to GET or HEAD of some bytes.
 
-    Range is defined for GET alone (section 14.2), so that HEAD answers as GET without it.
+    Range is defined only for GET (section 14.2), so HEAD answers like GET without it.
     """
     validators = Validators(served.etag, served.last_modified)
     outcome = evaluate(fields, validators, safe=True, now=now)

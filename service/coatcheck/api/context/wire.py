@@ -36,7 +36,7 @@ _HISTORY_EXAMPLE: Final = {
     ],
 }
 _MOST: Final = 100_000_000
-"""Tokens of the largest window or usage that is believed."""
+"""Tokens of the largest window or usage that is accepted."""
 
 Body = Annotated[
     Any,
@@ -217,11 +217,11 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     ] = 80
 
     def compaction(self) -> CompactionPolicy:
-        """The policy as the core takes it; the defaults where none is given."""
+        """The policy as the core takes it; the defaults if none is given."""
         return (self.policy or PolicyAsk()).policy()
 
     def request(self) -> MeasureRequest:
-        """What is known beside the body, as the core takes it.
+        """What is known in addition to the body, as the core takes it.
 
         Raises:
             CoatcheckError: `invalid_request` for a usage that says no input tokens.
@@ -297,5 +297,5 @@ class CompactView(Struct, frozen=True, kw_only=True):
 
 
 def compact_view(result: Compacted) -> CompactView:
-    """The result of a compaction as callers see it."""
+    """Returns the result of a compaction as callers see it."""
     return copy_fields(CompactView, result, body=Raw(result.body), warnings=warnings_view(result.warnings))

@@ -113,6 +113,6 @@ async def release_hold(call: RouteCall, hold_id: str) -> HoldView:
 
 
 def hold_view(hold: Hold) -> HoldView:
-    """A hold as callers see it."""
+    """Returns a hold as callers see it."""
     artifact = None if hold.number is None else ids.render(hold.number)
     return copy_fields(HoldView, hold, artifact=artifact, by=hold.made_by)

@@ -1,4 +1,4 @@
-"""Hooks of agent hosts: take the event after a tool call, return what the model should seeof it."""
+"""Hooks of agent hosts: take the event after a tool call, return what the model should see of it."""
 
 from typing import Annotated, Any, ClassVar, Final
 
@@ -17,7 +17,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.usecases.context.answer_hook import HookRequest, answer_hook
 
 _UNTAKEN: Final = frozenset({Code.BODY_TOO_LARGE, Code.OVERLOADED, Code.INVALID_CONTENT})
-"""Events that are right and cannot be taken: the host keeps what it has."""
+"""Errors for valid events that cannot be stored: the host then keeps its output."""
 
 
 class HookQuery(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -1,1 +1,1 @@
-"""HTTP itself: bodies and their codings, digests, ranges, limits, problems, and who may come in."""
+"""HTTP itself: bodies and their codings, digests, ranges, limits, problems and access."""

@@ -1,8 +1,8 @@
-"""The key out of a request, and the caller that it stands for.
+"""Takes the key from a request and finds its caller.
 
 Which scope a route needs stands at the route; what is the same for everybody needs no key: health, declarations of
 tools, the OpenAPI document.
-Refuses to guess between two keys, and never repeats one in an answer.
+Two different keys are refused, and no answer repeats a key.
 """
 
 from typing import Final
@@ -19,12 +19,12 @@ _BEARER: Final = "bearer "
 
 
 def presented(scope: Scope) -> str | None:
-    """The key that a request brings: `Authorization: Bearer ck_live_…`, or `X-Api-Key`.
+    """Returns the key in a request: `Authorization: Bearer ck_live_…`, or `X-Api-Key`.
 
-    Credentials of another form are not for us: something in front of the service may have asked for them.
+    Credentials of another form are ignored: something in front of the service may have asked for them.
 
     Raises:
-        CoatcheckError: `unauthenticated` when it brings two that differ.
+        CoatcheckError: `unauthenticated` for two different keys.
     """
     found = field(scope, b"x-api-key")
     if found is not None and not found.startswith(PREFIX):
@@ -41,11 +41,11 @@ def presented(scope: Scope) -> str | None:
 
 
 async def let_in(authenticate: Authenticate, scope: HTTPScope, needed: str | None) -> None:
-    """Let a request through to its route, and remember whose it is.
+    """Admits a request to its route, and remembers its caller.
 
     Args:
-        authenticate: who looks keys up.
-        scope: of the request.
+        authenticate: looks keys up.
+        scope: the request's ASGI scope.
         needed: the scope that a key needs; None: no key is asked for.
 
     Raises:

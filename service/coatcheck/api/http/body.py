@@ -1,4 +1,4 @@
-"""A request's body, decoded and verified while it streams. Nothing is kept: each piece is handed on and forgotten.
+"""A request's body, decoded and verified while it streams. Nothing is kept: each piece is passed on and forgotten.
 
 Refuses bodies that end before their announced length, coded streams that are damaged or expand without measure, and
 bodies that are not what their digest says. All of that is raised while reading, before whoever reads can commit.
@@ -18,14 +18,14 @@ from coatcheck.api.http.rates import RateAllowance, allowance_of
 from coatcheck.core.errors import CoatcheckError, Code
 
 INLINE = 64 * 1024
-"""Bytes that are hashed, decoded or parsed on the event loop; a thread takes more."""
+"""Most bytes that are hashed, decoded or parsed on the event loop; a thread takes more."""
 
 
 class ByteStream(Protocol):
     """A stream of bytes that is read piece by piece."""
 
     async def read(self) -> bytes:
-        """The next bytes; empty at the end and from then on."""
+        """Returns the next bytes; empty at the end and from then on."""
         ...
 
 
@@ -33,7 +33,7 @@ class Expansion:
     """How much the codings of one body expand it, compared with its size on the wire; every coding's output counts."""
 
     def __init__(self, limits: RequestLimits, allowance: RateAllowance | None = None) -> None:
-        """`allowance`: is charged for decoded bytes beyond those sent."""
+        """`allowance` is charged for decoded bytes beyond those sent."""
         self._limits = limits
         self._allowance = allowance
         self.wire = 0
@@ -41,7 +41,7 @@ class Expansion:
         self._charged = 0
 
     def grew(self, size: int) -> None:
-        """A coding produced so many bytes.
+        """Counts bytes that a coding produced.
 
         Raises:
             CoatcheckError: `decompression_limit`, `rate_limited`.
@@ -75,7 +75,7 @@ class Wire:
         self._stall = limits.stall_seconds
         self._rate = limits.least_rate
         self._waited = 0.0
-        """Seconds for which the sender was waited for. What is done with the bytes is not the sender's time."""
+        """Seconds spent waiting for the sender, without the time spent on the bytes."""
         self._digests = digests if digests and digests.hashes_wire else None
         self._seen = 0
         self._ended = False
@@ -84,7 +84,7 @@ class Wire:
         """See Reader.
 
         Raises:
-            CoatcheckError: `truncated_body` when the connection ended first, the length is not what was announced, or
+            CoatcheckError: `truncated_body` if the connection ended first, the length is not what was announced, or
                 nothing, or too little, came for too long.
         """
         while not self._ended:
@@ -104,7 +104,7 @@ class Wire:
         return b""
 
     async def _next(self) -> HTTPReceiveMessage | WebSocketReceiveMessage:
-        """The next message of the server, in a time that grows with the bytes received: a trickle does not suffice."""
+        """Returns the next message, within a time that grows with the bytes received: a trickle does not suffice."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         left = self._stall + self._seen / self._rate - self._waited
@@ -183,7 +183,7 @@ class RequestBody:
         return data
 
     async def whole(self, limit: int, reservation: MemoryReservation) -> bytes:
-        """All of it, when it is at most `limit` bytes and the reservation has room for it.
+        """Returns the whole body if it is at most `limit` bytes and the reservation has room for it.
 
         Raises:
             CoatcheckError: `body_too_large`, `overloaded`, and what `read` raises.
@@ -200,7 +200,7 @@ class RequestBody:
 
 
 def open_body(scope: Scope, receive: Receive, limits: RequestLimits) -> RequestBody:
-    """Read the header fields that speak of the body; nothing is received yet.
+    """Reads the header fields about the body; receives nothing yet.
 
     Raises:
         CoatcheckError: `unsupported_encoding`, `invalid_digest`.
@@ -218,7 +218,7 @@ def open_body(scope: Scope, receive: Receive, limits: RequestLimits) -> RequestB
 
 
 def content_length(scope: Scope) -> int | None:
-    """The announced length of the body as sent; None when it is not announced."""
+    """Returns the announced length of the body as sent; None if none is announced."""
     value = field(scope, b"content-length")
     return int(value) if value is not None and value.isascii() and value.isdigit() else None
 
@@ -252,7 +252,7 @@ def _codings(scope: Scope, limits: RequestLimits) -> list[str]:
 
 
 async def off_loop(size: int, work: "Digest", data: bytes) -> None:
-    """Hash in a thread when there is enough of it to delay others."""
+    """Hashes in a thread if there is enough to delay others."""
     if size > INLINE:
         await asyncio.to_thread(work, data)
     else:
@@ -268,7 +268,7 @@ class Digest(Protocol):
 
 
 def truncated() -> CoatcheckError:
-    """The error of a body that ended too early."""
+    """Returns the error for a body that ended too early."""
     return CoatcheckError(
         Code.TRUNCATED_BODY,
         "The body ended before its declared length. Nothing was stored; send it again.",
@@ -276,14 +276,14 @@ def truncated() -> CoatcheckError:
 
 
 def stalled(seconds: float) -> CoatcheckError:
-    """The error of a body that stopped arriving."""
+    """Returns the error for a body that stopped arriving."""
     return CoatcheckError(
         Code.TRUNCATED_BODY, f"No byte of the body arrived for {seconds:g} seconds. Nothing was stored; send it again."
     )
 
 
 def too_slow(rate: int) -> CoatcheckError:
-    """The error of a body that arrives so slowly that it would hold its place for ever."""
+    """Returns the error for a body that arrives so slowly that it would hold its place for ever."""
     return CoatcheckError(
         Code.TRUNCATED_BODY,
         f"The body arrived at less than {rate:,} bytes per second. Nothing was stored; send it again, faster.",
@@ -291,7 +291,7 @@ def too_slow(rate: int) -> CoatcheckError:
 
 
 def body_too_large(limit: int) -> CoatcheckError:
-    """The error of a body that must fit into memory and does not."""
+    """Returns the error for a body that must fit into memory and does not."""
     return CoatcheckError(
         Code.BODY_TOO_LARGE,
         f"The request body is larger than {limit:,} bytes. Send large payloads to /v1/artifacts/raw or as multipart "

@@ -1,7 +1,7 @@
-"""Conditional requests (RFC 9110 section 13): is the representation the one that the client means?
+"""Conditional requests (RFC 9110 section 13): whether the representation is the one that the client means.
 
-Decides in the order of section 13.2.2 and compares validators as sections 8.8.3.2 and 13.1 say. It reads no
-artifact and sends nothing.
+Conditions are evaluated in the order of section 13.2.2, and validators compared as in sections 8.8.3.2 and 13.1. No
+artifact is read and nothing is sent.
 """
 
 import re
@@ -35,7 +35,7 @@ def evaluate(fields: Fields, current: Validators, *, safe: bool, now: datetime) 
     Args:
         fields: the request's fields.
         current: the representation's validators.
-        safe: the method is GET or HEAD.
+        safe: whether the method is GET or HEAD.
         now: what two-digit years are relative to.
     """
     if match := fields("if-match"):
@@ -69,7 +69,7 @@ _GAP = re.compile(r"[ \t]*(?:,[ \t]*)*")
 
 
 def _lists(lines: list[str], etag: str, *, weak: bool) -> bool:
-    """Whether a list of entity tags (or `*`) has ours. What is malformed names nothing."""
+    """Whether a list of entity tags (or `*`) contains ours. A malformed list names nothing."""
     value = ",".join(lines).strip(" \t")
     if value == "*":
         return True
@@ -105,7 +105,7 @@ _LEAP_SECOND = 60
 
 
 def parse_date(text: str, now: datetime) -> datetime | None:
-    """An HTTP-date in any of the three forms of section 5.6.7; None for anything else.
+    """Returns an HTTP-date in any of the three forms of section 5.6.7; None for anything else.
 
     A two-digit year that would lie more than 50 years ahead of `now` is the past one with those digits.
     """
@@ -132,5 +132,5 @@ def parse_date(text: str, now: datetime) -> datetime | None:
 
 
 def _date(lines: list[str], now: datetime) -> datetime | None:
-    """A single valid date; a field with several members or an invalid one counts as absent (section 13.1.3)."""
+    """Returns a single valid date; a field with several members or an invalid one counts as absent (section 13.1.3)."""
     return parse_date(lines[0].strip(" \t"), now) if len(lines) == 1 else None

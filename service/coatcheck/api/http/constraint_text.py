@@ -1,7 +1,7 @@
-"""What a field of a request takes, in words: "a whole number from 1 to 200", "one of raw, text", "true or false".
+"""Words for what a field of a request accepts: "a whole number from 1 to 200", "one of raw, text", "true or false".
 
-Read off the model that refused the value, so that a sentence never says other bounds than those that hold. Null
-stands for leaving a field out, and is not named. Knows nothing of the values that were sent.
+They are read off the model that refused the value, so that they always name the bounds that hold. Null stands for
+leaving a field out and is not named. The values that were sent are not looked at.
 """
 
 import re
@@ -24,7 +24,7 @@ _SIMPLE: Final[dict[type[types.Type], str]] = {
 
 
 def constraint_text(model: object, path: str) -> str | None:
-    """What the field at a path such as `labels[0]` takes, or all of the model at the empty one; None: nobody knows."""
+    """Returns what the field at a path such as `labels[0]` accepts, or the model at the empty path; None if unknown."""
     found = [_type_of(model)]
     for step in _STEP.findall(path):
         found = [inner for outer in found for inner in _inside(outer, step)]
@@ -41,7 +41,7 @@ def _type_of(model: Any) -> types.Type:  # noqa: ANN401 - any type
 
 
 def _alternatives(outer: types.Type) -> Iterator[types.Type]:
-    """A type without its metadata, or all of a union's."""
+    """Returns a type without its metadata, or all types of a union."""
     if isinstance(outer, types.Metadata):
         inner = outer.type
         bounds = cast("dict[str, Any]", outer.extra_json_schema or {})  # pyright: ignore[reportUnknownMemberType]

@@ -1,8 +1,8 @@
-"""Content-Digest and Repr-Digest of a request (RFC 9530): read the fields, compare at the body's end.
+"""Content-Digest and Repr-Digest of a request (RFC 9530): reads the fields and compares them at the body's end.
 
 Both are taken over the content as sent, content coding included. A Repr-Digest is also accepted when it is the digest
 of the decoded bytes, because clients differ in what they take for the representation. Only sha-256 and sha-512 are
-verified; other algorithms are ignored, as the RFC asks. Refuses everything that is no dictionary of byte sequences.
+verified; other algorithms are ignored, as the RFC asks. Anything but a dictionary of byte sequences is refused.
 """
 
 import base64
@@ -24,7 +24,7 @@ _SEPARATOR = re.compile(r"[ \t]*,[ \t]*")
 
 
 def parse_digests(name: str, value: str) -> dict[str, bytes]:
-    """The digests we can verify, by algorithm. Several field lines come joined by a comma.
+    """Returns the digests that can be verified, by algorithm. Several field lines come joined by a comma.
 
     Raises:
         CoatcheckError: `invalid_digest` when the field is malformed or a digest has the wrong length.
@@ -97,7 +97,7 @@ class Digests:
             running.update(data)
 
     def verify(self) -> None:
-        """At the end of the body: every promise must hold.
+        """Checks at the end of the body that every promise holds.
 
         Raises:
             CoatcheckError: `digest_mismatch`, naming the field and the algorithm.

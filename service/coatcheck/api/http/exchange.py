@@ -1,4 +1,4 @@
-"""One request and its answer as they pass: what has come, what has been sent, which route took it.
+"""A request and its answer in progress: what has come, what has been sent, which route took it.
 
 Adds to every answer what every answer has, and keeps a body back where there must be none. Looks at no byte of it.
 """
@@ -16,16 +16,16 @@ from coatcheck.api.http.rates import RateAllowance
 from coatcheck.core.artifact import Caller
 
 NO_ROUTE: Final = "none"
-"""In the place of a route where no route takes a request."""
+"""Stands for the route if no route takes a request."""
 LEFT: Final = 499
-"""In the place of a status, in logs and metrics, where the client left before it was answered."""
+"""Stands for the status, in logs and metrics, if the client left before it was answered."""
 _ROUTE: Final = "route"
 _TYPE: Final = re.compile(r":[a-z]+\}")
 _ARTIFACT: Final = re.compile(rb"/(art_[0-9]{18})(?![0-9])")
 
 
 class RequestReceiver:
-    """A `receive` that counts what comes, and charges it to whoever sent it."""
+    """A `receive` that counts what comes and charges it to the sender."""
 
     __slots__ = ("_receive", "allowance", "size")
 
@@ -91,7 +91,7 @@ class Exchange:
         request_id: str,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """It begins now, by `clock`, in the current task."""
+        """The exchange begins now, by `clock`, in the current task."""
         self.scope = scope
         self.id = request_id
         self.received = RequestReceiver(receive)
@@ -103,14 +103,14 @@ class Exchange:
         self._began = clock()
 
     def leave(self) -> None:
-        """Stop the work: the client has left. What has begun to be committed is committed all the same."""
+        """Stops the work because the client has left. What has begun to be committed is committed all the same."""
         if self._task is not None and not self.sent.ended:
             self.left = True
             self._task.cancel()
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
+        """Seconds since it began."""
         return self._clock() - self._began
 
     @property
@@ -125,7 +125,7 @@ class Exchange:
 
     @property
     def artifact(self) -> str | None:
-        """The artifact that it is about, by its path or by its answer."""
+        """The artifact concerned, from the path or the answer."""
         found = _ARTIFACT.search(self.sent.location or self.scope["path"].encode("utf-8", "replace"))
         return None if found is None else found[1].decode()
 
@@ -146,23 +146,23 @@ class Exchange:
         return facts
 
     def allow(self, allowance: RateAllowance) -> None:
-        """Charge what arrives from now on, and add the rate limit fields to the answer."""
+        """Charges what arrives from now on, and adds the rate limit fields to the answer."""
         self.received.allowance = self.sent.allowance = allowance
 
 
 def set_route(scope: Scope, template: str | None) -> None:
-    """Remember which route took a request."""
+    """Records which route took a request."""
     if template:
         scope["state"][_ROUTE] = template
 
 
 def route_of(scope: Scope) -> str:
-    """Which route took a request, as a template without the types of its parameters."""
+    """Returns which route took a request, as a template without the types of its parameters."""
     template = template_of(scope) or scope["state"].get(_ROUTE)
     return _TYPE.sub("}", template) if template else NO_ROUTE
 
 
 def template_of(scope: Scope) -> str | None:
-    """The path of the route that Litestar found, as it is declared; None where it found none."""
+    """Returns the declared path of the route that Litestar found; None if it found none."""
     template = cast("dict[str, object]", scope).get("path_template")
     return template if isinstance(template, str) else None

@@ -1,6 +1,6 @@
-"""From what a request says to what the use case takes: checked, completed, in its words.
+"""Turns requests into what the use case takes: checks and completes them.
 
-Control characters in names, IDs, labels and URLs are refused; a title's become spaces; labels lose their repetitions.
+Control characters in names, IDs, labels and URLs are refused; a title's become spaces; repeated labels are dropped.
 """
 
 import re
@@ -24,7 +24,7 @@ _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-
 def to_ingest_request(
     sent: DeclaredParameters, declared: DeclaredMetadata, *, key: str | None, notices: tuple[Notice, ...] = ()
 ) -> IngestRequest:
-    """The request as the use case takes it.
+    """Returns the request as the use case takes it.
 
     Raises:
         CoatcheckError: `invalid_request` for a duration that is none; `invalid_artifact_id` for a `compare_to` that is
@@ -75,7 +75,7 @@ def checked_media_type(value: str | None) -> str | None:
     """A media type, or None.
 
     Raises:
-        CoatcheckError: `invalid_request` when it is none (RFC 9110 section 8.3.1).
+        CoatcheckError: `invalid_request` if it is not a media type (RFC 9110 section 8.3.1).
     """
     if value is None or (len(value) <= 255 and _MEDIA_TYPE.fullmatch(value)):  # noqa: PLR2004 - as documented above
         return value

@@ -42,7 +42,7 @@ from coatcheck.storing.oversize import too_large
 
 _PIECE = 512 * 1024
 _FORM_ROOM = 1024 * 1024
-"""Bytes that a form's fields and separators may add to the payload's."""
+"""Most bytes that a form's fields and separators may add to the payload's."""
 _UNSAID = "application/x-www-form-urlencoded"
 """What curl's --data-binary says of any body: nothing."""
 _RECEIPTS: Final = {
@@ -178,7 +178,7 @@ async def store_artifacts(call: RouteCall) -> BatchView:
 
 
 async def _items(data: bytes) -> tuple[list[bytes], int | None]:
-    """The items of a batch, each as it was sent, and the most tokens of all answers.
+    """Returns the items of a batch, each as it was sent, and the most tokens of all answers.
 
     Raises:
         CoatcheckError: `invalid_request` where so many tokens have no room for as many cards.
@@ -212,7 +212,7 @@ def _result(receipt: Receipt | CoatcheckError) -> BatchItem:
 
 
 async def _shorter(call: RouteCall, raw: bytes, receipt: Receipt, room: int) -> Receipt | CoatcheckError:
-    """The receipt with a card of at most `room` tokens in place of its text."""
+    """Returns the receipt with a card of at most `room` tokens in place of its text."""
     try:
         payload, request, _ = await _read(raw, None)
         return await call.services.ingest.shorten(call.caller, _pieces(payload), request, receipt, room)
@@ -222,14 +222,14 @@ async def _shorter(call: RouteCall, raw: bytes, receipt: Receipt, room: int) -> 
 
 
 async def _store(call: RouteCall, data: bytes, key: str | None) -> Receipt:
-    """Store the payload of a JSON body."""
+    """Stores the payload of a JSON body."""
     payload, request, pictures = await _read(data, key)
     receipt = await call.services.ingest(call.caller, _pieces(payload), lambda: request, keep_ends=request.keep_ends)
     return structs.replace(receipt, pictures=pictures)
 
 
 async def _read(data: bytes, key: str | None) -> tuple[bytes, IngestRequest, Pictures | None]:
-    """The payload of a JSON body, what is asked with it, and the pictures in it."""
+    """Returns the payload of a JSON body, the request about it, and the images in it."""
     body, mended = await decode_aside(data, StoreBody)
     if len(data) > SMALL:
         parted = await asyncio.to_thread(parts.payload, body.content)
@@ -243,7 +243,7 @@ async def _read(data: bytes, key: str | None) -> tuple[bytes, IngestRequest, Pic
 
 
 async def _store_form(call: RouteCall) -> Receipt:
-    """Store the payload of a form."""
+    """Stores the payload of a form."""
     scope = call.scope
     key = idempotency_key(scope)
     body = open_body(scope, call.receive, call.limits)
@@ -257,7 +257,7 @@ async def _store_form(call: RouteCall) -> Receipt:
 
 
 def _form_request(form: Form, key: str | None, before: DeclaredParameters) -> Callable[[], IngestRequest]:
-    """The ingest request of a form; call it once the whole form has been read."""
+    """Returns the ingest request of a form; call it once the whole form has been read."""
 
     def request() -> IngestRequest:
         sent = from_pairs(form.fields, DeclaredParameters)

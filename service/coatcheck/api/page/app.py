@@ -1,4 +1,4 @@
-"""The page as an application inside the application: routes, signing in, forms that only it can make, errors as pages.
+"""The page as an application of its own: routes, signing in, forms that only it can make, errors as pages.
 
 A cookie stands for a key, which is looked up with every request: what it may do, and whether it was revoked, is never
 remembered. Forms are taken from this origin only, and only with the token of their session. Nothing of a payload is
@@ -54,7 +54,7 @@ class Page:
         self._inspection = inspection
 
     def methods(self, path: str) -> list[str]:
-        """The methods of a path, in alphabetical order; none when there is no such page."""
+        """Returns the methods of a path, in alphabetical order; none if there is no such page."""
         if path.startswith(_ASSETS):
             found: set[str] = {"GET"} if path.removeprefix(_ASSETS) in ASSETS else set()
         else:
@@ -118,7 +118,7 @@ class Page:
             await _send(send, *_shown(answer, call, route))
 
     async def _let_in(self, route: PageRoute, scope: HTTPScope, session: KeySession | None) -> Caller:
-        """Whoever signed in, as their key is at this moment."""
+        """Returns who signed in, with the key's present state."""
         services = self._context.services
         who = await services.authenticate.identify(None if session is None else session.key)
         scope["state"]["caller"] = who
@@ -133,7 +133,7 @@ class Page:
 
     @staticmethod
     def problem(error: CoatcheckError, request_id: str) -> Problem:
-        """An error as a page: its permanent code, what is wrong, and what to do."""
+        """Answers with an error as a page: its permanent code, what is wrong, and what to do."""
         rendered = render(error, request_id)
         values = {
             "problem": members(error, request_id),

@@ -1,4 +1,4 @@
-"""One artifact: what the model saw beside the payload, reading and searching in it, and what decides its end."""
+"""The page of an artifact: what the model saw and the payload, reading and searching, and what decides its end."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
@@ -60,7 +60,7 @@ class KeepForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
 @page("GET /ui/artifacts/{artifact_id}", scope=READ)
 async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
-    """The artifact with its card, beside a part of the payload in which what the card shows is marked."""
+    """Shows the artifact's card and a part of the payload, in which what the card shows is marked."""
     query = call.query(ArtifactQuery)
     described = await _described(call, artifact_id, query)
     card = described.card
@@ -85,14 +85,14 @@ async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
 
 @page("GET /ui/artifacts/{artifact_id}/card", scope=READ)
 async def show_card(call: PageCall, artifact_id: str) -> PageAnswer:
-    """The card alone, for the script that shows it while its budget and query are typed."""
+    """Shows the card alone, for the script that updates it while its budget and query are typed."""
     described = await _described(call, artifact_id, call.query(ArtifactQuery))
     return Shown("_card.jinja", _card_values(described))
 
 
 @page("GET /ui/artifacts/{artifact_id}/read", scope=READ)
 async def read_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
-    """A part of the artifact: an outline, matches, passages, lines, bytes, or values by path."""
+    """Shows a part of the artifact: an outline, matches, passages, lines, bytes, or values by path."""
     query = call.query(ReadingQuery)
     values: dict[str, Any] = {"id": ids.render(ids.parse(artifact_id)), "query": query, "ways": WAYS, "answer": None}
     try:
@@ -104,7 +104,7 @@ async def read_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
 
 @page("GET /ui/artifacts/{artifact_id}/download", scope=READ)
 async def download_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
-    """The bytes, as an attachment, as the API gives them."""
+    """Sends the bytes as an attachment, as the API does."""
     services = replace(call.services, open_view=call.inspection.stored_view)
     request_id: str = call.scope["state"]["request_id"]
     await get_content.function(services, artifact_id, request_id, call.scope, call.receive, call.send)
@@ -112,7 +112,7 @@ async def download_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
 
 @page("POST /ui/artifacts/{artifact_id}/keep", scope=DELETE)
 async def keep_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
-    """Change how long the artifact is kept, and its labels."""
+    """Changes how long the artifact is kept, and its labels."""
     form = await call.form(KeepForm)
     labels = checked_labels(tuple(each for each in (part.strip() for part in form.labels.split(",")) if each))
     await call.services.extend(
@@ -135,7 +135,7 @@ def _card_values(described: Described) -> dict[str, Any]:
 
 
 def _ends(call: PageCall, a: Artifact) -> dict[str, PolicySource]:
-    """Which policies decide how long such an artifact is kept, for those who may see policies."""
+    """Returns which policies decide how long such an artifact is kept, for those who may see policies."""
     if not call.may(ADMIN):
         return {}
     sources = call.services.policies.rules.explain(
@@ -150,7 +150,7 @@ async def _events(call: PageCall, number: int) -> list[EventView]:
 
 
 async def _read(call: PageCall, number: int, query: ReadingQuery) -> dict[str, Any]:
-    """The answer to a way of reading, and the parameters with which it goes on."""
+    """Returns the answer to a way of reading, and the parameters that continue it."""
     look, who, what = call.inspection, call.who, query.what or ""
     section, view, offset, most = query.section, query.view, query.offset or 0, MAX_TOKENS
     match query.way:

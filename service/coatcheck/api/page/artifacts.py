@@ -1,4 +1,4 @@
-"""The list of artifacts, with the API's filters; several at once pinned, held or deleted, after a confirmation."""
+"""The list of artifacts, with the API's filters; pins, holds or deletes several at once, after a confirmation."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -24,7 +24,7 @@ from coatcheck.ports.catalog import ArtifactFilter
 
 Action = Literal["pin", "unpin", "hold", "delete"]
 NEEDS: Final[dict[Action, str]] = {"pin": DELETE, "unpin": DELETE, "hold": ADMIN, "delete": DELETE}
-"""What a key needs for an action, as at the API's routes."""
+"""The scope that a key needs for an action, as at the API's routes."""
 MOST: Final = 200
 _TIMES: Final = {"created_after", "created_before"}
 
@@ -40,17 +40,17 @@ class BulkForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Done(Struct, frozen=True):
-    """What became of one artifact."""
+    """The result for one artifact."""
 
     id: str
     code: str
-    """Empty: it was done."""
+    """The error's code; empty if the action succeeded."""
     detail: str
 
 
 @page("GET /ui/artifacts", scope=READ)
 async def list_artifacts(call: PageCall) -> PageAnswer:
-    """A page of the list, newest first."""
+    """Shows a page of the list, newest first."""
     pairs = [(name, _in_utc(value) if name in _TIMES else value) for name, value in call.pairs()]
     query = from_pairs(pairs, ListQuery, where="the query string")
     found = await call.services.browse(
@@ -74,7 +74,7 @@ async def list_artifacts(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/artifacts/bulk", scope=READ)
 async def change_artifacts(call: PageCall) -> PageAnswer:
-    """Ask whether it is meant; and when it was confirmed do it, and say what became of each."""
+    """Asks for confirmation; once confirmed, changes the artifacts and shows the result for each."""
     form = await call.form(BulkForm)
     allow(call.who, NEEDS[form.action])
     if not form.id:
@@ -93,7 +93,7 @@ async def change_artifacts(call: PageCall) -> PageAnswer:
 
 
 def _in_utc(value: str) -> str:
-    """A moment as a browser's field gives it, which has no time zone, in UTC; anything else as it is."""
+    """Returns a moment from a browser's field, which has no time zone, in UTC; anything else unchanged."""
     for form in ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"):
         with suppress(ValueError):
             return datetime.strptime(value, form).replace(tzinfo=UTC).isoformat()
@@ -101,12 +101,12 @@ def _in_utc(value: str) -> str:
 
 
 def _text(value: object) -> str:
-    """A filter as a browser's field takes it."""
+    """Returns a filter as a browser's field takes it."""
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S") if isinstance(value, datetime) else str(value)
 
 
 def actions_of(call: PageCall) -> list[Action]:
-    """What the key may do with an artifact. A key of `*` sees none."""
+    """Returns what the key may do with an artifact: nothing for a key of `*`."""
     return [] if call.who.namespace == EVERYWHERE else [each for each, scope in NEEDS.items() if call.may(scope)]
 
 

@@ -30,7 +30,7 @@ Q = TypeVar("Q", bound=msgspec.Struct)
 FORM: Final = "application/x-www-form-urlencoded"
 _TOKEN: Final = "token"  # noqa: S105 - the name of a field
 _MOST_FIELDS: Final = 3 * MAX_PAIRS
-"""Of one form, which may name a whole page of artifacts."""
+"""Most fields of one form, which may name a whole page of artifacts."""
 
 
 class PageCall(RouteCall):
@@ -57,7 +57,7 @@ class PageCall(RouteCall):
         self.session = session
         self.secret = secret
         self.token = form_token(secret, session)
-        """What the forms of this session carry."""
+        """The token that the forms of this session carry."""
 
     @property
     def now(self) -> datetime:
@@ -74,15 +74,15 @@ class PageCall(RouteCall):
         return scope in self.who.scopes
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The query string, without fields that were left blank: browsers send every field of a form."""
+        """The query string without blank fields: browsers send every field of a form."""
         return _pairs(self.scope["query_string"])
 
     def given(self, name: str) -> str | None:
-        """One parameter of the query string; None: it was left out or blank."""
+        """Returns one parameter of the query string; None if it was left out or blank."""
         return dict(self.pairs()).get(name)
 
     def query(self, model: type[Q], *but: str) -> Q:
-        """The query string as a `model`; `but` are names that the model does not have.
+        """Returns the query string as a `model`; `but` names parameters that the model does not have.
 
         Raises:
             CoatcheckError: `invalid_request`, naming the parameter.
@@ -90,7 +90,7 @@ class PageCall(RouteCall):
         return from_pairs([pair for pair in self.pairs() if pair[0] not in but], model, where="the query string")
 
     async def fields(self) -> list[tuple[str, str]]:
-        """The fields of a form that were filled in, after its token was checked.
+        """Returns the fields of a form that were filled in, after checking its token.
 
         Raises:
             CoatcheckError: `forbidden` for a form that this page did not make; what reading a body raises.
@@ -140,7 +140,7 @@ class Elsewhere:
 
 
 PageAnswer = Shown | Elsewhere | None
-"""None: the function has sent its answer itself."""
+"""None: the function sent its answer itself."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class PageRoute:
     function: Callable[..., Awaitable[PageAnswer]] = field(repr=False)
 
     def takes(self, path: str) -> re.Match[str] | None:
-        """The parameters in a path, if it is one of this page's."""
+        """Returns a match with the parameters of a path if it is one of this page's; otherwise None."""
         return _pattern(self.path).fullmatch(path)
 
 
@@ -168,12 +168,12 @@ def _pattern(path: str) -> re.Pattern[str]:
 def page(
     operation: str, *, scope: str | None = None, keyless: bool = False
 ) -> Callable[[Callable[..., Awaitable[PageAnswer]]], PageRoute]:
-    """Declare the page that a function makes.
+    """Declares the page that a function makes.
 
     Args:
         operation: method and path: `GET /ui/artifacts/{artifact_id}`.
         scope: what a key needs; None: any key serves.
-        keyless: no key is asked for.
+        keyless: whether no key is needed.
     """
     method, path = operation.split(" ")
 
@@ -189,6 +189,6 @@ def pages_of(*modules: ModuleType) -> list[PageRoute]:
 
 
 def address(path: str, **query: object) -> str:
-    """A path with a query string of what is given, not None and not empty."""
+    """Returns a path with a query string of the values that are neither None nor empty."""
     given = {name: value for name, value in query.items() if value is not None and value != ""}
     return f"{path}?{urlencode(given)}" if given else path

@@ -19,7 +19,7 @@ class RevokeForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
 @page("GET /ui/keys", scope=ADMIN)
 async def show_keys(call: PageCall) -> PageAnswer:
-    """The keys, revoked and expired ones among them, and the form that makes one."""
+    """Shows the keys, revoked and expired ones included, and the form that creates one."""
     query = call.query(KeysQuery, "done")
     found = await call.services.keys.list(call.who, namespace=query.namespace, before=query.cursor, limit=query.limit)
     more = None if found.before is None else address("/ui/keys", namespace=query.namespace, cursor=found.before)
@@ -28,7 +28,7 @@ async def show_keys(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/keys", scope=ADMIN)
 async def create_key(call: PageCall) -> PageAnswer:
-    """Make a key, and show it: this one time."""
+    """Creates a key and shows it, this one time."""
     form = await call.form(NewKeyAsk)
     info, secret = await call.services.keys.create(
         call.who,
@@ -44,7 +44,7 @@ async def create_key(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/keys/revoke", scope=ADMIN)
 async def revoke_key(call: PageCall) -> PageAnswer:
-    """Ask whether it is meant, and when it was confirmed refuse the key from now on."""
+    """Asks for confirmation; once confirmed, refuses the key from now on."""
     form = await call.form(RevokeForm)
     if not form.confirmed:
         return Shown("confirm_revoke.jinja", {"id": form.id, "own": form.id == call.who.key_id})

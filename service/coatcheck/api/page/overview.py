@@ -28,13 +28,13 @@ _FAILED: Final = 5
 
 
 class OverviewQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Over which time to show what happened."""
+    """The span of time that the overview shows."""
 
     range: Range = "24h"
 
 
 class ActivitySeries(Struct, frozen=True):
-    """What happened, as the bars of plots, and in all."""
+    """What happened: the bars of plots, and the totals."""
 
     artifacts: list[tuple[datetime, int]]
     reads: list[tuple[datetime, int]]
@@ -50,7 +50,7 @@ class ActivitySeries(Struct, frozen=True):
 
 @page("GET /")
 async def show_overview(call: PageCall) -> PageAnswer:
-    """The overview of whatever the key may see."""
+    """Shows the overview of what the key may see."""
     query = call.query(OverviewQuery)
     services, who = call.services, call.who
     reads = call.may(READ) and who.namespace != EVERYWHERE
@@ -72,7 +72,7 @@ async def show_overview(call: PageCall) -> PageAnswer:
 
 
 def series(hours: Iterable[ActivityHour], now: datetime, span: timedelta, count: int) -> ActivitySeries:
-    """Hours as `count` bars of `span` each, the last of which is now's."""
+    """Returns hours as `count` bars of `span` each, the last of which holds the present moment."""
     seconds = int(span.total_seconds())
     last = int(now.timestamp()) // seconds
     sums = [UsageDelta() for _ in range(count)]
@@ -97,7 +97,7 @@ def saved_tokens(spent: UsageDelta) -> int:
 
 
 async def _health(call: PageCall) -> CoatcheckError | None:
-    """What keeps the service from serving; None: nothing."""
+    """Returns what keeps the service from serving; None if nothing does."""
     try:
         await call.services.ready()
     except CoatcheckError as error:
@@ -117,7 +117,7 @@ async def _usage(call: PageCall) -> object:
 
 
 async def _failures(call: PageCall) -> object:
-    """The latest runs that failed, for those who administer."""
+    """Returns the latest runs that failed, for administrators."""
     if not call.may(ADMIN):
         return None
     return await call.services.retention.runs(call.who, before=None, limit=_FAILED, job=None, outcome=Outcome.FAILED)

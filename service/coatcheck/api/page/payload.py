@@ -17,16 +17,16 @@ _CHAR: Final = 4
 
 
 class PayloadPiece(Struct, frozen=True):
-    """Some of the text, and whether the card shows it."""
+    """A piece of the text, and whether the card shows it."""
 
     text: str
     shown: bool
     anchor: int | None = None
-    """Which excerpt begins here, from 1."""
+    """Number of the excerpt that begins here, counted from 1."""
 
 
 class PayloadPart(Struct, frozen=True, kw_only=True):
-    """What is shown at once, and where it lies."""
+    """The part that is shown at once, and its place."""
 
     pieces: list[PayloadPiece]
     start: int
@@ -41,7 +41,7 @@ class PayloadPart(Struct, frozen=True, kw_only=True):
 
 
 async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
-    """The part of a view that begins at a byte, or the last character before it."""
+    """Returns the part of a view that begins at a byte, or at the last character before it."""
     size = reading.content.size
     start = min(max(start, 0), max(size - 1, 0))
     if reading.binary:
@@ -76,7 +76,7 @@ async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
 
 
 def _aligned(data: bytes, at: int) -> int:
-    """The beginning of the character that a byte is in; at most a character's length back."""
+    """Returns the beginning of the character that a byte is in; at most a character's length back."""
     if at >= len(data):
         return len(data)
     back = at

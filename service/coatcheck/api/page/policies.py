@@ -39,7 +39,7 @@ class HoldForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
 @page("GET /ui/policies", scope=ADMIN)
 async def show_policies(call: PageCall) -> PageAnswer:
-    """The policies, and what would hold for a payload that is described."""
+    """Shows the policies, and what would apply to a described payload."""
     asked = call.query(ExplainQuery, "done", "explain")
     all_of_them = call.who.namespace == EVERYWHERE or call.everywhere
     version, found = await call.services.policies.current(call.who, None)
@@ -69,7 +69,7 @@ async def show_policies(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/policies", scope=ADMIN)
 async def set_policy(call: PageCall) -> PageAnswer:
-    """Set the policy of a scope, replacing the one that it has."""
+    """Sets the policy of a scope, replacing its present one."""
     fields = await call.fields()
     scope = _scope(call, [pair for pair in fields if pair[0] in _SCOPE])
     given: dict[str, Any] = {name: value for name, value in fields if name not in _SCOPE}
@@ -86,7 +86,7 @@ async def set_policy(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/policies/remove", scope=ADMIN)
 async def remove_policy(call: PageCall) -> PageAnswer:
-    """Remove the policy of a scope."""
+    """Removes the policy of a scope."""
     fields = await call.fields()
     scope = _scope(call, [pair for pair in fields if pair[0] in _SCOPE])
     await call.services.policies.remove(call.who, scope)
@@ -95,7 +95,7 @@ async def remove_policy(call: PageCall) -> PageAnswer:
 
 @page("GET /ui/holds", scope=ADMIN)
 async def show_holds(call: PageCall) -> PageAnswer:
-    """The holds, also those whose time is over, and the form that places one."""
+    """Shows the holds, ended ones included, and the form that places one."""
     query = call.query(HoldsQuery, "done", "artifact", "session")
     found = await call.services.holds.list(call.who, query.namespace, after=query.cursor, limit=query.limit)
     more = None if found.after is None else address("/ui/holds", namespace=query.namespace, cursor=found.after)
@@ -110,7 +110,7 @@ async def show_holds(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/holds", scope=ADMIN)
 async def place_hold(call: PageCall) -> PageAnswer:
-    """Place a hold on an artifact, a session or the namespace."""
+    """Places a hold on an artifact, a session or the namespace."""
     form = await call.form(NewHoldAsk)
     plain(form.reason, "reason")
     await call.services.holds.place(
@@ -127,7 +127,7 @@ async def place_hold(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/holds/release", scope=ADMIN)
 async def release_hold(call: PageCall) -> PageAnswer:
-    """Release a hold."""
+    """Releases a hold."""
     form = await call.form(HoldForm)
     await call.services.holds.release(call.who, form.id)
     return Elsewhere("/ui/holds?done=released")
@@ -135,7 +135,7 @@ async def release_hold(call: PageCall) -> PageAnswer:
 
 @page("GET /ui/usage", scope=ADMIN)
 async def show_usage(call: PageCall) -> PageAnswer:
-    """What namespaces hold, and what they may hold."""
+    """Shows what namespaces hold, and what they may hold."""
     query = call.query(UsageQuery)
     found = await call.services.usage(
         call.who, query.namespace, after=read_namespace_cursor(query.cursor), limit=query.limit
@@ -145,6 +145,6 @@ async def show_usage(call: PageCall) -> PageAnswer:
 
 
 def _scope(call: PageCall, pairs: list[tuple[str, str]]) -> PolicyScope:
-    """The scope that a form names; its namespace defaults to the key's own."""
+    """Returns the scope that a form names; its namespace defaults to the key's own."""
     named = from_pairs(pairs, ScopeQuery)
     return scope_of(named, named.namespace or administered(call.who, None))

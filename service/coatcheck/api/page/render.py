@@ -1,4 +1,4 @@
-"""Templates into HTML. Everything is escaped; what cannot be seen in a text is made visible."""
+"""Renders templates as HTML. Everything is escaped; invisible characters of a text are made visible."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ ASSETS: Final = {"page.css": "text/css", "page.js": "text/javascript"}
 
 
 def visible(value: object) -> Markup:
-    """A text escaped, with a mark for each character that cannot be seen."""
+    """Returns a text escaped, with a mark for each invisible character."""
     return Markup(_UNSEEN.sub(_mark, str(escape(str(value)))))  # noqa: S704 - escaped in this very line
 
 
@@ -36,7 +36,7 @@ def _mark(found: re.Match[str]) -> str:
 
 
 def size(value: int) -> str:
-    """Bytes for people: `1.5 MiB`."""
+    """Returns a number of bytes for people: `1.5 MiB`."""
     number, unit = float(value), _UNITS[0]
     for unit in _UNITS:
         if number < _STEP or unit == _UNITS[-1]:
@@ -46,7 +46,7 @@ def size(value: int) -> str:
 
 
 def lasting(seconds: float | None) -> str:
-    """A length of time for people, in its two largest units; None: for ever."""
+    """Returns a length of time for people, in its two largest units; None means for ever."""
     if seconds is None:
         return "for ever"
     left, parts = int(abs(seconds)), list[str]()
@@ -58,20 +58,20 @@ def lasting(seconds: float | None) -> str:
 
 
 def moment(value: datetime | None, otherwise: str = "\u2013") -> Markup:
-    """A moment in UTC, to the second."""
+    """Returns a moment in UTC, to the second."""
     if value is None:
         return escape(otherwise)
     return Markup('<time datetime="{}">{}</time>').format(value.isoformat(), value.strftime("%Y-%m-%d %H:%M:%S"))
 
 
 def away(value: datetime, now: datetime) -> str:
-    """How far a moment is from now: `in 3 d 4 h`, `5 min ago`."""
+    """Returns how far a moment is from now: `in 3 d 4 h`, `5 min ago`."""
     left: timedelta = value - now
     return f"in {lasting(left.total_seconds())}" if left >= timedelta() else f"{lasting(left.total_seconds())} ago"
 
 
 def decided(name: str, value: object) -> str:
-    """What a policy decides, with its unit."""
+    """Returns what a policy decides, with its unit."""
     if value is None:
         return "for ever" if name.endswith("ttl") else "no limit"
     if not isinstance(value, int):
@@ -81,7 +81,7 @@ def decided(name: str, value: object) -> str:
 
 @cache
 def asset(name: str) -> bytes:
-    """The bytes of one of ASSETS."""
+    """Returns the bytes of one of ASSETS."""
     return files("coatcheck.api.page").joinpath("assets", name).read_bytes()
 
 
@@ -121,5 +121,5 @@ def _environment() -> Environment:
 
 
 def render_page(template: str, values: Mapping[str, Any]) -> bytes:
-    """The HTML of a template."""
+    """Returns the HTML of a template."""
     return _environment().get_template(template).render(values).encode()

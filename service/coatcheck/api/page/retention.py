@@ -26,7 +26,7 @@ class ApplyForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class JobForm(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A job of the schedule to be paused, resumed or paced."""
+    """A scheduled job to be paused, resumed or given another interval."""
 
     name: str
     paused: bool | None = None
@@ -34,7 +34,7 @@ class JobForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class UndoForm(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Where undoing a run goes on, and how long what has expired shall live."""
+    """Where undoing a run continues, and how long expired artifacts are kept from now."""
 
     cursor: int = 0
     ttl: str | None = None
@@ -42,7 +42,7 @@ class UndoForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
 @page("GET /ui/retention", scope=ADMIN)
 async def show_retention(call: PageCall) -> PageAnswer:
-    """The schedule, the form that makes a plan, and the latest runs."""
+    """Shows the schedule, the form that makes a plan, and the latest runs."""
     query = call.query(RunsQuery, "done")
     found = await call.services.retention.runs(
         call.who, before=read_cursor(query.cursor), limit=query.limit, job=query.job, outcome=query.outcome
@@ -61,7 +61,7 @@ async def show_retention(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/retention/plan", scope=ADMIN)
 async def plan_retention(call: PageCall) -> PageAnswer:
-    """Plan a job, and show exactly what it would remove."""
+    """Plans a job and shows exactly what it would remove."""
     form = await call.form(PlanAsk)
     plain(form.session, "session")
     if form.session is not None and form.namespace is None:  # a session is of one namespace
@@ -71,7 +71,7 @@ async def plan_retention(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/retention/apply", scope=ADMIN)
 async def apply_retention(call: PageCall) -> PageAnswer:
-    """Apply a plan that was shown."""
+    """Applies a plan that was shown."""
     form = await call.form(ApplyForm)
     run = await call.services.retention.running.apply(call.who, form.digest, confirm=form.confirm, wait=_WAIT)
     return Elsewhere(f"/ui/retention/runs/{run.id}")
@@ -79,7 +79,7 @@ async def apply_retention(call: PageCall) -> PageAnswer:
 
 @page("GET /ui/retention/runs/{run_id}", scope=ADMIN)
 async def show_run(call: PageCall, run_id: str) -> PageAnswer:
-    """A run: how far it is, and its lines of the audit log."""
+    """Shows a run's progress and its lines in the audit log."""
     run = await call.services.retention.run(call.who, run_id)
     lines = await call.services.retention.audit(
         call.who, run.scope.namespace, before=None, limit=50, run_id=run_id, action=None
@@ -90,7 +90,7 @@ async def show_run(call: PageCall, run_id: str) -> PageAnswer:
 
 @page("POST /ui/retention/runs/{run_id}/undo", scope=ADMIN)
 async def undo_run(call: PageCall, run_id: str) -> PageAnswer:
-    """Bring back a part of what a run has removed."""
+    """Restores a part of what a run removed."""
     form = await call.form(UndoForm)
     ttl = seconds(form.ttl, "ttl")
     undone = await call.services.retention.undo.run(call.who, run_id, after=form.cursor, ttl=ttl)
@@ -99,7 +99,7 @@ async def undo_run(call: PageCall, run_id: str) -> PageAnswer:
 
 @page("POST /ui/retention/jobs", scope=ADMIN)
 async def change_job(call: PageCall) -> PageAnswer:
-    """Pause, resume or pace a job of the schedule."""
+    """Pauses or resumes a scheduled job, or changes its interval."""
     form = await call.form(JobForm)
     await call.services.retention.change_job(call.who, form.name, paused=form.paused, interval=form.interval)
     return Elsewhere("/ui/retention?done=job")
@@ -107,7 +107,7 @@ async def change_job(call: PageCall) -> PageAnswer:
 
 @page("GET /ui/audit", scope=ADMIN)
 async def show_audit(call: PageCall) -> PageAnswer:
-    """The audit log, the latest line first."""
+    """Shows the audit log, the latest line first."""
     query = call.query(AuditQuery)
     found = await call.services.retention.audit(
         call.who,

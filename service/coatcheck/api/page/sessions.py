@@ -22,11 +22,11 @@ from coatcheck.ports.catalog import ArtifactFilter
 PAGE: Final = 100
 SEARCHES: Final = 8
 RESULTS: Final = 20
-"""Searches of a page whose results are named, and results of each."""
+"""Most searches of a page whose results are named, and most results of each."""
 
 
 class SessionQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A session, and where in it to go on."""
+    """A session, and where in it to continue."""
 
     name: Session
     until: datetime | None = None
@@ -42,7 +42,7 @@ class SessionForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Cited(Struct, frozen=True):
-    """A result of a search, which is cited by its section."""
+    """A search result, which is cited by its section."""
 
     section: str
     title: str
@@ -50,7 +50,7 @@ class Cited(Struct, frozen=True):
 
 @page("GET /ui/sessions", scope=READ)
 async def list_sessions(call: PageCall) -> PageAnswer:
-    """The sessions with the latest activity, and a form that opens any."""
+    """Shows the sessions with the latest activity, and a form that opens any session."""
     found = await call.inspection.overview.sessions(call.who)
     return Shown("sessions.jinja", {"items": [session_usage_view(each.session, each.usage) for each in found]})
 
@@ -97,7 +97,7 @@ async def _timeline(
 
 @page("POST /ui/session/delete", scope=DELETE)
 async def delete_session(call: PageCall) -> PageAnswer:
-    """Ask whether it is meant, and when it was confirmed delete everything in the session."""
+    """Asks for confirmation; once confirmed, deletes everything in the session."""
     form = await call.form(SessionForm)
     if not form.confirmed:
         return Shown("confirm_session.jinja", {"name": form.name})
@@ -106,7 +106,7 @@ async def delete_session(call: PageCall) -> PageAnswer:
 
 
 async def _cited(call: PageCall, found: list[Artifact]) -> dict[str, list[Cited]]:
-    """What the newest few searches found, by artifact."""
+    """Returns what the newest few searches found, by artifact."""
     searches = [each for each in found if spec_of(each.facts.kind).source == "response"][:SEARCHES]
     cited = await asyncio.gather(*(_results(call, each) for each in searches))
     return dict(zip((each.id for each in searches), cited, strict=True))

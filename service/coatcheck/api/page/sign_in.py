@@ -24,7 +24,7 @@ class SignInForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
 @page("GET /ui/login", keyless=True)
 async def show_sign_in(call: PageCall) -> PageAnswer:
-    """The form that asks for the key; the overview where none is needed."""
+    """Shows the form that asks for the key, or the overview if no key is needed."""
     if call.session is None and not call.services.authenticate.required:
         return Elsewhere("/")
     return _form(call.given("next") or "/", call.given("why"))
@@ -32,7 +32,7 @@ async def show_sign_in(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/login", keyless=True)
 async def sign_in(call: PageCall) -> PageAnswer:
-    """Look the key up, and let the browser keep it sealed."""
+    """Looks the key up and lets the browser keep it, sealed."""
     form = await call.form(SignInForm)
     key = form.key.strip()
     try:
@@ -54,7 +54,7 @@ async def sign_in(call: PageCall) -> PageAnswer:
 
 @page("POST /ui/logout", keyless=True)
 async def sign_out(call: PageCall) -> PageAnswer:
-    """Have the browser forget the key."""
+    """Makes the browser forget the key."""
     await call.fields()
     return Elsewhere("/ui/login", _set_cookie(call, "", "; Max-Age=0"))
 
@@ -74,6 +74,6 @@ def _set_cookie(call: PageCall, value: str, more: str) -> str:
 
 
 def _local(path: str) -> str:
-    """A page of ours to go on to; the overview instead of anything else."""
+    """Returns the address if it is a page of the service; otherwise the overview."""
     plain = path.isascii() and path.isprintable() and "\\" not in path
     return path if plain and (path == "/" or path.startswith(("/ui/", "/?"))) else "/"

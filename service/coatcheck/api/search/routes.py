@@ -1,4 +1,4 @@
-"""Web searches within a budget: take a response, return what to read of it; and checkquotations."""
+"""Web searches within a budget: take a response and return what to read of it; check quotations."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ from coatcheck.usecases.web_search.budget_search import SearchResultsAnswer, Sea
 from coatcheck.usecases.web_search.verify_citations import Checked, Quotation
 
 _QUOTATIONS: Final = 4 * MIB
-"""Bytes of a body with quotations: a hundred of the longest, escaped."""
+"""Most bytes of a body with quotations: a hundred of the longest, escaped."""
 
 
 @route(
@@ -95,7 +95,7 @@ async def verify_citations(call: RouteCall) -> VerifiedView:
 
 
 async def _payload(data: bytes) -> tuple[bytes, bool, bool]:
-    """The response exactly as it came, whether it is JSON, and whether it was mended.
+    """Returns the response exactly as received, whether it is JSON, and whether it was mended.
 
     A string stands for the text that it holds.
     """
@@ -127,7 +127,7 @@ def _request(body: SearchResultsBody, key: str | None, *, is_json: bool, mended:
 
 
 async def _quotation(item: bytes, citation: str | None) -> Quotation | CoatcheckError:
-    """One item of the list, or what is wrong with it."""
+    """Returns one item of the list, or what is wrong with it."""
     try:
         body, _ = await decode_aside(item, QuotationBody)
     except CoatcheckError as error:

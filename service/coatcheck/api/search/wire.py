@@ -1,4 +1,4 @@
-"""Wire types of web searches: a response with its limits, quotations to check, and theanswers."""
+"""Wire types of web searches: a response with its limits, quotations to check, and the answers."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 

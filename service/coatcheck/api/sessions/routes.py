@@ -104,19 +104,19 @@ async def get_session_usage(call: RouteCall, session: str) -> SessionUsageView:
 
 
 def session_usage_view(session: str, usage: SessionUsage) -> SessionUsageView:
-    """A session's account as callers see it."""
+    """Returns a session's account as callers see it."""
     spent = usage.spent
     saved = spent.raw_tokens - spent.given_tokens - spent.read_tokens
     return copy_fields(SessionUsageView, usage, spent, session=session, saved_tokens=saved)
 
 
 def names_usage(scope: Scope) -> bool:
-    """Whether a path under `SESSIONS` is that of a session's account, and not that of a session."""
+    """Whether a path under `SESSIONS` is that of a session's account, not that of a session."""
     return (raw_path(scope) or scope["path"].encode()).endswith(USAGE.encode())
 
 
 def session_of(scope: Scope, routed: str, suffix: str = "") -> str:
-    """The session as the caller wrote it, before a suffix. Routing folds slashes, which a session's name may contain.
+    """Returns the session as the caller wrote it, before a suffix. Routing folds slashes, which its name may contain.
 
     Raises:
         CoatcheckError: `invalid_request` for a name that no session can have; `method_not_allowed` without the suffix.

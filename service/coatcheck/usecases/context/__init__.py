@@ -1,1 +1,1 @@
-"""A model's context is measured, compacted and answered for."""
+"""Measures and compacts a model's context, and answers hooks about it."""

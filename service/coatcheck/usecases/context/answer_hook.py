@@ -1,7 +1,7 @@
-"""Answer a host's hook after a tool call: store what is bulky in the response, give the response back with cards.
+"""Answer a host's hook after a tool call: store what is bulky in the response and return the response with cards.
 
-Never costs the host anything: whatever cannot be stored in time, or cannot be read back at once, stays as it is. Stores
-nothing that is certainly small enough.
+A hook never costs the host anything: whatever cannot be stored in time, or cannot be read back at once, stays as it is.
+Nothing that is certainly small enough is stored.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ from coatcheck.usecases.payloads.ingest import Ingest
 log = logging.getLogger(__name__)
 
 SECONDS: Final = 5.0
-"""How long a host waits at most: it runs the hook after each call, and the agent stands still meanwhile."""
+"""Longest time that a host waits: it runs the hook after each call, and the agent stands still meanwhile."""
 SMALL: Final = 1_000
-"""Bytes up to which a text is not worth a card, whatever the limits are."""
+"""Size in bytes up to which a text is not worth a card, whatever the limits are."""
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _PIECE: Final = 512 * 1024
 
 
 class HookRequest(Struct, frozen=True, kw_only=True):
-    """What the hook's address says beside the event."""
+    """What the hook's address says in addition to the event."""
 
     card_tokens: int | None = None
     inline_tokens: int | None = None
@@ -41,7 +41,7 @@ class HookRequest(Struct, frozen=True, kw_only=True):
 async def answer_hook(
     ingest: Ingest, caller: Caller, said: object, request: HookRequest, seconds: float = SECONDS
 ) -> dict[str, Any]:
-    """The hook's output; an empty object where nothing changes. Raises nothing of storing."""
+    """Returns the hook's output: an empty object if nothing changes. Failures to store are not raised."""
     event = hooks.event_of(said)
     if event is None:
         return {}
@@ -62,7 +62,7 @@ async def answer_hook(
 async def _card(
     ingest: Ingest, caller: Caller, event: hooks.Event, slot: hooks.Slot, request: HookRequest
 ) -> str | None:
-    """The card of a slot; None where its text stays."""
+    """Returns the card of a slot; None if its text stays."""
     if slot.size <= max(SMALL, request.inline_tokens or 0):  # a token has at least one byte
         return None
     parted = await asyncio.to_thread(parts.payload, slot.content)
@@ -84,7 +84,7 @@ async def _card(
 
 
 def _plain(value: str | None, limit: int) -> str | None:
-    """A name that may be kept; None for what no host sends."""
+    """Returns the name if it may be kept; None for names that no host sends."""
     return value if value is not None and len(value) <= limit and not _CONTROL.search(value) else None
 
 

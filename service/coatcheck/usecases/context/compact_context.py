@@ -1,9 +1,9 @@
-"""Make a model-bound request smaller: what is bulky in it is stored, and cards and markers stand in its place.
+"""Make a request to a model smaller: store what is bulky in it, and put cards and markers in its place.
 
-It is about one request body. Nothing is remembered of it, nothing that is stored changes, and what no change reaches
-leaves as the very bytes that came.
+A call handles one request body. It remembers nothing of the body and changes nothing that is stored; parts that no
+change touches keep their exact bytes.
 
-Crash story: that of as many ingests as there are payloads. What was stored before a crash is found by its identity.
+Crash story: one ingest for each payload. What was stored before a crash is found again by its identity.
 """
 
 import asyncio
@@ -46,53 +46,53 @@ from coatcheck.usecases.context.look_up_references import LookUpReferences
 from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, PayloadCard, PayloadRetention
 
 AT_ONCE: Final = 16
-"""Payloads of one request that are looked up or stored at the same time."""
+"""Number of payloads of one request that are looked up or stored at the same time."""
 
 
 class HistoryBody(Struct):
-    """A request body as it came, and decoded."""
+    """A request body, as received and decoded."""
 
     data: bytes
     value: Value
-    """Is let go of when everything is decided: it takes more memory than all else."""
+    """Released once everything is decided: it takes more memory than anything else."""
     inside: str | None = None
-    """Under which key of the object in `data` the body is; None: `data` is the body."""
+    """Key of the object in `data` that holds the body; None: `data` is the body."""
     decodable: bytes | None = None
-    """What was decoded of `data`, where that are other bytes of the same length."""
+    """The bytes that were decoded, if they differ from `data`; they have the same length."""
 
 
 class CompactRequest(Struct, frozen=True, kw_only=True):
-    """What a caller asks with a body."""
+    """A caller's request about a body."""
 
     policy: CompactionPolicy = CompactionPolicy()
     format: str | None = None
-    """The body's format, where it is known."""
+    """The body's format, if it is known."""
     keep: PayloadRetention = PayloadRetention()
     ask: MeasureRequest = MeasureRequest()
-    """What is known beside the body, for the accounts."""
+    """What is known in addition to the body, for the accounts."""
     notices: tuple[Notice, ...] = ()
 
 
 class KeptPayload(Struct, frozen=True, kw_only=True):
-    """A payload of the body that was stored, or that could not be."""
+    """A payload of the body that was stored, or could not be stored."""
 
     pointer: str | None
-    """Where it stands, or stood, in the body that was given; None for the messages left out."""
+    """Where the payload stands, or stood, in the given body; None for the messages that were left out."""
     message: int
-    """The number of its message, or of the first message that is left out."""
+    """Number of its message, or of the first message that was left out."""
     kind: str
     tool: str | None
     call_id: str | None
     id: str | None
     stored: bool
     created: bool
-    """False: it was stored before, or could not be."""
+    """False: it was stored before, or could not be stored."""
     left_out: bool
-    """Its message is left out of the history."""
+    """Whether its message was left out of the history."""
 
 
 class Compacted(Struct, frozen=True, kw_only=True):
-    """A compacted body with everything that is to be known about it."""
+    """A compacted body, with everything that there is to know about it."""
 
     body: bytes
     report: Report
@@ -120,9 +120,9 @@ class Compact:
         self._deps = deps
 
     async def __call__(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> Compacted:
-        """The body with cards and markers, and the report; payloads are stored before it answers.
+        """Returns the body with cards and markers, and the report. All payloads are stored before it returns.
 
-        What cannot be stored is cut where it stands or stays, and the warnings say so.
+        A payload that cannot be stored is cut in place or stays whole; the warnings say so.
 
         Raises:
             CoatcheckError: `invalid_request` for a body in no known format and for a policy or a window that
@@ -142,7 +142,7 @@ class Compact:
         )
 
     async def _decided(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> "_Decided":
-        """What becomes of the body. When this is done nothing holds its values any more but who asked."""
+        """Returns what becomes of the body. Afterwards only the caller still holds its values."""
         pool, counter = self._deps.pool, Counter(self._deps.tokenizer, self._deps.counts)
         index = await in_pool(pool, index_of, body.value, ask.format)
         known = await self._deps.look_up(caller, await in_pool(pool, references, index))
@@ -161,7 +161,7 @@ class Compact:
         )
 
     async def _stored(self, caller: Caller, planned: CompactionPlan, keep: PayloadRetention) -> dict[str, PayloadCard]:
-        """What became of each payload; several at a time."""
+        """Stores the payloads, several at a time; returns what became of each."""
         waiting = iter(planned.stored)
         cards: dict[str, PayloadCard] = {}
 
@@ -196,7 +196,7 @@ class Compact:
 
 
 class _Decided(Struct, frozen=True, kw_only=True):
-    """What is to be done with a body, without the body."""
+    """The decisions about a body, without the body itself."""
 
     edits: dict[Pointer, Value]
     cut: Splice | None
@@ -225,7 +225,7 @@ def _carried_out(
 
 
 def _shown(done: CompactedBody) -> dict[str, int]:
-    """Tokens of what stands in the body for each artifact."""
+    """Returns the tokens that stand in the body for each artifact."""
     shown: dict[str, int] = {}
     for change in done.report.changes:
         if change.artifact_id is not None:
@@ -248,7 +248,7 @@ def _told(payload: PlannedPayload, one: PayloadCard) -> KeptPayload:
 
 
 def _notices(cards: list[PayloadCard]) -> list[Notice]:
-    """What went wrong, each thing once, with how many payloads it met."""
+    """Returns what went wrong: each problem once, with the number of payloads that it affected."""
     met: dict[tuple[str, str], int] = {}
     for one in cards:
         for notice in one.notices:

@@ -1,8 +1,8 @@
-"""Say what a history refers to in the store: which artifacts can be read again, and what to keep of its searches.
+"""Look up what a history refers to in the store: which artifacts can be read again, and what to keep of its searches.
 
-A search's summary is made from the stored response and from what of it the history shows, so that the same history has
-the same summary however long ago it was searched. Stores nothing, and raises nothing: what nobody can tell at the
-moment is answered as if it were not there, and stays in the history as it is.
+A search's summary is made from the stored response and the part of it that the history shows, so that a history always
+has the same summary, however long ago the search was made. Nothing is stored and nothing is raised: what cannot be
+looked up at the moment counts as absent, and stays in the history as it is.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 8
 _MOST_BYTES: Final = 4 * 1024 * 1024
-"""Of a search's response that is read again; an answer of a larger one becomes a card like any other output."""
+"""Most bytes of a search's response that are read again; the answer of a larger one becomes a card like any output."""
 _REMEMBERED: Final = 4 * 1024 * 1024
-"""Bytes of summaries that are remembered: some two thousand."""
+"""Bytes of remembered summaries: about two thousand of them."""
 _COST: Final = 300
 _Asked = TypeVar("_Asked")
 _Told = TypeVar("_Told")
@@ -50,7 +50,7 @@ class LookUpDeps:
     """What the composition hands to this step."""
 
     find: Find
-    """Without a fallback buffer: what waits in memory is not stored."""
+    """Has no fallback buffer: what waits in memory is not stored."""
     open_content: OpenContent
     tokenizer: Tokenizer
     pool: Executor
@@ -58,14 +58,14 @@ class LookUpDeps:
 
 
 class LookUpReferences:
-    """Asks the store for what a history refers to."""
+    """Looks up in the store what a history refers to."""
 
     def __init__(self, deps: LookUpDeps) -> None:
         self._deps = deps
         self._summaries: Lru[tuple[str, SearchText, bool], str] = Lru(_REMEMBERED)
 
     async def __call__(self, caller: Caller, references: HistoryReferences) -> KnownArtifacts:
-        """What of the references there is for this caller."""
+        """Returns those references that exist for this caller."""
 
         async def readable(artifact_id: str) -> bool | None:
             _ = await self._deps.find(caller, ids.parse(artifact_id))
@@ -94,7 +94,7 @@ class LookUpReferences:
 
 
 async def _each(asked: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[_Told | None]]) -> dict[_Asked, _Told]:
-    """The answers that there are, several at a time."""
+    """Looks several up at a time; returns the answers that exist."""
     waiting = iter(asked)
     told: dict[_Asked, _Told] = {}
 
@@ -115,7 +115,7 @@ async def _each(asked: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[_T
 
 
 def summarised(payload: bytes, search: SearchText, tokenizer: Tokenizer, mask: Mask | None) -> str:
-    """Returns the text to keep of a search whose answer stands in a history."""
+    """Returns the text to keep for a search whose answer stands in a history."""
     laid = lay_out(normalise(payload))
     if mask is not None:
         laid = laid_of(mask, laid)
@@ -127,7 +127,7 @@ def summarised(payload: bytes, search: SearchText, tokenizer: Tokenizer, mask: M
 
 
 def _shown_again(laid: ResponseLayout, search: SearchText, query: str, tokenizer: Tokenizer) -> Budgeted:
-    """The response as it was shown: the same results, each with the passages that the default limits give it."""
+    """Returns the response as shown: the same results, with the passages that the default limits give each."""
 
     def cut(limits: Limits) -> Budgeted:
         return budget_search(laid, tokenizer, query=query, artifact_id=search.artifact_id, limits=limits)

@@ -1,4 +1,4 @@
-"""Say how full a context is: what stays in it, what is only in flight, whether to compact. Stores nothing of it."""
+"""Measure how full a context is: what stays in it, what is only in flight, whether to compact. Stores none of it."""
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class MeasureContext:
         named: str | None,
         session: str | None,
     ) -> Measured:
-        """The account of a request body; its two gauges are noted in the session's account.
+        """Returns the account of a request body, and notes its two gauges in the session's account.
 
         Raises:
             CoatcheckError: `invalid_request` for a body in no known format and for a policy or a window that

@@ -1,4 +1,4 @@
-"""Show what a session's tokens came to."""
+"""Show a session's totals of tokens."""
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.session_usage import SessionUsage, UsageDelta
@@ -7,14 +7,14 @@ from coatcheck.upkeep.note_accounts import NoteAccounts
 
 
 class ShowSessionUsage:
-    """Shows a session's account, as of now in this process and as of a second ago in others."""
+    """Shows a session's account: what this process did up to now, and what others did up to a second ago."""
 
     def __init__(self, accounts: SessionAccounts, note: NoteAccounts) -> None:
         self._accounts = accounts
         self._note = note
 
     async def __call__(self, caller: Caller, session: str) -> SessionUsage:
-        """The account of a session; an empty one where nothing was counted, or where the caller does not see it.
+        """Returns the account of a session; an empty one if nothing was counted or the caller may not see the session.
 
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`.

@@ -1,1 +1,1 @@
-"""The service's own health and stored bytes are checked."""
+"""Checks the service's own health and the stored bytes."""

@@ -1,8 +1,8 @@
-"""Store what waited for storage, as soon as storage answers again. Only then does it count as stored.
+"""Store the payloads that wait for storage, as soon as it answers again. Only then do they count as stored.
 
-Crash story: each payload is stored as an ingest stores it, with an intent before its file; it waits in memory until its
-commit, so that a crash loses what was never acknowledged, and nothing else. A commit whose answer was lost is asked
-again with the same file.
+Crash story: each payload is stored as an ingest stores it, with an intent before its file. It waits in memory until it
+is committed, so that a crash loses only what was never acknowledged. A commit whose answer was lost is repeated with
+the same file.
 """
 
 import asyncio
@@ -27,30 +27,30 @@ from coatcheck.usecases.operations.check_readiness import CheckReadiness
 log = logging.getLogger(__name__)
 
 _FINAL = frozenset({Code.QUOTA_EXCEEDED, Code.NAMESPACE_DELETING})
-"""Refusals that are no outage: what waited for storage does not wait for room."""
+"""Refusals that are not outages: a payload that waited for storage does not wait for room."""
 LAST_SECONDS = 5.0
-"""How long the last round may take, when the service stops."""
+"""Seconds that the last round may take when the service stops."""
 
 
 class FlushFallbackDeps(upload_session.UploadSessionDeps, Protocol):
-    """What writing through needs from the composition: what receiving needs."""
+    """What the composition hands to this verb: what ingest needs too."""
 
 
 class _Placed(msgspec.Struct):
-    """A file that is written and whose commit is not known to have been made."""
+    """A file that was written and whose commit is not known to have succeeded."""
 
     entry: FallbackPayload
     change: StoreArtifact
     writer: BlobWriter
     until: datetime
-    """Its intent's lease: after this it is no longer ours to commit."""
+    """End of its intent's lease; after this it must not be committed."""
 
 
 class FlushFallback:
     """Stores the payloads in the fallback buffer once storage accepts them."""
 
     def __init__(self, deps: FlushFallbackDeps) -> None:
-        """Shares the circuit breakers of ingest, so that a silent store is not called for every payload."""
+        """Shares ingest's circuit breakers, so that a silent store is not called for every payload."""
         self._deps = deps
         health = BlobHealth(deps.catalog, deps.blobs, deps.clock)
         self._commit = CommitArtifact(deps.catalog, health, deps.catalog_breaker, deps.blobs_breaker, deps.rooms)
@@ -62,13 +62,13 @@ class FlushFallback:
         return self._deps.fallback
 
     async def __call__(self) -> int:
-        """Learn which stores answer again, then store what waits, oldest first; returns how many were stored.
+        """Learns which stores answer again, then stores what waits, oldest first; returns how many were stored.
 
-        A store that refuses one payload is asked for no other in this round; a catalogue may answer while the blob
-        store does not. However many wait, a silent store is waited for once.
+        A store that refuses one payload is not asked about another in this round; a catalogue may answer while the blob
+        store does not. A silent store is waited for once, however many payloads wait.
 
         Raises:
-            CoatcheckError: what the store that refused last said.
+            CoatcheckError: the error of the store that refused last.
         """
         await self._probe()
         done = 0
@@ -97,7 +97,7 @@ class FlushFallback:
         return done
 
     async def last(self) -> None:
-        """The last round, bounded in time; says what is lost with this process."""
+        """Runs the last round, bounded in time, and logs what is lost with this process."""
         try:
             await asyncio.wait_for(self(), LAST_SECONDS)
         except (CoatcheckError, TimeoutError) as error:
@@ -109,7 +109,7 @@ class FlushFallback:
         return len(entry.stored) <= self._deps.inline_bytes
 
     async def _probe(self) -> None:
-        """Ask the stores that were silent; raises nothing: one that is silent still stays so."""
+        """Asks the stores that were silent. Raises nothing: a store that is still silent stays marked so."""
         if self._deps.catalog_breaker.silent:
             try:
                 await self._ready()
@@ -135,7 +135,7 @@ class FlushFallback:
         return isinstance(answer, IngestResult)
 
     def _change(self, entry: FallbackPayload) -> StoreArtifact:
-        """The change, made now. What was deleted since it was handed over stays deleted."""
+        """Returns the change as made now. What was deleted since it was handed over stays deleted."""
         change = entry.change
         view = change.text_view
         if view is not None and view.blob is not None:
@@ -149,7 +149,7 @@ class FlushFallback:
         )
 
     def _renamed(self, blob: Blob) -> Blob:
-        """The blob under a name that no attempt before can have used."""
+        """Returns the blob under a name that no earlier attempt can have used."""
         return msgspec.structs.replace(blob, id=self._deps.new_blob_id())
 
     async def _as_blob(self, entry: FallbackPayload) -> Settled:

@@ -11,12 +11,12 @@ from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.upkeep.note_accounts import NoteAccounts
 
 _LISTED = 50
-"""Of a list of which a caller may see only some."""
+"""Rows fetched for a list of which the caller may see only some."""
 
 
 @dataclass(frozen=True)
 class ShowOverview:
-    """Shows what happened and what is to come, as far as the caller may see it."""
+    """Shows what happened and what expires next, as far as the caller may see it."""
 
     overview: Overview
     clock: Clock
@@ -24,9 +24,9 @@ class ShowOverview:
     redacting: RedactionPolicy | None = None
 
     async def activity(self, caller: Caller, days: int) -> list[ActivityHour]:
-        """Hours of the caller's namespace in which anything happened; of all namespaces for who administers them all.
+        """Returns the hours in which anything happened in the caller's namespace; in any, for who administers all.
 
-        A caller who is bound to sessions sees none: what others did there is in the sums.
+        A caller who is bound to sessions sees none, because the sums include what others did.
 
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`.
@@ -40,7 +40,7 @@ class ShowOverview:
         )
 
     async def sessions(self, caller: Caller, limit: int = _LISTED) -> list[SessionSummary]:
-        """The sessions with the latest activity.
+        """Returns the sessions with the latest activity.
 
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`.
@@ -50,7 +50,7 @@ class ShowOverview:
         return [each for each in found if caller.sees(each.session)]
 
     async def expiring(self, caller: Caller, limit: int) -> list[Artifact]:
-        """The artifacts that expire next.
+        """Returns the artifacts that expire next.
 
         Raises:
             CoatcheckError: `storage_unavailable`.

@@ -1,8 +1,8 @@
-"""Compare what the store holds with what the rows say, and the bytes with their digests; hear what the engines say.
+"""Compare the store with the catalogue's rows and the bytes with their digests; ask the engines about their health.
 
-Reports. Removes only orphans, only when told to, and only those old enough that no upload can still be writing them.
-Changes rows only through a catalogue that is handed in for that: it marks a blob whose bytes are gone as lost, so that
-posting the same payload again heals every artifact that shares it. It never touches bytes that a row knows.
+The result is a report. Only orphans are removed, only on request, and only those old enough that no upload can still be
+writing them. Rows change only through a catalogue that is passed in for that: a blob whose bytes are gone is marked as
+lost, so that posting its payload again heals every artifact that shares it. Bytes that a row knows are never touched.
 """
 
 import hashlib
@@ -29,9 +29,9 @@ ORPHAN_AGE = timedelta(days=1)
 """An unknown blob younger than this may belong to an upload whose intent is not visible yet."""
 BATCH = 500
 _CLOCKS_APART = timedelta(minutes=10)
-"""How far the clock that writes deaths down may be behind ours."""
+"""How far the clock that records deletions may be behind ours."""
 _LOSSES = frozenset({"missing", "corrupt"})
-"""What marking a blob as lost answers; an unreadable one may be read again tomorrow."""
+"""Errors for which a blob is marked as lost; an unreadable blob may become readable again."""
 
 
 class RepairCatalog(Catalog, TextIndex, Protocol):
@@ -39,22 +39,22 @@ class RepairCatalog(Catalog, TextIndex, Protocol):
 
 
 class Examination(Protocol):
-    """A check of one engine's own health."""
+    """A check of one engine's health."""
 
     async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:
-        """Examine it: thoroughly, and put right what can be when a moment is given to write down for that."""
+        """Examines the engine, thoroughly if `deep`; repairs what it can if given `repair`, the moment to record."""
         ...
 
 
 class StoreVerification(Struct, frozen=True, kw_only=True):
-    """What an audit saw."""
+    """The findings of a verification."""
 
     blobs: int
-    """Live blobs looked at."""
+    """Number of live blobs that were looked at."""
     content: int
-    """Bytes of content in them."""
+    """Bytes of content in these blobs."""
     stored: int
-    """Names found in the store."""
+    """Number of names found in the store."""
     findings: tuple[Finding, ...]
     removed: int
     """Orphans removed."""
@@ -82,7 +82,7 @@ class VerifyStore:
         repairs: RepairCatalog | None = None,
         texts: TextIndex | None = None,
     ) -> None:
-        """`repairs` applies changes to rows; without it rows stay. `texts`, if given, is compared too."""
+        """`repairs` applies changes to rows; without it rows stay as they are. `texts`, if given, is compared too."""
         self._texts = texts
         self._text_repairs: TextIndex | None = repairs
         self._upkeep = upkeep
@@ -100,13 +100,13 @@ class VerifyStore:
         orphan_age: timedelta = ORPHAN_AGE,
         progress: Progress = untold,
     ) -> StoreVerification:
-        """Look at everything.
+        """Examines everything and returns the findings.
 
         Args:
-            digests: read every live blob whole and compare its SHA-256; otherwise only compare names and sizes.
-            apply: remove orphans older than `orphan_age`, and put rows right where that is possible.
-            orphan_age: how old an unknown blob must be to be an orphan.
-            progress: is told of each blob that was looked at, and its bytes of content.
+            digests: whether to read every live blob whole and compare its SHA-256; otherwise only names and sizes.
+            apply: whether to remove orphans older than `orphan_age` and repair rows where possible.
+            orphan_age: age from which an unknown blob is an orphan.
+            progress: called for each blob that was looked at, with its bytes of content.
 
         Raises:
             CoatcheckError: `storage_unavailable` when the catalogue or the whole store cannot be asked.
@@ -171,7 +171,7 @@ class VerifyStore:
         return h.digest()
 
     async def _died(self, namespace: str, blob: Blob, began: datetime) -> bool:
-        """Whether it was deleted while we looked: then its bytes are the sweep's business."""
+        """Whether the blob was deleted during the check; its bytes are then the sweep's business."""
         if not await self._upkeep.known_blobs([(namespace, blob.id)]):
             return True
         after = DeadBlob(namespace="", id="", placement=blob.placement, dead_at=began - _CLOCKS_APART)
@@ -206,7 +206,7 @@ class VerifyStore:
 
 
 class _Sieve:
-    """Tells orphans from blobs that a row knows."""
+    """Distinguishes orphans from blobs that a row knows."""
 
     def __init__(self, upkeep: Upkeep, findings: list[Finding], before: datetime, *, apply: bool) -> None:
         self._upkeep = upkeep

@@ -1,1 +1,1 @@
-"""Payloads come in, are described, listed, kept longer and forgotten."""
+"""Takes payloads in, describes, lists, extends and deletes them."""

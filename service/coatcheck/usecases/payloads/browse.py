@@ -1,7 +1,8 @@
-"""List the live artifacts of a namespace, newest first, in pages; by a query, those that say all of its words.
+"""List the live artifacts of a namespace, newest first, in pages; with a query, those that contain all of its words.
 
-A query sees what was acknowledged before it: what still waits for the index is indexed first, and where that takes too
-long the answer says that it is partial; so it does when a part of the index is damaged, which is then made anew.
+A query finds everything that was acknowledged before it: artifacts that still wait for the index are indexed first. If
+that takes too long, the answer says that it is partial. It also does so if a part of the index is damaged; that part is
+then rebuilt.
 """
 
 from msgspec import Struct
@@ -21,12 +22,12 @@ MAX_PAGE = 200
 
 
 class Listing(Struct, frozen=True):
-    """One page. `next` continues it; None means that this was the last."""
+    """A page of a list. `next` continues it; None means that this was the last page."""
 
     items: list[Artifact]
     next: str | None
     partial: bool = False
-    """The newest may be missing: they wait for the index still, and the same call will find them later."""
+    """Whether the newest may be missing: they still wait for the index, and the same call finds them later."""
 
 
 class Browse:
@@ -50,11 +51,11 @@ class Browse:
     async def __call__(
         self, caller: Caller, where: ArtifactFilter, cursor: str | None, limit: int, *, query: str | None = None
     ) -> Listing:
-        """A page of at most `limit` (1 to 200) artifacts that meet all conditions, continuing at `cursor`.
+        """Returns a page of at most `limit` (1 to 200) artifacts that meet all conditions, continuing at `cursor`.
 
         Raises:
-            CoatcheckError: `invalid_cursor`; `invalid_request` for a limit out of bounds, and for a query that names
-                nothing to look for or is too long.
+            CoatcheckError: `invalid_cursor`; `invalid_request` for a limit out of bounds, and for a query that is too
+                long or names nothing to look for.
         """
         if not 1 <= limit <= MAX_PAGE:
             raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)

@@ -1,4 +1,4 @@
-"""Say again what an artifact is: its metadata, and its card at any budget, cut from what was recognised at ingest."""
+"""Describe an artifact again: its metadata, and its card at any budget, cut from what was recognised at ingest."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -31,7 +31,7 @@ class Described(Struct, frozen=True):
 
 
 class Describe:
-    """Returns an artifact's metadata and card. Reads only the two ends of what the card is cut from."""
+    """Returns an artifact's metadata and card. Reads only the two ends of the text that the card is cut from."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class Describe:
             caller: who asks.
             number: the artifact.
             budget: tokens of the card, 64 to 8192; None takes the policy's, or the service's default.
-            query: what the excerpts follow, where the caller looks for something.
-            tools: whether the model that reads the card has the declared tool; otherwise the card names none.
+            query: what the caller looks for, which the excerpts then follow; None: nothing in particular.
+            tools: whether the model that reads the card has the declared tool; if not, the card names no tool.
 
         Raises:
             CoatcheckError: `artifact_gone`, `artifact_not_found`, `integrity`.
@@ -96,7 +96,7 @@ class Describe:
         return Described(shown, made.card, made.text, made.tokens)
 
     def _budget(self, a: Artifact) -> int:
-        """The budget of a card when the caller names none."""
+        """Returns the budget of a card when the caller names none."""
         policy = self._rules().effective(
             a.namespace,
             session=a.said.session,

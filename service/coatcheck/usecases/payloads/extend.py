@@ -1,4 +1,4 @@
-"""Change how long an artifact is kept, its pin and its labels. What was said about its payload stays."""
+"""Change how long an artifact is kept, its pin and its labels. What was declared about its payload stays."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -48,7 +48,7 @@ class Extend:
     ) -> Artifact:
         """Changes the given fields and leaves unset ones; returns the artifact as it is now.
 
-        A `ttl` over the policy's `max_ttl` is cut to it. Who administers brings back what has expired and is held.
+        A `ttl` over the policy's `max_ttl` is cut to it. An administrator brings back what has expired and is held.
 
         Raises:
             CoatcheckError: `artifact_gone`, `artifact_not_found`, `invalid_request` (an idle TTL under a minute),
@@ -84,7 +84,7 @@ class Extend:
     async def _within(
         self, caller: Caller, number: int, now: datetime, ttl: int | None | UnsetType
     ) -> int | None | UnsetType:
-        """The time that is asked for, or what the artifact's policy allows of it."""
+        """Returns the requested time, cut to what the artifact's policy allows."""
         rules = self._rules()
         if ttl is UNSET or not rules:
             return ttl

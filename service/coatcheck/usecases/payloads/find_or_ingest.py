@@ -1,8 +1,9 @@
-"""The card of a payload that stands in a history: found by its identity when it is stored already, otherwise stored.
+"""Find the artifact of a payload that stands in a history, or store the payload; return its card.
 
-A history comes again with every turn, and almost everything in it is stored: so the identity is looked up first, which
-costs a digest and one question, and cards are remembered. What is not there is ingested like any other payload, under
-the same identity as if it had been posted when the tool gave it back. A payload that cannot be stored has no ID.
+A history is sent again with every turn, and almost everything in it is already stored. So the identity is looked up
+first, which costs a digest and one query, and cards are cached. A payload that is not found is ingested like any other,
+under the identity that it would have had if it had been posted when the tool returned it. A payload that cannot be
+stored has no ID.
 
 Crash story: that of an ingest.
 """
@@ -53,7 +54,7 @@ log = logging.getLogger(__name__)
 
 _PIECE: Final = 512 * 1024
 _KEPT_CARDS: Final = 8 * 1024**2
-"""Bytes of cards that are remembered: about three thousand."""
+"""Bytes of cached cards: about three thousand of them."""
 _ROW_BYTES: Final = 300
 _ABSENT: Final = frozenset({Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE})
 _NAME_CHARS: Final = 256
@@ -75,31 +76,31 @@ class PayloadCard(Struct, frozen=True, kw_only=True):
     """The artifact and card of a payload, or why it could not be stored."""
 
     id: str | None
-    """None: it could not be stored, as `notices` say."""
+    """None: the payload could not be stored, as `notices` say."""
     text: str | None = None
-    """The card; None where none was asked for."""
+    """The card; None if none was asked for."""
     tokens: int = 0
-    """Of the card."""
+    """Tokens of the card."""
     stored: bool = True
-    """False: storage refused it; the card says so, and the ID promises nothing."""
+    """False: storage refused the payload; the card says so, and the ID promises nothing."""
     created: bool = False
-    """Whether it was stored by this."""
+    """Whether this call stored it."""
     notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class FindOrIngestDeps:
-    """What the composition hands to the step."""
+    """What the composition hands to this step."""
 
     ingest: Ingest
     deps: IngestDeps
     find: Find
-    """Without a fallback buffer: what waits in memory is not stored."""
+    """Has no fallback buffer: what waits in memory is not stored."""
     card_text: CardText | None
 
 
 class _Key(Struct, frozen=True):
-    """What a card depends on, the payload by its ID."""
+    """Everything that a card depends on; the ID stands for the payload."""
 
     namespace: str
     id: str
@@ -110,7 +111,7 @@ class _Key(Struct, frozen=True):
 
 
 class _Known(Struct, frozen=True):
-    """A card that was cut before; empty where none was asked for."""
+    """A card that was cut before; empty if none was asked for."""
 
     text: str
     tokens: int
@@ -131,9 +132,9 @@ class FindOrIngest:
     async def __call__(
         self, caller: Caller, payload: PlannedPayload, keep: PayloadRetention, budget: int
     ) -> PayloadCard:
-        """The artifact of a payload, and its card of at most `budget` tokens where one takes its place.
+        """Returns the artifact of a payload, and its card of at most `budget` tokens if one replaces it.
 
-        Whatever keeps it from being stored is in the answer, not raised: the others go on.
+        What keeps the payload from being stored is in the answer and not raised, so that the others go on.
         """
         try:
             size = len(payload.content) if isinstance(payload.content, str) else SMALL + 1
@@ -149,7 +150,7 @@ class FindOrIngest:
     async def _recalled(
         self, caller: Caller, data: bytes, digest: bytes, declared: DeclaredMetadata, budget: int | None
     ) -> PayloadCard | None:
-        """What is stored already under this identity; None where it is not, or where nobody can tell."""
+        """Returns what is already stored under this identity; None if nothing is, or if it cannot be looked up."""
         identity = ids.identity(caller.namespace, declared.session, declared.tool_call_id, digest)
         try:
             with self._deps.catalog_breaker.watched():
@@ -166,7 +167,7 @@ class FindOrIngest:
     async def _card_of(
         self, caller: Caller, a: Artifact, declared: DeclaredMetadata, data: bytes, budget: int | None
     ) -> PayloadCard | None:
-        """The card of what is stored, with what `declared` says of it."""
+        """Returns the card of a stored artifact, described by `declared`."""
         mask = None if self._deps.redacting is None else self._deps.redacting.mask_of(a)
         engine = ENGINE if a.engine == UNDESCRIBED else a.engine  # which then describes it for its card
         key = _Key(a.namespace, a.id, declared, engine, budget, masked=mask is not None)
@@ -235,10 +236,10 @@ class FindOrIngest:
 
 
 def _own(stored: DeclaredMetadata, declared: DeclaredMetadata) -> DeclaredMetadata:
-    """What is stored of a payload, as this history speaks of it; the same object where that shows no difference.
+    """Returns the stored artifact as this history declares it; the same object if that makes no difference.
 
-    Of an artifact the last declaration counts, which may be another one than this history's, or be gone with what was
-    deleted since. The card in a history depends on nothing but the history.
+    An artifact keeps its last declaration, which may differ from this history's or may have been deleted since. A
+    card in a history depends on the history alone.
     """
     own = {name: getattr(declared, name) for name in DECLARED}
     same = all(getattr(stored, name) == value for name, value in own.items())
@@ -246,7 +247,7 @@ def _own(stored: DeclaredMetadata, declared: DeclaredMetadata) -> DeclaredMetada
 
 
 def _as_said(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
-    """The artifact with other words, and what is recognised by these."""
+    """Returns the artifact with another declaration, and what is recognised because of it."""
     head, tail = sample_ranges(len(data))
     sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
     facts = recognise(sample, declared, survey_of(data, 2 * SAMPLE_BYTES))
@@ -254,7 +255,7 @@ def _as_said(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
 
 
 def _parted(payload: PlannedPayload) -> tuple[PartsPayload, bytes]:
-    """The payload's bytes, as ingest would make them of the same content, and their digest."""
+    """Returns the payload's bytes, as ingest would make them from the same content, and their digest."""
     content = payload.content
     parted = PartsPayload(data=content) if isinstance(content, bytes) else parts.payload(content)
     return parted, hashlib.sha256(parted.data).digest()
@@ -276,7 +277,7 @@ def _said(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention)
 
 
 def _sayable(name: str | None, most: int) -> str | None:
-    """A name as ingest takes it; none where it would be refused there."""
+    """Returns a name as ingest accepts it; None if ingest would refuse it."""
     return name if name is not None and len(name) <= most and not _CONTROL.search(name) else None
 
 

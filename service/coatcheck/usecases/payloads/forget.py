@@ -1,7 +1,7 @@
-"""Delete an artifact, or all of a session's: they answer `gone` from the commit on; their bytes follow after a grace.
+"""Delete an artifact, or all of a session's. They are gone from the commit on; their bytes follow after a grace period.
 
-Crash story: one transaction replaces the row by its tombstone and marks the blob dead; the sweep removes a dead blob's
-bytes first and its row second, and repeats both after a crash without harm.
+Crash story: one transaction replaces the row with its tombstone and marks the blob dead. The sweep removes a dead
+blob's bytes first and its row second; after a crash it can repeat both without harm.
 """
 
 from datetime import datetime, timedelta
@@ -18,11 +18,11 @@ from coatcheck.storing.find import gone, not_found, require_seen
 from coatcheck.storing.policies import Policies
 
 BATCH = 200
-"""Artifacts deleted in one transaction, so that others wait milliseconds at most."""
+"""Artifacts deleted in one transaction, so few that others wait milliseconds at most."""
 
 
 class _Deletion:
-    """What both deletions need."""
+    """What both verbs need."""
 
     def __init__(
         self,
@@ -40,19 +40,19 @@ class _Deletion:
         self._life = tombstone_life
 
     def _tombstone_until(self, caller: Caller, now: datetime) -> datetime:
-        """When what is deleted `now` is forgotten."""
+        """Returns the moment at which the tombstone of what is deleted `now` is forgotten."""
         life = self._life
         return now + (life if self._policies is None else self._policies.tombstone_life(caller.namespace, life))
 
 
 class Forget(_Deletion):
-    """Delete one artifact."""
+    """Deletes one artifact."""
 
     async def __call__(self, caller: Caller, number: int) -> None:
-        """Delete it.
+        """Deletes the artifact.
 
         Raises:
-            CoatcheckError: `artifact_gone` when it was gone already, `artifact_not_found` when unknown, `held` when a
+            CoatcheckError: `artifact_gone` if it was gone already, `artifact_not_found` if it is unknown, `held` if a
                 hold forbids it.
         """
         await require_seen(self._catalog, self._fallback, caller, number, self._clock.now())
@@ -90,14 +90,14 @@ class Forget(_Deletion):
 
 
 class ForgetSession(_Deletion):
-    """Delete everything of a session."""
+    """Deletes everything in a session."""
 
     async def __call__(self, caller: Caller, session: str) -> int:
         """Deletes a session's artifacts in batches; returns how many there were, 0 for an unused session.
 
         Raises:
-            CoatcheckError: `held` when a hold covers the session, and nothing is deleted; or when holds cover some of
-                its artifacts, and all others are deleted.
+            CoatcheckError: `held` if a hold covers the session, and then nothing is deleted; or if holds cover some of
+                its artifacts, and then all others are deleted.
         """
         require_session(caller, session)
         total = await self._of_shelter(caller, session)
@@ -124,7 +124,7 @@ class ForgetSession(_Deletion):
         return total
 
     async def _of_shelter(self, caller: Caller, session: str) -> int:
-        """Let go of what waits in memory; what is being stored at this moment is stored first, and deleted after."""
+        """Drops what waits in memory. What is being stored at this moment is stored first and then deleted."""
         if self._fallback is None:
             return 0
         total = 0

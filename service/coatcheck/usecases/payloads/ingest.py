@@ -1,4 +1,4 @@
-"""Take a payload, keep it, and return what the model should read instead."""
+"""Take in a payload, keep it, and return what the model should read instead."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -28,7 +28,7 @@ class Ingest:
     def __init__(
         self, deps: IngestDeps, card_text: CardText | None = None, open_content: OpenContent | None = None
     ) -> None:
-        """Without `card_text` no text views are made, and every card is cut from its payload."""
+        """Without `card_text`, no text views are made and every card is cut from its payload."""
         self._deps = deps
         health = BlobHealth(deps.catalog, deps.blobs, deps.clock)
         self._steps = IngestSteps(
@@ -49,14 +49,14 @@ class Ingest:
         keep_ends: bool = False,
         before: DeclaredMetadata | None = None,
     ) -> Receipt:
-        """Store a payload and return its receipt, once it is durable or known not to be stored.
+        """Returns a payload's receipt, once the payload is durable or known not to be stored.
 
-        When storage does not take it, the receipt says so (`stored` is False, with the refusal as a warning), the card
+        If storage does not take it, the receipt says so (`stored` is False, with the refusal as a warning), the card
         is made all the same, and a payload of up to 4 MiB stored bytes waits in memory to be stored later.
 
         Args:
-            caller: who offers it; names the namespace.
-            source: the payload's identity bytes. Whatever it raises is raised here, and nothing is stored.
+            caller: who offers the payload; names the namespace.
+            source: the payload's identity bytes. What it raises is raised here, and nothing is stored.
             offer: called once, when the source has ended: a form's fields may follow its file.
             before: what was declared before the payload's first byte, where the offer may declare more; None: all of
                 it.
@@ -74,13 +74,13 @@ class Ingest:
     async def shorten(
         self, caller: Caller, source: AsyncIterator[bytes], request: IngestRequest, receipt: Receipt, room: int
     ) -> Receipt:
-        """The receipt of a payload that was just taken in, with a card of at most `room` tokens in place of its text.
+        """Returns the receipt of a payload that was just taken in, with a card of at most `room` tokens as its text.
 
         Args:
             caller: who offered the payload.
             source: the same payload again.
             request: what was asked with it.
-            receipt: what was answered.
+            receipt: the answer.
             room: at least 64 tokens.
 
         Raises:
@@ -113,9 +113,9 @@ class Ingest:
                 return await Ingestion(self._steps, caller, upload, oversize, redacted).run(source, offer)
 
     def limit(self, caller: Caller, declared: DeclaredMetadata | None = None) -> int:
-        """Bytes of a payload from this caller that are refused whatever the payload turns out to be.
+        """Returns the most bytes that any payload from this caller may have, whatever the payload turns out to be.
 
-        With what is declared of it: as many as its policies allow it, unless it turns out to be of another kind.
+        If something is declared of it: the most that its policies allow, unless it turns out to be of another kind.
         """
         rules, limits = self._deps.rules(), [self._deps.payload_limit]
         if (ceiling := rules.ceiling(caller.namespace)) is not None:

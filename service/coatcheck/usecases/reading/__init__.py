@@ -1,1 +1,1 @@
-"""Stored payloads are read on and searched."""
+"""Reads and searches stored payloads."""

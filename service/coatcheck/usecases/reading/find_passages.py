@@ -1,8 +1,8 @@
 """Show the passages of an artifact that best answer a query, within a budget.
 
-One pass over the content, in bounded memory and with a deadline; then a closer look at the parts that the pass found.
-Where a deadline came first the scan is kept for a while, so that the same call goes on from there. It changes nothing
-but the note of a read.
+One pass goes over the content, in bounded memory and with a deadline; a closer look at the parts that it found follows.
+If the deadline came first, the scan is kept for a while, so that the same call continues it. Nothing changes except
+that the read is noted.
 """
 
 import asyncio
@@ -47,23 +47,23 @@ from coatcheck.storing.content import BLOCK_BYTES
 from coatcheck_client.contract.inert import MARK, one_line
 
 MIN_TOKENS = 128
-"""What one window needs."""
+"""Tokens that one window needs."""
 _KEPT = 4 * BLOCK_BYTES
-"""Content up to this size is kept in memory while it is searched; of more, parts are read a second time."""
+"""Content up to this size is kept in memory while it is searched; parts of larger content are read a second time."""
 _PAUSED = 8
-"""Scans kept that a deadline interrupted: at most 2 MB each."""
+"""Number of kept scans that a deadline interrupted: at most 2 MB each."""
 _AT_ONCE = 8
-"""Reads of parts under way together, which a store over the network makes wait."""
+"""Reads of parts that run at the same time, since a store over the network makes each wait."""
 _GRAIN = 640
 """Bytes, some 150 tokens, of a search response that are chosen together: all of it was found by such a query, so that a
 single sentence with the words says little."""
 _NAMED = 6
 _NAMED_CHARS = 32
-"""Terms named in a sentence, and characters of each."""
+"""Most terms that a sentence names, and most characters of each."""
 
 
 class Searched(Struct, frozen=True):
-    """How much of the view, or of the section, was looked at, from its beginning on."""
+    """How much of the view or section was looked at, from its beginning on."""
 
     bytes: int
     total: int
@@ -75,24 +75,24 @@ class PassagesAnswer(Struct, frozen=True, kw_only=True):
     id: str
     view: ViewName
     section: SectionPart | None
-    """What was looked at; None: the whole view. Windows lie in the view all the same."""
+    """The section that was looked at; None: the whole view. Windows are positions in the view in either case."""
     text: str
-    """What a model reads: each passage verbatim under a line that says where it stands, with the name of its section or
-    the line above that introduces it."""
+    """The text for a model: each passage verbatim under a line that says where it stands, with the name of its
+    section or the line above that introduces it."""
     tokens: int
     """Of `text`."""
     windows: list[Passage]
     terms: list[str]
-    """What was looked for and is there, folded: lower case, without accents."""
+    """Terms that were found, folded: lower case, without accents."""
     missing: list[str]
-    """What was looked for and is not there."""
+    """Terms that were not found."""
     searched: Searched
     partial: bool
-    """Not all of the artifact was looked at."""
+    """Whether only part of the artifact was looked at."""
     stopped: Literal["end", "deadline", "frequent"]
     """`frequent`: the only words there are stand everywhere; nothing further on could be told from the beginning."""
     notices: list[str]
-    """Sentences about what was not done, for whoever asked."""
+    """Sentences for the caller about what was not done."""
 
 
 class FindPassages(Reader):
@@ -112,11 +112,11 @@ class FindPassages(Reader):
         view: str | None = None,
         section: str | None = None,
     ) -> PassagesAnswer:
-        """The passages of a view, or of a section, for a query; at most `max_tokens` (128 to 8,000), 30,000 characters.
+        """Returns passages of a view or section for a query: up to `max_tokens` (128 to 8,000) and 30,000 characters.
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `view_not_available`, `section_not_found`,
-                `not_text`, `invalid_request`, `integrity`; what storage says when a text view that was made now
+                `not_text`, `invalid_request`, `integrity`; storage's errors if a newly made text view
                 cannot be kept.
         """
         check_budget(max_tokens, MIN_TOKENS)
@@ -126,7 +126,7 @@ class FindPassages(Reader):
         return answer
 
     async def of(self, reading: ViewReading, query: str, max_tokens: int, *, concise: bool = False) -> PassagesAnswer:
-        """Finds passages in an open view. `concise`: leave out passages that answer far less well than the best.
+        """Finds passages in an open view. `concise` leaves out passages far worse than the best.
 
         Raises:
             CoatcheckError: as when calling.
@@ -154,9 +154,9 @@ class FindPassages(Reader):
         return await self.shown(reading, answer, max_tokens)
 
     async def _scan(self, part: "_Kept", query: str, looking: "_Looking") -> tuple[PassageScanner, PassageText | None]:
-        """Look at the content until its end or the deadline; the next block is read while one is looked at.
+        """Scans the content until its end or the deadline, and reads the next block while it scans one.
 
-        Returns what is shown as well, where all that it needs is at hand.
+        Also returns what is shown, if everything that this needs is at hand.
         """
         paused = self._paused.pop(part.question(query), None)
         deadline = self._clock() + self._patience
@@ -183,7 +183,7 @@ _Question = tuple[str, int, int, str]
 
 
 class _Kept:
-    """The part that is looked at, counted from its own beginning; the blocks of a small one stay at hand."""
+    """The part that is looked at, counted from its own beginning; the blocks of a small part stay in memory."""
 
     def __init__(self, reading: ViewReading) -> None:
         self.reading = reading
@@ -193,18 +193,18 @@ class _Kept:
         self._blocks: dict[int, bytes] = {}
 
     def question(self, query: str) -> _Question:
-        """What stands for this query of these very bytes."""
+        """Returns a key for this query of exactly these bytes."""
         return self.reading.content.blob.id, self._start, self.size, query
 
     async def block(self, at: int) -> bytes:
-        """The block that begins at a byte of the part, a multiple of the block size; empty at the end."""
+        """Returns the block at a byte of the part, a multiple of the block size; empty at the end."""
         data = await self.reading.read(self._start + at, self._start + at + BLOCK_BYTES)
         if self._keeps:
             self._blocks[at] = data
         return data
 
     async def part(self, extent: Extent) -> DocumentPart:
-        """A range of the part, and where in the view it begins."""
+        """Returns a range of the part, and where in the view it begins."""
         begin = self._begin(extent)
         return self._after(begin, extent, await self.reading.content.read(begin.byte, self._start + extent.end))
 
@@ -215,7 +215,7 @@ class _Kept:
         return None if held is None else self._after(begin, extent, held)
 
     def _begin(self, extent: Extent) -> Position:
-        """The beginning of the frame in which a range begins."""
+        """Returns where the frame begins in which a range begins."""
         index = self.reading.content.index
         frame = (self._start + extent.start) // index.frame_size
         return Position(frame * index.frame_size, index.newlines_before(frame), index.chars_before(frame))
@@ -225,7 +225,7 @@ class _Kept:
         return DocumentPart(begin.after(data[:skip]), data[skip:])
 
     def _held(self, start: int, end: int) -> bytes | None:
-        """These bytes of the part, where all of them are at hand."""
+        """Returns these bytes of the part if all of them are in memory."""
         if start < 0:
             return None
         first, last = start // BLOCK_BYTES * BLOCK_BYTES, (end - 1) // BLOCK_BYTES * BLOCK_BYTES
@@ -243,7 +243,7 @@ async def _parts(part: _Kept, places: list[Extent]) -> list[DocumentPart]:
 
 
 class _Looking:
-    """The closer look at what a scan found, in worker threads: in one go where all of it is at hand."""
+    """A closer look at what a scan found, in worker threads: in one go if everything is in memory."""
 
     def __init__(self, part: _Kept, terms: Terms, budget: ClipBudget, tokenizer: Tokenizer, *, concise: bool) -> None:
         self._part = part
@@ -267,7 +267,7 @@ class _Looking:
         return scanner, self.at_hand(scanner) if last else None
 
     def at_hand(self, scanner: PassageScanner) -> PassageText | None:
-        """What is shown; None where parts of it must be read first, at `places`."""
+        """Returns what is shown; None if parts at `places` must be read first."""
         hits = scanner.hits()
         self.weights = weigh(hits, self._terms.looked_for)
         self.places = regions(hits, self.weights, self._part.size)
@@ -277,7 +277,7 @@ class _Looking:
         return self.made(whole) if len(whole) == len(parts) else None
 
     def made(self, parts: list[DocumentPart]) -> PassageText:
-        """What is shown of the parts."""
+        """Returns what is shown of the parts."""
         reading, terms, tokenizer = self._part.reading, self._terms, self._tokenizer
         missing = _named(terms, self.weights.missing, grams=False)
         said = [f"Not found: {missing}."] if missing else []
@@ -299,7 +299,7 @@ class _Looking:
         return made if made.passages else self._nothing()
 
     def _nothing(self) -> PassageText:
-        """A sentence that says so, and what to try instead."""
+        """Returns a sentence that says that nothing was found and what to try instead."""
         reading, terms, tokenizer = self._part.reading, self._terms, self._tokenizer
         if not self._part.size:
             text = fit_text(f"{MARK} No passage: {reading.name} is empty.", self._budget.tokens, tokenizer)
@@ -314,7 +314,7 @@ class _Looking:
 
 
 def _named(terms: Terms, numbers: tuple[int, ...], *, grams: bool) -> str:
-    """Terms as a sentence names them: not the parts of what is named whole, and not too many."""
+    """Returns terms as a sentence names them: not too many, and none that is part of a named one."""
     without = {"part"} if grams else {"part", "gram"}
     named = [terms.terms[number] for number in numbers if number < len(terms.terms)]  # the phrase comes after them
     words = [_shown(term.text) for term in named if term.role not in without]

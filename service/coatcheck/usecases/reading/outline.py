@@ -1,7 +1,7 @@
-"""Say what is in an artifact and where, so that the right part of it can be read: headings, symbols, files, keys.
+"""List what is in an artifact and where, so that the right part can be read: headings, symbols, files, keys.
 
-Sections come from the text view; where it has none, the kind decides what is looked for, in one pass over the lines
-within a time limit and a size. It changes nothing but the note of a read, and keeps a text view that it had to make.
+Sections come from the text view. If it has none, the kind decides what is looked for, in one pass over the lines that
+is bounded in time and size. Nothing changes except that the read is noted, and a text view that had to be made is kept.
 """
 
 from typing import Final
@@ -30,29 +30,29 @@ from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
 
 MAX_LIMIT: Final = 1_000
-"""Entries of one answer; the budget usually holds fewer."""
+"""Most entries of one answer; the budget usually holds fewer."""
 SCAN_BYTES: Final = 64 * 1024 * 1024
-"""Bytes whose lines are looked at."""
+"""Most bytes whose lines are looked at."""
 _LINE: Final = 64 * 1024
-"""Bytes of a line above which it is passed over: it begins nothing."""
+"""A line of more bytes than this is skipped: it begins nothing."""
 _HEAD: Final = 256 * 1024
-"""Bytes of the beginning by which a structure, or a scanner, is chosen."""
+"""Bytes at the beginning by which a structure or a scanner is chosen."""
 
 
 class Looked(Struct, frozen=True):
-    """How much of the view, or of the section, was looked at, from its beginning on."""
+    """How much of the view or section was looked at, from its beginning on."""
 
     bytes: int
     total: int
 
 
 class Ways(Struct, frozen=True, kw_only=True):
-    """How who asks reads on, in its own words."""
+    """How the caller reads on, in the caller's own terms."""
 
     more: str
-    """The rest of the entries, with `{}` for the offset."""
+    """How to get the remaining entries, with `{}` for the offset."""
     rest: str
-    """Where the part of the payload is that the view lacks: a sentence, or nothing where who asks says it."""
+    """A sentence that says where to find the part of the payload that the view lacks; empty if the caller says it."""
 
 
 _WAYS: Final = Ways(more="offset={}", rest="This view lacks a part of the payload; view=raw has it.")
@@ -63,27 +63,27 @@ class OutlineAnswer(Struct, frozen=True, kw_only=True):
 
     id: str
     view: ViewName
-    """Of which the lines and bytes are: read them with the same view."""
+    """The view that lines and bytes refer to: read them with the same view."""
     section: SectionPart | None
-    """What was looked at; None: the whole view."""
+    """The section that was looked at; None: the whole view."""
     kind: Kind
     text: str
-    """What a model reads: one line for each entry."""
+    """The text for a model: one line for each entry."""
     tokens: int
     """Of `text`."""
     entries: list[Entry]
     total: int
-    """Entries that were found."""
+    """Number of entries that were found."""
     total_exact: bool
-    """False: there may be more, or they may reach further; not all was looked at."""
+    """False: not all was looked at, so there may be more entries, or entries may reach further."""
     next: int | None
     """The offset with which the same call goes on; None at the end."""
     looked: Looked
     partial: bool
-    """Not all was looked at, or the view lacks a part of the payload."""
+    """Whether not all was looked at, or the view lacks a part of the payload."""
     notices: list[str]
     message: str | None
-    """A sentence where there is nothing to show."""
+    """A sentence if there is nothing to show."""
 
 
 class Outline(Reader):
@@ -99,7 +99,7 @@ class Outline(Reader):
         limit: int | None = None,
         max_tokens: int = DEFAULT_TOKENS,
     ) -> OutlineAnswer:
-        """The entries of an artifact, or of a section of it, from number `offset` (from 0) on.
+        """Returns the entries of an artifact or of one of its sections, from number `offset` (counted from 0) on.
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `invalid_request`,
@@ -155,10 +155,10 @@ class Outline(Reader):
         return await self.shown(reading, answer, max_tokens)
 
     async def entry(self, reading: ViewReading, wanted: str) -> tuple[ViewReading, Entry]:
-        """Returns the entry of a view's outline that `wanted` means, and the view narrowed to it, if it has lines.
+        """Returns the entry of a view's outline that `wanted` names, and the view narrowed to it if it has lines.
 
         Raises:
-            CoatcheckError: `section_not_found`, naming those that may be meant, `integrity`.
+            CoatcheckError: `section_not_found`, which names those that may be meant; `integrity`.
         """
         found, _ = await self._entries(reading)
         number = chosen(found.entries, wanted, reading.artifact.id)
@@ -166,7 +166,7 @@ class Outline(Reader):
         return (reading if nth is None else replace(reading, sections=sections, nth=nth)), found.entries[number]
 
     async def _entries(self, reading: ViewReading) -> tuple[OutlineEntries, int]:
-        """The entries, and how many bytes were looked at for them."""
+        """Returns the entries, and how many bytes were looked at to find them."""
         extent = reading.extent
         size = extent.end - extent.start
         sections = _within(reading)
@@ -186,7 +186,7 @@ class Outline(Reader):
     async def _structure(
         self, reading: ViewReading, read: OutlineReader, whole_bytes: int | None
     ) -> tuple[OutlineEntries, int]:
-        """The entries of a structure, and how many bytes they speak of."""
+        """Returns the entries of a structure, and how many bytes they cover."""
         extent = reading.extent
         size = extent.end - extent.start
         whole = whole_bytes is not None and size <= whole_bytes
@@ -196,7 +196,7 @@ class Outline(Reader):
         return found, size if whole_bytes is None else len(head)
 
     async def _scan(self, reading: ViewReading, scanner: OutlineScanner) -> tuple[OutlineEntries, int]:
-        """Feed the lines, until their end, the deadline, or more than is looked at."""
+        """Feeds the lines to the scanner, until their end, the deadline or the most bytes that are looked at."""
         extent = reading.extent
         deadline = self._clock() + self._patience
         stop = min(extent.end, extent.start + SCAN_BYTES)
@@ -235,7 +235,7 @@ def _names(artifact: Artifact) -> tuple[str | None, ...]:
 
 
 def _within(reading: ViewReading) -> tuple[Section, ...]:
-    """The sections of what is read; of a section, those inside it."""
+    """Returns the sections of what is read; for a section, those inside it."""
     outer = reading.section
     if outer is None:
         return reading.sections

@@ -1,7 +1,7 @@
-"""Read part of an artifact: what was asked, within a budget, and where to go on.
+"""Read part of an artifact within a budget, and say where to go on.
 
-Following `next.cursor` until there is none gives every byte of the artifact exactly once, also inside a line of
-100 MB. It touches the frames of the answer and no other. It changes nothing but the note that the artifact was read.
+Following `next.cursor` until there is none gives every byte of the artifact exactly once, even inside a line of 100 MB.
+A read touches only the frames of its answer. Nothing changes except that the read is noted.
 """
 
 from functools import cached_property, partial
@@ -40,30 +40,30 @@ from coatcheck.reading.view import ViewReading, writes_over_lines
 from coatcheck.runtime.pool import in_pool
 
 _SEEN_LIMIT = 1024 * 1024
-"""Bytes fetched for one answer where most are hidden, as in a progress bar; a longer line takes several answers."""
+"""Most bytes fetched for one answer if most are hidden, as in a progress bar; a longer line takes several answers."""
 _BYTES_PER_TOKEN = 5
 _LONGEST_CHAR = 4
 _FETCH_LIMIT = _LONGEST_CHAR * MAX_CHARS + 64
-"""Bytes that can decide any answer: below one frame, so that an answer touches two at most."""
+"""Most bytes that decide an answer: less than a frame, so that an answer touches two frames at most."""
 _TOKEN_UNIT_LEAST = 16
-"""Tokens of a budget that any one token of a document fits: cut out of its characters it may count as several."""
+"""Least budget that holds any one token of a document: a token cut out of its text may count as several."""
 
 Stop = Literal["limit", "max_tokens", "max_characters", "end"]
 
 
 class ReadRequest(Struct, frozen=True, kw_only=True):
-    """What a caller asks for. With a cursor, neither offset nor unit."""
+    """A caller's request. With a cursor, neither offset nor unit is given."""
 
     unit: Unit | None = None
-    """Lines when absent."""
+    """Lines if absent."""
     offset: int | None = None
     """Lines from 1, the others from 0; absent: the beginning."""
     limit: int | None = None
-    """At most so many units; absent: as much as the budget holds."""
+    """Most units to return; absent: as many as the budget holds."""
     view: str | None = None
     """`raw` or `text`; absent: the cursor's, otherwise text with a section and raw without."""
     section: str | None = None
-    """Offsets count in the view, with a section too, and one before it begins with it; tokens count in the section."""
+    """Offsets count in the view even with a section (an earlier one means its start); tokens count in the section."""
     cursor: str | None = None
     max_tokens: int = DEFAULT_TOKENS
 
@@ -93,14 +93,14 @@ class Next(Struct, frozen=True):
 class ReadAnswer(Struct, frozen=True, kw_only=True):
     """A part of an artifact, as text.
 
-    Lines of the text view are shown as a terminal showed them: without escape sequences, and of a line that was written
-    over with carriage returns only the last frame, after a note of how many bytes it replaced.
+    Lines of the text view look as they did on a terminal: without escape sequences; a line that was overwritten with
+    carriage returns shows only its last state, after a note of how many bytes that replaced.
     """
 
     id: str
     view: ViewName
     section: SectionPart | None
-    """What the reading was narrowed to; None: the whole view."""
+    """The section that was read; None: the whole view."""
     unit: Unit
     text: str
     encoding: Literal["utf-8", "hex"] = "utf-8"
@@ -110,13 +110,13 @@ class ReadAnswer(Struct, frozen=True, kw_only=True):
     tokens: int
     """Of `text`."""
     complete: bool
-    """Everything that was asked for is here."""
+    """Whether everything that was asked for is here."""
     cut: Stop
     """Why the text ends where it ends."""
     next: Next | None
     """None at the end of the view, or of the section."""
     partial: bool = False
-    """Not all of the payload is in this view: it was too large, or broken. The raw view has it."""
+    """Whether the view lacks part of the payload, which was too large or broken; the raw view has it."""
 
 
 class _Piece(Struct, frozen=True):
@@ -139,12 +139,12 @@ class Read(Reader):
         return TokenPositions(self._tokenizer, self._pool, self._clock, self._patience)
 
     async def __call__(self, caller: Caller, number: int, ask: ReadRequest) -> ReadAnswer:
-        """The text of a span of lines, characters, bytes or tokens, cut to the budget.
+        """Returns the text of a span of lines, characters, bytes or tokens, cut to the budget.
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `view_not_available`,
                 `not_text`, `invalid_cursor`, `invalid_request`, `offset_past_end`, `count_pending`, `integrity`;
-                what storage says when a text view that was made now cannot be kept.
+                storage's errors if a newly made text view cannot be kept.
         """
         at = _from_cursor(ask, number) if ask.cursor is not None else None
         if at is None:
@@ -253,7 +253,7 @@ class Read(Reader):
 
 
 class _Part:
-    """The part that is read as a text by itself, whose tokens are counted from its own beginning."""
+    """The part that is read as a text of its own, with tokens counted from its own beginning."""
 
     def __init__(self, reading: ViewReading) -> None:
         self._reading = reading
@@ -265,7 +265,7 @@ class _Part:
 
     @property
     def tokens(self) -> int:
-        """Of all of it, about."""
+        """Estimated tokens of the whole part."""
         if self._reading.section is None:
             return self._reading.measure.tokens.count
         return self._reading.measure.tokens.count * self.size // max(1, self._reading.measure.size)
@@ -275,7 +275,7 @@ class _Part:
 
 
 async def _start(reading: ViewReading, span: Span) -> Position:
-    """Where a span begins. One that would begin before the section begins with it."""
+    """Returns where a span begins: at the section's start if it would begin before that."""
     extent = reading.extent
     place = await place_of(reading.content, span)
     if place is not None and place.byte < extent.start:
@@ -306,7 +306,7 @@ def _from_cursor(ask: ReadRequest, number: int) -> Cursor:
 
 
 def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
-    """Refuse a cursor of another view or section than is asked for, and one that points elsewhere."""
+    """Refuses a cursor of another view or section than the request names, and one that points elsewhere."""
     section = reading.section.name if reading.section else None
     named = at.section if ask.section is None else nth_section(reading.sections, ask.section)
     if ask.view not in {None, at.view} or named != at.section or (ask.section is not None and named is None):
@@ -323,7 +323,7 @@ def _seen(data: bytes, *, frames: bool, ends: bool) -> VisibleText:
 
 
 def _until(data: bytes, unit: Unit, left: int | None) -> int | None:
-    """Where in `data` the limit ends; None when not inside it."""
+    """Returns where in `data` the limit ends; None if it does not end there."""
     if left is None:
         return None
     if unit == "byte":

@@ -1,8 +1,8 @@
 """Read JSON by path: the values that an RFC 9535 query or an RFC 6901 pointer finds, with where they are, in a budget.
 
-A document is walked over, not loaded: names, indices, slices, wildcards and filters over records work at any size, and
-at most 8 MiB are decoded at a time. Following `next` gives every value, and all of one long value. A call takes about a
-second at most; what it had no time for is where `next` begins. It changes nothing but the note of a read.
+A document is scanned, not loaded: names, indices, slices, wildcards and filters over records work at any size, and at
+most 8 MiB are decoded at a time. Following `next` gives every value, and all of one long value. A call takes about a
+second at most; `next` begins at what it had no time for. Nothing changes except that the read is noted.
 """
 
 from typing import ClassVar, Literal
@@ -37,13 +37,13 @@ from coatcheck.storing.content import Content
 from coatcheck_client.contract.inert import MARK
 
 MAX_LIMIT = 1_000
-"""Values on a page; the budget usually holds fewer."""
+"""Most values on a page; the budget usually holds fewer."""
 MAX_FIELDS = 20
 _LOCATION_LIMIT = 2_000
-"""Characters of a value's normalized path in the answer."""
+"""Most characters of a value's normalized path in the answer."""
 _TITLE_TOKENS = 100
 _BRIEF_PATH = 256
-"""Characters of a path that is parsed on the event loop, in less than half a millisecond whatever it is."""
+"""Most characters of a path that is parsed on the event loop, in less than half a millisecond whatever it is."""
 _PARTIAL = "This value is cut off, or it is not valid JSON; it is shown as it is written."
 _NOT_YET = "No match so far: the time for one call is over. Go on with `next`."
 
@@ -59,9 +59,9 @@ class JsonValue(Struct, frozen=True, kw_only=True):
     bytes: Extent | None
     """Where it is written in the raw payload, for `read?unit=byte`; null where that is not known."""
     complete: bool
-    """All of it is shown, and it is JSON."""
+    """Whether all of it is shown and is valid JSON."""
     value: msgspec.Raw | UnsetType = UNSET
-    """The value itself, just where it is complete; with `fields`, the object of these."""
+    """The value itself, only if it is complete; with `fields`, an object of these."""
 
 
 class JsonAnswer(Struct, frozen=True, kw_only=True):
@@ -69,26 +69,26 @@ class JsonAnswer(Struct, frozen=True, kw_only=True):
 
     id: str
     text: str
-    """What a model reads: one line a value, or a part of one long value."""
+    """The text for a model: one line for each value, or a part of one long value."""
     tokens: int
     """Of `text`."""
     values: list[JsonValue]
     """The shown values, in order."""
     total: int
-    """Values that were found."""
+    """Number of values that were found."""
     total_exact: bool
-    """False: there may be more than `total`; not all was looked at."""
+    """False: not all was looked at, so there may be more than `total`."""
     complete: bool
-    """Everything from the cursor on, or from the beginning, is shown."""
+    """Whether everything from the cursor (or the beginning) on is shown."""
     stopped: Stop
     """Why the text ends where it ends."""
     next: str | None
     """The cursor with which the same path goes on."""
     partial: bool
-    """Something of the document could not be read or evaluated; `notices` says what."""
+    """Whether part of the document could not be read or evaluated; `notices` says what."""
     notices: list[str]
     message: str | None
-    """A sentence where there is nothing to show: why, and what there is instead."""
+    """A sentence if there is nothing to show: why, and what there is instead."""
 
 
 class ReadJson(Reader):
@@ -107,7 +107,7 @@ class ReadJson(Reader):
         cursor: str | None = None,
         fields: tuple[str, ...] = (),
     ) -> JsonAnswer:
-        """The values that `path` finds, from the beginning or from `cursor` on.
+        """Returns the values that `path` finds, from the beginning or from `cursor` on.
 
         Args:
             caller: who asks.
@@ -131,7 +131,7 @@ class ReadJson(Reader):
     async def of(
         self, reading: ViewReading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
     ) -> JsonAnswer:
-        """Reads a payload that is open, for who reads the text alone: `values` is empty.
+        """Reads an open payload for a caller who reads only the text: `values` is empty.
 
         Raises:
             CoatcheckError: as when calling.
@@ -177,7 +177,7 @@ class ReadJson(Reader):
         return _answer(asking, page, shown, _values(page, shown, request.fields) if values else [])
 
     def _walk(self, ask: PageRequest, max_tokens: int, *, first: bool) -> Walk[tuple[ValuePage, RenderedValues | None]]:
-        """What there is, and as text unless it is one value alone: in one walk, to spare a hand-over to a thread."""
+        """Returns what was found, as text unless it is one value: in one scan, to save handing over to a thread."""
         page = yield from collect(ask, self._clock)
         alone = first and page.exact and page.total == len(page.hits) == 1 and page.hits[0].cells is None
         if alone or not page.hits:
@@ -186,7 +186,7 @@ class ReadJson(Reader):
         return page, render(page, seen + 1, ask.fields, max_tokens, MAX_CHARS, self._tokenizer)
 
     async def _alone(self, asking: "_Asking", page: ValuePage) -> JsonAnswer | None:
-        """One value as itself: a string's characters, or a JSON text that does not fit, from its beginning."""
+        """Shows one value itself: a string's characters, or a JSON text that does not fit, from its beginning."""
         hit = page.hits[0]
         fits = hit.whole and len(hit.text) <= LONGEST
         fits = fits and await count_aside(hit.text, self._tokenizer, self._pool) <= asking.max_tokens - _TITLE_TOKENS
@@ -215,14 +215,14 @@ class ReadJson(Reader):
         return _part_answer(asking, at, part, [shown], page.notices, partial=page.partial)
 
     async def _contents(self, asking: "_Asking", hit: ValueHit, start: int, end: int) -> list[str]:
-        """What is in an object or array that is too long to be shown whole, as lines."""
+        """Shows what is in an object or array that is too long to be shown whole, as lines."""
         deadline = self._clock() + self._patience
         inside = await walk_over(asking.content, contents(start, end, hit.kind, self._clock, deadline), self._pool)
         tokens, chars = asking.max_tokens // 2 - _TITLE_TOKENS, MAX_CHARS // 3
         return await in_pool(self._pool, heading, hit, end - start, inside, tokens, chars, self._tokenizer)
 
     async def _none(self, asking: "_Asking", page: ValuePage) -> JsonAnswer:
-        """No values, in a sentence."""
+        """Returns an answer without values, with a sentence that says why."""
         message = page.message or ("No match." if page.next is None else _NOT_YET)
         whole = " ".join((message, *page.notices))
         text, tokens = await in_pool(self._pool, sentence, whole, asking.max_tokens, self._tokenizer)
@@ -230,7 +230,7 @@ class ReadJson(Reader):
         return structs.replace(answer, message=message)
 
     async def _inside(self, asking: "_Asking", at: ValueCursor) -> JsonAnswer:
-        """The next part of one long value."""
+        """Shows the next part of one long value."""
         if not 0 <= at.byte <= at.end <= asking.content.size:
             raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Start again without it.")
         notices = [_PARTIAL] if at.partial else []
@@ -260,7 +260,7 @@ class ReadJson(Reader):
 
 
 class _Asked(Struct, frozen=True):
-    """What a caller asks of an artifact."""
+    """A caller's request about an artifact."""
 
     number: int
     plan: QueryPlan
@@ -311,7 +311,7 @@ def _location(hit: ValueHit) -> str | None:
 
 
 def _raw(text: str, *, odd: bool) -> msgspec.Raw | UnsetType:
-    """The value as JSON for programs; none where only forgiving readers take it."""
+    """Returns the value as JSON for programs; None if only lenient parsers accept it."""
     try:
         data = text.encode()
         if odd:

@@ -1,7 +1,8 @@
 """Search an artifact with a regular expression, and show the matching lines within a budget.
 
-Linear in the payload, in bounded memory and with a deadline, whatever the pattern. What was scanned when a deadline
-came is remembered for a while, so that the same call gets further. It changes nothing but the note of a read.
+The search is linear in the payload, in bounded memory and with a deadline, whatever the pattern. What was scanned
+before the deadline is remembered for a while, so that the same call gets further. Nothing changes except that the read
+is noted.
 """
 
 import re
@@ -31,24 +32,24 @@ DEFAULT_LIMIT = 20
 MAX_LIMIT = 200
 MAX_CONTEXT = 20
 MIN_TOKENS = 128
-"""What the shortest form of one hit needs."""
+"""Tokens that the shortest form of one hit needs."""
 COUNT_ON_SECONDS = 0.5
-"""How long a full page's matches are counted on, for `total`."""
+"""Seconds for which counting goes on after a page is full, for `total`."""
 _PATTERNS = 16
-"""Compiled patterns kept: 128 MB at the very worst, a few hundred KB usually."""
+"""Number of compiled patterns that are kept: 128 MB at worst, usually a few hundred KB."""
 _MARKS = 1_000
-"""Places of earlier scans kept, about 300 bytes each."""
+"""Number of places of earlier scans that are kept, about 300 bytes each."""
 _PATTERN_SHOWN = 200
-"""Characters of a pattern that a sentence repeats."""
+"""Most characters of a pattern that a sentence repeats."""
 
 _FOLDS = re.compile(r"\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]+)?[:)]")
-"""A group that ignores case already."""
+"""Matches a group that already ignores case."""
 _ESCAPE = re.compile(r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\.|\[\[:\^?[a-z]+:\]\]|\(\?P?<\w+>|\(\?[a-zA-Z-]+")
-"""Letters of a pattern that stand for no letter."""
+"""Matches letters of a pattern that stand for no letter."""
 
 
 class PatternSearchRequest(Struct, frozen=True, kw_only=True):
-    """What a caller looks for."""
+    """A caller's request for a search."""
 
     pattern: str
     literal: bool = False
@@ -58,12 +59,12 @@ class PatternSearchRequest(Struct, frozen=True, kw_only=True):
     offset: int = 0
     """Hits to skip."""
     from_line: int = 1
-    """The line where the search begins, counted from 1 in the view; hits are counted from there. One before the section
-    is its first."""
+    """The line where the search begins, counted from 1 in the view; hits are counted from there. A line before the
+    section means its first."""
     from_byte: int = 0
-    """Bytes of that line to pass over; where it has no more than so many, the search begins on the next."""
+    """Bytes of that line to skip; if it has no more than that, the search begins on the next line."""
     limit: int = DEFAULT_LIMIT
-    """Hits to show at most, 1 to 200."""
+    """Most hits to show, 1 to 200."""
     view: str | None = None
     """`raw` or `text`; absent: text with a section, raw without."""
     section: str | None = None
@@ -92,9 +93,9 @@ class SearchNext(Struct, frozen=True):
 
     offset: int
     line: int
-    """The line where the next hit may begin: the other way to go on, without counting hits."""
+    """The line where the next hit may begin: another way to go on, without counting hits."""
     byte: int
-    """Bytes of that line that are searched already."""
+    """Bytes of that line that have already been searched."""
 
 
 class SearchAnswer(Struct, frozen=True, kw_only=True):
@@ -103,24 +104,24 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
     id: str
     view: ViewName
     section: SectionPart | None
-    """What the search was narrowed to; None: the whole view."""
+    """The section that was searched; None: the whole view."""
     text: str
     message: str | None
-    """A sentence where there is nothing to show."""
+    """A sentence if there is nothing to show."""
     matches: list[Match]
-    """Of the shown hits; at most 16 of one hit."""
+    """The matches of the shown hits; at most 16 for one hit."""
     windows: list[SearchWindow]
-    """Exactly what of the view is shown, in order."""
+    """The exact parts of the view that are shown, in order."""
     shown: int
-    """Hits in `text`."""
+    """Number of hits in `text`."""
     total: int | None
     """Hits in the view or section (a line of over 2,000 bytes may have several); None when not all was scanned."""
     at_least: int
-    """Hits that were found."""
+    """Number of hits that were found."""
     tokens: int
     """Of `text`."""
     complete: bool
-    """Every hit from `offset` on is shown."""
+    """Whether every hit from `offset` on is shown."""
     stopped: Literal["end", "limit", "max_tokens", "max_characters", "deadline"]
     """Why the text ends where it ends."""
     next: SearchNext | None
@@ -138,7 +139,7 @@ class Search(Reader):
         return Lru(_MARKS)
 
     async def __call__(self, caller: Caller, number: int, ask: PatternSearchRequest) -> SearchAnswer:
-        """The hits from `ask.offset` on.
+        """Returns the hits from `ask.offset` on.
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `section_not_found`, `view_not_available`,
@@ -211,7 +212,7 @@ _Question = tuple[str, int, int, str, bool, bool]
 
 
 async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPosition:
-    """Where the search begins: at a line, or inside it."""
+    """Returns where the search begins: at a line or inside it."""
     content, extent = reading.content, reading.extent
     if ask.from_line <= reading.lines.first and (ask.from_line < reading.lines.first or not ask.from_byte):
         first = await at_byte(content, extent.start)
@@ -245,7 +246,7 @@ def _check(ask: PatternSearchRequest) -> None:
 
 
 async def _fetch(reading: ViewReading, hits: list[LineHit], context: int, *, frames: bool) -> list[Around]:
-    """The bytes around each hit, for as many hits as the longest answer could show."""
+    """Fetches the bytes around each hit, for as many hits as the longest answer could show."""
     reach, seen = LONGEST_CONTEXT * (context + 1), reading.view == "text"
     out: list[Around] = []
     least = 0
@@ -292,7 +293,7 @@ def _answer(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan, 
 
 
 def _next(ask: PatternSearchRequest, scan: PatternScan, shown: int) -> SearchNext:
-    """Where the first hit that is not shown begins, or where the scan stopped."""
+    """Returns where the first hit that is not shown begins, or where the scan stopped."""
     if shown < len(scan.hits):
         hit = scan.hits[shown]
         again = shown > 0 and scan.hits[shown - 1].line == hit.line
@@ -318,7 +319,7 @@ def _nothing(reading: ViewReading, ask: PatternSearchRequest, scan: PatternScan)
 
 
 def _hint(ask: PatternSearchRequest, scan: PatternScan) -> str:
-    """What may be tried, and what a match in a very long line would have to be for this to be true."""
+    """Returns what to try next and, if a very long line was scanned in pieces, how long a match in it may be."""
     sized = any(c.isalpha() for c in (ask.pattern if ask.literal else _ESCAPE.sub("", ask.pattern)))
     folded = ask.ignore_case or (not ask.literal and _FOLDS.search(ask.pattern) is not None)
     hint = "; try ignore_case" if sized and not folded else ""

@@ -1,1 +1,1 @@
-"""Retention is planned, run, undone and held back."""
+"""Plans, runs, undoes and holds back the removal of artifacts."""

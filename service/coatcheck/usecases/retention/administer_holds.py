@@ -1,8 +1,8 @@
-"""Holds: placed, listed, released. What a hold covers, nobody deletes by any route; it is read and expires as before.
+"""Place, list and release holds. Nobody can delete what a hold covers by any route; it is read and expires as before.
 
-A held artifact that expires is answered as gone, like any other, and its row and bytes stay: who administers may give
-it a longer life, and posting the same payload again finds it as it was. When its last hold is released, upkeep removes
-it. Crash story: each verb is one transaction, its line in the audit included.
+A held artifact that expires is reported as gone, like any other, but its row and bytes stay: an administrator may
+extend it, and posting the same payload again finds it as it was. When its last hold is released, upkeep removes it.
+Crash story: each verb is one transaction, including its line in the audit log.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class Holds:
     decisions: Decisions
     clock: Clock
     random: Callable[[int], bytes]
-    """Gives so many bytes that were never given before."""
+    """Returns the given number of random bytes, never the same twice."""
 
     async def place(
         self,
@@ -50,18 +50,18 @@ class Holds:
         until: datetime | None = None,
         life: timedelta | None = None,
     ) -> Hold:
-        """Forbid to delete an artifact, a session or, with neither, a namespace.
+        """Forbids the deletion of an artifact, a session or, with neither, a namespace; returns the hold.
 
-        When this returns, no delete that was not answered before removes what the hold covers.
+        Once this returns, no delete that was not already answered removes what the hold covers.
 
         Args:
             caller: who asks.
-            namespace: whose; None: the caller's own.
-            reason: why, for whoever is refused and for the audit.
+            namespace: the namespace; None: the caller's own.
+            reason: why, for callers who are refused and for the audit log.
             number: the artifact. One that has expired and whose row is still there can be held.
-            session: the session, also what comes into it later.
-            until: from when on it holds no more; None: until it is released.
-            life: the same, counted from now.
+            session: the session, including what is added to it later.
+            until: the moment at which the hold ends; None: when it is released.
+            life: how long the hold lasts, instead of `until`.
 
         Raises:
             CoatcheckError: `invalid_request`; `artifact_not_found`, `artifact_gone`; `forbidden`.
@@ -102,7 +102,7 @@ class Holds:
         return released
 
     async def list(self, caller: Caller, namespace: str | None, *, after: str | None, limit: int) -> HoldsPage:
-        """Holds by ID, also those whose time is over; of all namespaces for who administers all and names none.
+        """Returns holds by ID, ended ones included; of all namespaces if the caller administers all and names none.
 
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`, `invalid_cursor`.
@@ -126,7 +126,7 @@ def _check(reason: str, number: int | None, session: str | None, until: datetime
 
 
 def two_ends() -> CoatcheckError:
-    """The refusal of a hold that is to end at a moment and after a time."""
+    """Returns the error for a hold that gives both a moment and a duration for its end."""
     return _invalid("Give one of `until` and `ttl`: both set when the hold ends.", "ttl")
 
 

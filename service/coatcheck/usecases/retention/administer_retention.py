@@ -1,6 +1,6 @@
-"""Retention as administrators may use it: a key of one namespace plans, applies, undoes and reads the audit log there.
+"""Let administrators use retention: a key of one namespace plans, applies, undoes and reads the audit log there.
 
-What is about the whole store needs a key of `*`: its plans and the schedule.
+Plans for the whole store and the schedule need a key of `*`.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from coatcheck.usecases.retention.run_retention import RunRetention, find_run
 from coatcheck.usecases.retention.undo_removal import UndoRemoval
 
 _MOST_OVERDUE = 100_000
-"""Rows counted at most for the status."""
+"""Most rows that are counted for the status."""
 
 
 class Status(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
-"""Rehearse a job: find what it would remove, count it, and keep exactly that set for an hour, to be applied.
+"""Plan a job: find what it would remove, count it, and keep exactly that set for an hour, to be applied.
 
-It changes nothing but its own record. Crash story: parts first, the digest that makes the plan findable last; a plan
-that was never finished is found by nobody and forgotten with the others.
+Planning changes nothing but its own record. Crash story: parts are written first, and last the digest by which the plan
+is found; a plan that was never finished cannot be found and is forgotten with the others.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -20,11 +20,11 @@ from coatcheck.ports.retention import Retention
 from coatcheck.ports.retention_changes import KeepPlan, LiveTotals
 
 _PAGE: Final = 5_000
-"""Candidates asked for at once: tens of milliseconds."""
+"""Candidates that one statement asks for, in tens of milliseconds."""
 _COUNTED: Final = 5_000
-"""Rows counted at once: so few that PostgreSQL looks their blobs up, and does not read all there are each time."""
+"""Rows that one statement counts: so few that PostgreSQL looks their blobs up instead of reading all blobs."""
 _AT_ONCE: Final = 64
-"""Parts kept in one transaction: 256 KiB."""
+"""Parts that one transaction keeps: 256 KiB."""
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -35,14 +35,14 @@ class PlanRetention:
     retention: Retention
     clock: Clock
     new_id: Callable[[], str]
-    """Makes names that are used once."""
+    """Makes names that are unique."""
     _: KW_ONLY
     grace: timedelta
     """How long removed bytes are kept."""
     audit_life: timedelta | None = None
     """How long audit lines are kept; None: a purge removes none."""
     settled: Callable[[], Awaitable[datetime]]
-    """Returns a moment up to which every read is in its row, so that what had expired by then stays so."""
+    """Returns a moment up to which every read is in its row, so that what had expired by then stays expired."""
 
     async def __call__(self, caller: Caller, job: Job, scope: JobScope) -> RetentionPlan:
         """Returns the plan of a job; without a namespace, of the one that the caller administers, or of all.
@@ -71,7 +71,7 @@ class PlanRetention:
         return plan
 
     async def live(self, scope: JobScope) -> LiveTotals:
-        """What there is where a scope points."""
+        """Returns what exists within a scope."""
         total = LiveTotals()
         async for namespace in self._namespaces(scope.namespace):
             total += await self._live_of(namespace)
@@ -84,7 +84,7 @@ class PlanRetention:
         return Criteria(job=job, moment=moment, namespace=scope.namespace, read_until=read_until, read_until_seq=seq)
 
     async def _cut(self, scope: JobScope, moment: datetime) -> tuple[datetime, int]:
-        """The last read and the row up to which artifacts have to go for the rest to fit."""
+        """Returns the last read and the row up to which artifacts must go for the rest to fit."""
         namespace = scope.namespace or ""
         live = await self._live_of(namespace)
         bytes_over = 0 if scope.max_bytes is None else live.bytes - scope.max_bytes
@@ -103,7 +103,7 @@ class PlanRetention:
         return last
 
     async def _draft(self, opened: KeepPlan, drafting: PlanBuilder) -> LiveTotals:
-        """Take every candidate, and keep the parts as they fill; returns what there is where they are."""
+        """Collects every candidate and keeps parts as they fill; returns what exists where the candidates are."""
         total, criteria = LiveTotals(), opened.criteria
         waiting: list[PlanPart] = []
         async for namespace in self._namespaces(criteria.namespace):

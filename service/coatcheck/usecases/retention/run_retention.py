@@ -1,8 +1,8 @@
-"""Apply a plan: check that it still describes what is there, begin a run, and carry it out part by part.
+"""Apply a plan: check that it still describes what is stored, begin a run, and carry it out part by part.
 
-Crash story: a part is one transaction, which removes its artifacts, writes the audit's line and moves the run on. A run
-whose worker is gone is taken up by any process once its lease has passed, at the part where it was left; a worker that
-was only slow finds its part done. Nothing outside of the plan is ever removed: a part names its artifacts.
+Crash story: a part is one transaction, which removes its artifacts, writes the line in the audit log and advances the
+run. If its worker is gone, any process resumes the run once its lease has passed, at the part where it stopped; a
+worker that was only slow finds its part done. Nothing outside the plan is ever removed: a part names its artifacts.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ from coatcheck.usecases.retention.plan_retention import PlanRetention
 log = logging.getLogger(__name__)
 
 _LEASE: Final = timedelta(seconds=60)
-"""After so long without a part a run is anybody's."""
+"""Time without a finished part after which any process may take a run."""
 _CHORE_LEASE: Final = timedelta(hours=2)
-"""After so long a run of one part, which reports nothing on its way, is anybody's."""
+"""Time after which any process may take a run of one part, which reports no progress."""
 _MOST_LEFT: Final = 200
 MOST_WAIT: Final = 30.0
 """Seconds for which a call may wait for the end of a run."""
@@ -50,19 +50,19 @@ class RunRetention:
     retention: Retention
     clock: Clock
     plan: PlanRetention
-    """Tells what there is."""
+    """Tells what is stored."""
     new_id: Callable[[], str]
-    """Makes names that are used once."""
+    """Makes names that are unique."""
     _: KW_ONLY
     me: str
     """A name that no other process has."""
     tombstone_life: timedelta
     lives: Lives = lambda life: (life, {})
-    """How long tombstones last by the policies: where no namespace is named, and in those that are."""
+    """How long tombstones last by the policies: in general, and in the namespaces that policies name."""
     chores: Chores = field(default_factory=dict[Job, Chore])
-    """Do what removes no artifacts."""
+    """Run the jobs that remove no artifacts."""
     alone: bool = False
-    """Whether no other process has the store, so that a run that was left can be taken up at once."""
+    """Whether no other process has the store, so that an interrupted run can be resumed at once."""
     _working: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"], init=False)
 
     async def apply(self, caller: Caller, digest: str, *, confirm: bool, wait: float = 0.0) -> RetentionRun:
@@ -112,7 +112,7 @@ class RunRetention:
             taken += self._take_up(run)
 
     def _take_up(self, run: RetentionRun) -> bool:
-        """Go on with a run, unless we are at it."""
+        """Resumes a run, unless this process is already carrying it out."""
         if run.id in self._working:
             return False
         log.info("run %s was left after %d of %d artifacts, and is taken up", run.id, run.artifacts, run.planned)
@@ -120,10 +120,10 @@ class RunRetention:
         return True
 
     async def carry_on(self, run: RetentionRun) -> None:
-        """Carry a run to its end.
+        """Carries a run to its end.
 
         Raises:
-            CoatcheckError: what storage refused; then it is taken up again when its lease has passed.
+            CoatcheckError: storage's refusal; the run is then resumed when its lease has passed.
         """
         began = time.monotonic()
         job = Job(run.job)
@@ -144,7 +144,7 @@ class RunRetention:
         await self._end(run, Outcome.FINISHED, began, MaintenanceJobResult(detail=detail))
 
     async def close(self, seconds: float) -> None:
-        """Let what is under way go on for so long; the rest is taken up again after its lease."""
+        """Lets runs go on for that long; the rest is resumed after its lease."""
         if not self._working:
             return
         _, left = await asyncio.wait(list(self._working.values()), timeout=seconds)

@@ -1,8 +1,8 @@
-"""Bring back artifacts that were removed, while their bytes are there: until the sweep's grace has passed.
+"""Restore removed artifacts while their bytes still exist: until the sweep's grace period has passed.
 
-A dead blob is never made live again: its bytes are read, verified, and stored anew like any payload's. Crash story: as
-an ingest's. Until the one transaction that brings the artifact back there is an intent and a file, which the reaper
-takes; afterwards there is the artifact, and nothing is left to be undone.
+A dead blob is never made live again: its bytes are read, verified, and stored anew like any payload's. Crash story:
+that of an ingest. Before the one transaction that restores the artifact there are an intent and a file, which the
+reaper takes; afterwards there is the artifact, and nothing is left to undo.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced
 from coatcheck.usecases.retention.run_retention import find_run
 
 LIMIT: Final = 500
-"""Artifacts that one call brings back at most."""
+"""Most artifacts that one call restores."""
 _AT_ONCE: Final = 8
 
 
 class UndoFailure(Struct, frozen=True):
-    """An artifact that could not be brought back."""
+    """An artifact that could not be restored."""
 
     id: str
     code: str
@@ -45,7 +45,7 @@ class UndoFailure(Struct, frozen=True):
 
 
 class UndoResult(Struct, frozen=True, kw_only=True):
-    """What an undo did."""
+    """The result of an undo."""
 
     restored: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that are back.")]
     there: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that were not removed.")]
@@ -74,8 +74,8 @@ class UndoRemoval:
         Args:
             caller: who asks for it.
             namespace: whose they were; None: of the one that the caller administers.
-            numbers: of the artifacts.
-            ttl: seconds from now, for those that have expired; None keeps each one's own expiry.
+            numbers: the artifacts.
+            ttl: seconds from now for artifacts that have expired; None keeps each one's expiry.
 
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`, `storage_unavailable`, `storage_full`. What one artifact
@@ -108,7 +108,7 @@ class UndoRemoval:
     async def _all(
         self, namespace: str, found: Sequence[tuple[int, RemovedArtifact | None]], ttl: int | None, by: By
     ) -> UndoResult:
-        """Bring artifacts back by their numbers and removals; the namespace is theirs that have no removal."""
+        """Restores artifacts by their numbers and removals; `namespace` is that of artifacts without a removal."""
         room = asyncio.Semaphore(_AT_ONCE)
         restored: list[str] = []
         there: list[str] = []
@@ -132,14 +132,14 @@ class UndoRemoval:
         return UndoResult(restored=tuple(sorted(restored)), there=tuple(sorted(there)), failed=tuple(failed), next=None)
 
     async def _expect_there(self, namespace: str, number: int) -> bool:
-        """False where an artifact without a known removal is there, as one that was brought back before; else raise."""
+        """Returns False if an artifact without a known removal is there, as if restored before; otherwise raises."""
         found = await self.deps.catalog.find(namespace, number, self.deps.clock.now())
         if isinstance(found, FoundArtifact):
             return False
         raise self._too_late()
 
     async def _one(self, removed: RemovedArtifact, ttl: int | None, by: By) -> bool:
-        """Whether an artifact came back; False: it is there already."""
+        """Restores an artifact; returns False if it is there already."""
         artifact = removed.artifact
         if artifact is None:
             raise self._too_late()
@@ -192,7 +192,7 @@ class UndoRemoval:
         return await commit
 
     async def _copy(self, stack: AsyncExitStack, namespace: str, blob: Blob) -> UploadSession:
-        """Store a blob's content again, durably; what differs from what was stored is refused."""
+        """Stores a blob's content again, durably; refuses content that differs from what was stored."""
         content = await self.open_content.of_blob(namespace, blob)
         intake = PayloadEncoder(self.deps.tokenizer)
         caller = Caller(namespace=namespace)

@@ -1,1 +1,1 @@
-"""Keys, namespaces and what they use."""
+"""Administers keys and namespaces, authenticates callers, and shows usage."""

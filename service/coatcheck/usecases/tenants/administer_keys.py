@@ -1,9 +1,9 @@
-"""Make, list and revoke keys; make, list, disable and enable namespaces.
+"""Create, list and revoke keys; create, list, disable and enable namespaces.
 
-Who administers one namespace does so with its keys alone; namespaces themselves are the service's administrator's,
-whose key is of the namespace `*`, or who asks from where no key is needed. A key is shown when it is made and never
-again. Crash story: each verb is one transaction, its line in the audit included; a key whose answer was lost is listed,
-can be revoked, and can be used by nobody.
+An administrator of one namespace administers only its keys. Namespaces belong to the service's administrator, who has a
+key of the namespace `*` or asks from where no key is needed. A key is shown when it is created and never again. Crash
+story: each verb is one transaction, including its line in the audit log; a key whose answer was lost is listed, can be
+revoked, and can be used by nobody.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from coatcheck.ports.keys import Keys, MakeKey, MakeNamespace, RevokeKey, Switch
 
 MAX_PAGE = 200
 UNSAID: Final = Rates()
-"""Limits as the settings say."""
+"""Limits that follow the settings."""
 
 
 class KeysPage(NamedTuple):
@@ -60,10 +60,10 @@ class AdministerKeys:
         """Reads nothing until a method is called.
 
         Args:
-            keys: where they are kept.
-            clock: the time that decides.
-            random: so many bytes that nobody can guess.
-            on_created: is told when a key has been made.
+            keys: the store of keys.
+            clock: the clock that decides.
+            random: returns the given number of bytes that nobody can guess.
+            on_created: called when a key has been created.
         """
         self._keys = keys
         self._clock = clock
@@ -81,16 +81,16 @@ class AdministerKeys:
         life: timedelta | None = None,
         rates: Rates = UNSAID,
     ) -> tuple[KeyInfo, KeySecret]:
-        """Make a key, and its namespace where there is none of that name.
+        """Creates a key, and its namespace if there is none of that name.
 
         Args:
             caller: who asks.
-            namespace: whose it is; None: the caller's own; `*`: nobody's, for the service's administrator.
-            name: what people call it.
-            scopes: what it allows.
-            session_prefix: only sessions whose names begin with this exist for it.
-            life: after which it is refused, to the moment; None: never.
-            rates: how much it may be used in a minute, where that is not as the settings say.
+            namespace: the key's namespace; None: the caller's own; `*`: none, for the service's administrator.
+            name: its name for people.
+            scopes: what the key allows.
+            session_prefix: the key sees only sessions whose names begin with this.
+            life: time after which the key is refused, exactly; None: never.
+            rates: how much it may be used in a minute, if that differs from the settings.
 
         Raises:
             CoatcheckError: `invalid_request` for what no key can hold; `forbidden`.
@@ -118,7 +118,7 @@ class AdministerKeys:
         return info, secret
 
     async def list(self, caller: Caller, *, namespace: str | None, before: str | None, limit: int) -> KeysPage:
-        """Keys, newest first, revoked ones among them; of all namespaces for who administers all and names none.
+        """Returns keys, newest first, revoked ones too; of all namespaces if the caller administers all and names none.
 
         Raises:
             CoatcheckError: `forbidden`; `invalid_request`; `invalid_cursor`.
@@ -131,7 +131,7 @@ class AdministerKeys:
         return KeysPage(found[:limit], found[limit - 1].id if len(found) > limit else None)
 
     async def revoke(self, caller: Caller, key_id: str) -> KeyInfo:
-        """Refuse a key from now on, everywhere; it stays listed. Doing it again changes nothing.
+        """Refuses a key from now on, everywhere; it stays listed. Revoking it again changes nothing.
 
         Raises:
             CoatcheckError: `key_not_found`, also for a key that is not the caller's to administer.
@@ -152,7 +152,7 @@ class AdministerNamespaces:
         self._clock = clock
 
     async def create(self, caller: Caller, name: str) -> tuple[NamespaceInfo, bool]:
-        """Have a namespace of this name; whether it is new.
+        """Creates a namespace if there is none of this name; also returns whether it is new.
 
         Raises:
             CoatcheckError: `forbidden`; `invalid_request` for what cannot be a name.
@@ -162,14 +162,14 @@ class AdministerNamespaces:
         return await self._keys.commit(MakeNamespace(name=name, now=self._clock.now(), by=caller))
 
     async def list(self, caller: Caller, *, after: str | None, limit: int) -> NamespacesPage:
-        """The namespaces that there are. Who administers one sees that one."""
+        """Returns the namespaces. An administrator of one sees only that one."""
         _check_limit(limit)
         only = None if is_everywhere(caller) else caller.namespace
         found = await self._keys.list_namespaces(after=after or "", limit=limit + 1, only=only)
         return NamespacesPage(found[:limit], found[limit - 1].name if len(found) > limit else None)
 
     async def switch(self, caller: Caller, name: str, *, disabled: bool) -> NamespaceInfo:
-        """Refuse all keys of a namespace from now on, or take them again. Its artifacts stay.
+        """Refuses all keys of a namespace from now on, or accepts them again. Its artifacts stay.
 
         Raises:
             CoatcheckError: `forbidden`; `namespace_not_found`.

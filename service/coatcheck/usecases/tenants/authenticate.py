@@ -1,12 +1,12 @@
 """Identifies callers by their key, and decides whether a key is required.
 
-Every presented key is looked up when its request begins: what was revoked, has expired or belongs to a disabled
-namespace is refused from that moment on, by every replica. Nothing is remembered that could outlive it, with one
-exception, for payloads alone, which must get a card while the catalogue is down: a key that was good within the last
-15 minutes may still ingest. It can read nothing with that.
+Every presented key is looked up when its request begins: a key that was revoked, has expired or belongs to a disabled
+namespace is refused from that moment on, by every replica. No look-up is cached, with one exception, for ingest alone,
+since payloads must get a card even while the catalogue is down: a key that was good within the last 15 minutes may
+still ingest, but not read.
 
 Requests that arrive while a look-up is under way share the next one, so that many at once cost little more than one.
-What is no key at all is refused without asking.
+Text that cannot be a key is refused without a look-up.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 
 INGEST: Final = "ingest"
 GRACE: Final = timedelta(minutes=15)
-"""How long after it was last found good a key may ingest while nobody can look it up."""
+"""How long after it was last found good a key may ingest while it cannot be looked up."""
 LOOK_AGAIN: Final = timedelta(seconds=1)
-"""While no key has been made: how long after looking whether there is one it is looked again."""
+"""While no key has been created: time between two checks whether there is one."""
 _REMEMBERED: Final = 10_000
-"""Keys that are remembered for outages; those used longest ago are forgotten first."""
+"""Most keys that are remembered for outages; those used longest ago are forgotten first."""
 _LOCAL: Final = Caller()
 
 
@@ -42,10 +42,10 @@ class _Good(NamedTuple):
 
 
 class Authenticate:
-    """Finds out who the caller is by their key, and checks the scope. One per process."""
+    """Identifies the caller by their key, and checks the scope. One per process."""
 
     def __init__(self, keys: Keys, clock: Clock, *, required: bool = False) -> None:
-        """`required`: every caller needs a key, even while none exists."""
+        """`required`: whether every caller needs a key even while none exists."""
         self._keys = keys
         self._clock = clock
         self._required = required
@@ -58,11 +58,11 @@ class Authenticate:
 
     @property
     def required(self) -> bool:
-        """Whether a key is required, as far as is known."""
+        """Whether a key is required, as far as this process knows."""
         return self._required
 
     def require(self) -> None:
-        """Requires a key from now on: one has been created."""
+        """Requires a key from now on, because one has been created."""
         if not self._required:
             self._required = True
             log.info("a key has been made: from now on every caller needs one")
@@ -86,7 +86,7 @@ class Authenticate:
 
         Args:
             text: what was presented as a key; None: nothing.
-            scope: what the request needs.
+            scope: the scope that the request needs.
 
         Raises:
             CoatcheckError: `unauthenticated`; `forbidden`; `storage_unavailable` or `overloaded` while the key cannot
@@ -100,7 +100,7 @@ class Authenticate:
         return caller
 
     async def identify(self, text: str | None) -> Caller:
-        """Returns the caller, whatever their scopes; whoever asks checks those.
+        """Returns the caller, whatever their scopes; the code that calls this checks those.
 
         Args:
             text: what was presented as a key; None: nothing.
@@ -160,7 +160,7 @@ class Authenticate:
         return caller
 
     def _known(self, key: Key) -> Caller | None:
-        """Who this key was lately, while nobody can tell who it is."""
+        """Returns whose key this recently was, for times when it cannot be looked up."""
         good = self._good.get(key.id)
         now = self._clock.now()
         if good is None or now - good.at > GRACE:
@@ -168,7 +168,7 @@ class Authenticate:
         return caller_of(key, good.row, now)
 
     def _probe(self, key_id: str) -> None:
-        """Learn whether the catalogue answers again, while nobody waits for it."""
+        """Checks whether the catalogue answers again, while no request waits for it."""
         if self._probing is None:
             self._probing = asyncio.create_task(self._listen(key_id))
 
@@ -183,9 +183,9 @@ class Authenticate:
 
 
 class _Shared:
-    """Look-ups of keys: one question at a time, for all who came since the last one was asked.
+    """Shared look-ups of keys: one query at a time, for all requests that came since the last one began.
 
-    A question is asked after everybody that it answers has come, so that no answer is older than who gets it.
+    A query begins after all requests that it answers have come, so that no answer is older than its request.
     """
 
     def __init__(self, ask: Callable[[Collection[str]], Awaitable[dict[str, KeyRow]]]) -> None:
@@ -194,7 +194,7 @@ class _Shared:
         self._asking: asyncio.Task[None] | None = None
 
     async def __call__(self, key_id: str) -> KeyRow | None:
-        """The row of a key, as it is now; None: there is none."""
+        """Returns the row of a key as it is now; None if there is none."""
         waiter = self._next.get(key_id)
         if waiter is None:
             waiter = self._next[key_id] = asyncio.get_running_loop().create_future()
@@ -206,7 +206,7 @@ class _Shared:
             raise CoatcheckError(error.code, error.detail) from error  # one for each of those who waited
 
     async def settled(self) -> None:
-        """Wait for what is being asked."""
+        """Waits for the queries under way."""
         if self._asking is not None:
             await self._asking
 

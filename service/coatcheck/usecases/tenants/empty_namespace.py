@@ -1,9 +1,9 @@
-"""Delete a namespace: nothing is stored in it any more, and everything in it goes, in batches, by whoever tidies.
+"""Delete a namespace: it stores nothing any more, and upkeep deletes everything in it, in batches.
 
-It can be stopped at any point and goes on where it was: the mark is a row, a batch is a transaction. What is held
-stays, and with it the mark, until the hold is released. When nothing is left the mark goes too, and the namespace is as
-if it had never been used; its policies and keys are the administrator's to remove. Crash story: before the mark is
-committed nothing has happened; after it the schedule of any replica goes on.
+Deletion can stop at any point and continues from there: the mark is a row, a batch is a transaction. What is held stays
+until the hold is released, and so does the mark. When nothing is left the mark goes too, and the namespace is as if it
+had never been used; the administrator removes its policies and keys. Crash story: before the mark is committed nothing
+has happened; after it, the schedule of any replica continues.
 """
 
 import logging
@@ -25,15 +25,15 @@ from coatcheck.storing.policies import Policies
 log = logging.getLogger(__name__)
 
 BATCH: Final = 200
-"""Artifacts that go in one transaction."""
+"""Artifacts that one transaction deletes."""
 
 
 class EmptyRound(Struct, frozen=True, kw_only=True):
-    """What one round of deleting namespaces did."""
+    """The result of one round of deleting namespaces."""
 
     artifacts: int = 0
     namespaces: int = 0
-    """That are empty now and no more being deleted."""
+    """Namespaces that are now empty and no longer being deleted."""
 
 
 class EmptyNamespace:
@@ -46,11 +46,11 @@ class EmptyNamespace:
         self._life = tombstone_life
 
     async def begin(self, caller: Caller, namespace: str) -> Usage:
-        """Begin to delete a namespace; returns what it holds. Doing it again changes nothing.
+        """Begins to delete a namespace; returns what it holds. Repeating it changes nothing.
 
         Raises:
-            CoatcheckError: `held` when a hold covers the namespace itself; `forbidden`; `invalid_request`;
-                `namespace_not_found` when nothing was ever stored in it.
+            CoatcheckError: `held` if a hold covers the namespace itself; `forbidden`; `invalid_request`;
+                `namespace_not_found` if nothing was ever stored in it.
         """
         require_everywhere(caller)
         check_namespace(namespace)
@@ -67,10 +67,10 @@ class EmptyNamespace:
         return (await self._decisions.usages(namespace))[0]
 
     async def __call__(self) -> EmptyRound:
-        """Do what there is to do for every namespace that is being deleted.
+        """Deletes what no hold covers in every namespace that is being deleted; returns what went.
 
         Raises:
-            CoatcheckError: `storage_unavailable`; the next round goes on.
+            CoatcheckError: `storage_unavailable`; the next round continues.
         """
         artifacts = namespaces = 0
         for usage in await self._decisions.marked_namespaces():
@@ -95,7 +95,7 @@ class EmptyNamespace:
                 return total
 
     async def _end(self, namespace: str) -> bool:
-        """Take the mark away when nothing is left; an upload that is under way is fenced by it until then."""
+        """Removes the mark when nothing is left; until then it fences uploads that are under way."""
         left = (await self._decisions.usages(namespace))[0]
         if left.artifacts or left.reserved:
             return False

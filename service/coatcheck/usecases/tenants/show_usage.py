@@ -1,4 +1,4 @@
-"""What namespaces hold, and what their policies let them hold; for administrators."""
+"""Show administrators what namespaces hold, and how much their policies let them hold."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ MAX_PAGE = 200
 
 
 class NamespaceUsage(NamedTuple):
-    """What one namespace holds, and its limits."""
+    """How much one namespace holds, and its limits."""
 
     usage: Usage
     room: QuotaLimits
@@ -36,7 +36,7 @@ class ShowUsage:
         self._policies = policies
 
     async def __call__(self, caller: Caller, namespace: str | None, *, after: str | None, limit: int) -> UsagePage:
-        """Namespaces by name; all of them for who administers all and names none.
+        """Returns namespaces by name; all of them if the caller administers all and names none.
 
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`.

@@ -1,1 +1,1 @@
-"""Web-search responses are put on a budget, and citations verified."""
+"""Fits web-search responses into a budget, and verifies citations."""

@@ -1,10 +1,9 @@
-"""Take a web search's response, keep it whole, answer with what the model should read of it within a budget.
+"""Take a web search's response, keep it whole, and return what the model should read of it within a budget.
 
-The response is stored as one artifact by the ingest (the same ID for the same response, again and again), and its text
-view, in which every range of the answer lies, is kept before the answer is given. It fetches no page and calls no
-provider.
+Ingest stores the response as one artifact (the same response always has the same ID). Its text view, which every range
+of the answer refers to, is kept before the answer is returned. No page is fetched and no provider is called.
 
-Crash story: that of an ingest. Nothing else is written but the view, which any reading would make alike.
+Crash story: that of an ingest. The only other write is the view, which any read would make identically.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -58,28 +57,28 @@ from coatcheck.usecases.payloads.ingest import Ingest
 
 Form = Literal["text", "anthropic", "openai"]
 TOOL: Final = "web_search"
-"""The tool's name in a summary where the caller says none."""
+"""The tool's name in a summary if the caller gives none."""
 _PIECE: Final = 512 * 1024
 _DENSEST: Final = 64
-"""Characters that a token may stand for."""
+"""Most characters that a token may stand for."""
 
 
 class SearchResultsRequest(Struct, frozen=True, kw_only=True):
-    """What a caller asks with a response."""
+    """A caller's request about a response."""
 
     said: DeclaredMetadata = DeclaredMetadata()
     query: str = ""
-    """What was searched for; empty: what the provider says that it was."""
+    """What was searched for; empty: what the provider says it was."""
     max_results: int | None = None
-    """None, of this and the two below: what the policy says, or the settings."""
+    """None, here and in the two fields below: as the policy or the settings say."""
     max_tokens_per_result: int | None = None
     max_total_tokens: int | None = None
     allowed_domains: tuple[str, ...] = ()
-    """Empty: every site is."""
+    """Empty: every site is allowed."""
     excluded_domains: tuple[str, ...] = ()
     form: Form = "text"
     across_session: bool = True
-    """Fold what the session has already."""
+    """Whether to fold what the session already has."""
     ttl: int | None | UnsetType = UNSET
     idle_ttl: int | None | UnsetType = UNSET
     pinned: bool = False
@@ -88,7 +87,7 @@ class SearchResultsRequest(Struct, frozen=True, kw_only=True):
 
 
 class Payload(Struct, frozen=True):
-    """Tokens and sizes that the answer costs."""
+    """Tokens and sizes of the answer."""
 
     tokens: int
     cap: int
@@ -97,20 +96,20 @@ class Payload(Struct, frozen=True):
 
 
 class SearchResultsAnswer(Struct, frozen=True, kw_only=True):
-    """What a budgeted search answers."""
+    """The answer to a search response."""
 
     id: str
     stored: bool
     """False: storage refused the response, as a warning says; citations name sections alone."""
     text: str
-    """What a model reads this turn."""
+    """The text that a model reads this turn."""
     tokens: int
     """Of `text`."""
     payload: Payload
     content: str | list[dict[str, Any]]
-    """The text in the form that the request asked for: exactly what to put into the tool result as its content."""
+    """The text in the form that the request asked for: exactly what to use as the tool result's content."""
     summary: ToolSummary
-    """What to persist for later turns, in place of `text`."""
+    """The text to keep for later turns, in place of `text`."""
     provider: str
     query: str
     results: tuple[ResultShown, ...]
@@ -144,7 +143,7 @@ class SearchResultsDeps:
     redacting: RedactionPolicy | None = None
     rules: Callable[[], Rules] = lambda: NO_RULES
     limits: Limits = field(default_factory=Limits)
-    """Where neither the request nor a policy sets one."""
+    """The limits if neither the request nor a policy sets one."""
 
 
 class SearchResults:
@@ -154,15 +153,16 @@ class SearchResults:
         self._deps = deps
 
     async def __call__(self, caller: Caller, payload: bytes, ask: SearchResultsRequest) -> BudgetedSearch:
-        """Store a response and answer what to read of it; when storage does not take it, the answer says so.
+        """Stores a response and returns what to read of it; if storage does not take it, the answer says so.
 
         Args:
             caller: who asks.
-            payload: the response's body, exactly as it is to be kept.
-            ask: what is said of it, and the limits.
+            payload: the response's body, exactly as it should be kept.
+            ask: what is declared of it, and the limits.
 
         Raises:
-            CoatcheckError: `invalid_request` for limits out of bounds and for names that are no domains; as an ingest.
+            CoatcheckError: `invalid_request` for limits out of bounds and for names that are not domains; ingest's
+                errors.
         """
         said = replace(ask.said, kind=SEARCH_RESPONSE)
         shape = self._shape(caller, ask)
@@ -193,7 +193,7 @@ class SearchResults:
         return BudgetedSearch(answer, receipt.created)
 
     def _shape(self, caller: Caller, ask: SearchResultsRequest) -> "_Shape":
-        """The limits of the request, else of the most specific policy, else of the settings; sites that all let."""
+        """Returns the request's limits, else the most specific policy's, else the settings'; sites that all allow."""
         of, otherwise = ask.said, self._deps.limits
         policy = self._deps.rules().effective(
             caller.namespace, session=of.session, kind=SEARCH_RESPONSE, tool_name=of.tool_name, labels=of.labels
@@ -209,7 +209,7 @@ class SearchResults:
         return _Shape(checked(limits), Domains(ask.allowed_domains, ask.excluded_domains, also=decided))
 
     async def _keep(self, caller: Caller, receipt: Receipt, read: "_Read", notices: list[Notice]) -> Artifact | None:
-        """The artifact, its text view kept as it is laid out; None where nobody can tell."""
+        """Returns the artifact, with its text view kept as laid out; None if it cannot be looked up."""
         try:
             found = await self._deps.find(caller, ids.parse(receipt.id), with_bytes=True, with_view=True)
             if read.view is not None:
@@ -223,7 +223,7 @@ class SearchResults:
         return found.artifact
 
     async def _view_kept(self, found: FoundArtifact, view: ExtractedText, notices: list[Notice]) -> None:
-        """Keep the view; what is stored as another kind, or has a view of another release, keeps that."""
+        """Keeps the view, unless the artifact is stored as another kind or has a view of another release."""
         kept, kind = found.text_view, found.artifact.facts.kind
         laid_out = spec_of(kind).text_view == "search_results"
         if kept is None and laid_out:
@@ -308,23 +308,23 @@ class SearchResults:
 
 
 class _Shape(Struct, frozen=True):
-    """What bounds an answer."""
+    """The limits of an answer."""
 
     limits: Limits
     domains: Domains
 
 
 def _first(requested: int | None, decided: int | UnsetType, otherwise: int) -> int:
-    """The first of these that says something."""
+    """Returns the first of these that is given."""
     return requested if requested is not None else otherwise if decided is UNSET else decided
 
 
 class _Read(Struct, frozen=True):
-    """A response as it was read, once for everything that is done with it."""
+    """A response as it was read, once for all that is done with it."""
 
     laid: ResponseLayout
     view: ExtractedText | None
-    """None where nothing was found: it is recognised like any other payload."""
+    """None if nothing was found: the payload is then recognised like any other."""
     prints: tuple[bytes, ...]
 
 
@@ -337,7 +337,7 @@ def _read(payload: bytes) -> _Read:
 
 
 def _offer(ask: SearchResultsRequest, read: _Read) -> IngestRequest:
-    """An ingest's words. Nobody reads its card."""
+    """Returns an ingest's request. Nobody reads its card."""
     return IngestRequest(
         said=replace(ask.said, kind=None if read.view is None else SEARCH_RESPONSE),
         extracted=read.view,
@@ -352,7 +352,7 @@ def _offer(ask: SearchResultsRequest, read: _Read) -> IngestRequest:
 
 
 def _said(laid: ResponseLayout) -> list[Notice]:
-    """What went wrong with the search, or with reading its response."""
+    """Returns what went wrong with the search or with reading its response."""
     out = [Notice("search_response", each) for each in laid.response.warnings]
     if not laid.response.results:
         out.append(

@@ -1,7 +1,8 @@
-"""Say of quotations whether they stand in what they cite, where exactly, and what is different.
+"""Check whether quotations stand in what they cite, where exactly, and what is different.
 
-Each is answered by itself: one that cites what is gone, or nothing, fails alone. Looked at is the text view, of a very
-large one the cited part, or the beginning. It judges words, not meaning: a sentence may stand there and be misused.
+Each quotation is checked by itself: one that cites nothing, or what is gone, fails alone. The text view is searched, or
+of a very large one the cited part or the beginning. Words are compared, not meanings: a sentence may be there and be
+misused.
 """
 
 import codecs
@@ -28,17 +29,17 @@ from coatcheck.reading.view import OpenView, ViewReading
 from coatcheck.runtime.pool import in_pool
 
 MOST: Final = 100
-"""Quotations of one call."""
+"""Most quotations in one call."""
 SOURCE_BYTES: Final = 2 * 1024 * 1024
-"""Of a view that is looked at for one quotation."""
+"""Most bytes of a view that are searched for one quotation."""
 _BEFORE: Final = 256 * 1024
-"""Of a larger view, what is looked at before a cited part."""
+"""Bytes before a cited part that are searched in a larger view."""
 PATIENCE_SECONDS: Final = 5.0
-"""After which no further quotation is begun."""
+"""Seconds after which no further quotation is begun."""
 
 
 class Quotation(Struct, frozen=True, kw_only=True):
-    """Words that somebody quotes, and what they cite."""
+    """A quotation: words, and what they cite."""
 
     quote: str
     citation: str
@@ -50,37 +51,37 @@ class Quotation(Struct, frozen=True, kw_only=True):
 
 
 class Checked(Struct, frozen=True, kw_only=True):
-    """What became of a quotation."""
+    """The result for one quotation."""
 
     verdict: Verdict
     citation: str
-    """As it was given."""
+    """The citation as it was given."""
     stands_in: str | None
-    """The citation of where it stands: of the innermost section; None where it is absent."""
+    """A citation of where the quotation stands: of the innermost section; None if it is absent."""
     view: ViewName
-    """In which it was looked for, and `window` lies."""
+    """The view that was searched, which `window` refers to."""
     window: Window | None
-    """Where it stands; also None where the payload is no valid UTF-8, of which no exact place can be told."""
+    """Where it stands; None if it is absent, or if the payload is not valid UTF-8, which has no exact places."""
     text: str
-    """What stands there, verbatim."""
+    """The text that stands there, verbatim."""
     ratio: float
-    """Words shared, 0 to 1; 1 for `exact` and `normalised`."""
+    """Share of words in common, 0 to 1; 1 for `exact` and `normalised`."""
     moved: bool
-    """It stands there, but outside the section or the range that was cited."""
+    """Whether it stands there, but outside the cited section or range."""
     differences: tuple[Difference, ...]
     partial: bool
-    """Not all of the view was looked at."""
+    """Whether only part of the view was searched."""
 
 
 class _Source(Struct, frozen=True):
-    """A text that quotations are looked for in."""
+    """A text in which quotations are searched for."""
 
     place: Position
-    """Where it begins in the view."""
+    """Where the text begins in the view."""
     data: bytes
     text: str
     exact: bool
-    """`text` is `data` to the letter."""
+    """Whether `text` is exactly `data`."""
     partial: bool
 
 
@@ -102,7 +103,7 @@ class VerifyCitations:
         self._patience = patience
 
     async def __call__(self, caller: Caller, quotations: list[Quotation]) -> list[Checked | CoatcheckError]:
-        """What became of each, in the order given; what could not be checked is its error.
+        """Returns the result for each, in the order given; an error for one that could not be checked.
 
         Raises:
             CoatcheckError: `invalid_request` for more than MOST.
@@ -135,7 +136,7 @@ class VerifyCitations:
 
 
 class _Shelf:
-    """The views of one call, one of them open at a time."""
+    """The views of one call, only one of them open at a time."""
 
     def __init__(self, open_view: OpenView, caller: Caller) -> None:
         self._open = open_view
@@ -145,7 +146,7 @@ class _Shelf:
         self._source: tuple[int, int, _Source] | None = None
 
     async def reading(self, number: int) -> ViewReading:
-        """The text view of an artifact, or the raw one where there is none; an artifact that is gone is asked once."""
+        """Returns an artifact's text view, or the raw one if there is none; one that is gone is looked up once."""
         if number != self._number or self._reading is None:
             self._number, self._source = number, None
             try:
@@ -157,7 +158,7 @@ class _Shelf:
         return self._reading
 
     async def source(self, reading: ViewReading, cited: Extent | None) -> _Source:
-        """What is looked at: all of the view, or of a large one what is around the cited part."""
+        """Returns the text to search: the whole view, or the surroundings of the cited part in a large one."""
         size = reading.content.size
         start = 0 if size <= SOURCE_BYTES or cited is None else max(0, cited.start - _BEFORE)
         end = min(size, start + SOURCE_BYTES)
@@ -168,7 +169,7 @@ class _Shelf:
 
 
 async def _cited(reading: ViewReading, name: str | None, quotation: Quotation) -> Extent | None:
-    """Bytes of the view that are cited; None: all of it."""
+    """Returns the bytes of the view that are cited; None: all of it."""
     part: Section | None = None
     if name is not None:
         nth = nth_section(reading.sections, name)
@@ -187,7 +188,7 @@ async def _cited(reading: ViewReading, name: str | None, quotation: Quotation) -
 
 
 def _source(place: Position, data: bytes, size: int) -> _Source:
-    """A piece of a view, cut at characters."""
+    """Returns a piece of a view, cut between characters."""
     lead = 0
     while place.byte and lead < min(3, len(data)) and data[lead] & 0xC0 == 0x80:  # noqa: PLR2004 - UTF-8 continues
         lead += 1
@@ -202,7 +203,7 @@ def _source(place: Position, data: bytes, size: int) -> _Source:
 
 
 def _within(source: _Source, cited: Extent) -> Extent:
-    """The cited bytes as characters of the source."""
+    """Returns the cited bytes as characters of the source."""
     start, end = (max(0, at - source.place.byte) for at in (cited.start, cited.end))
     first = chars(source.data[:start])
     return Extent(first, first + chars(source.data[start:end]) if end > start else first)
@@ -232,7 +233,7 @@ def _window(source: _Source, at: Extent) -> Window:
 
 
 def _stands_in(reading: ViewReading, where: Window | None) -> str:
-    """The innermost section that holds a window, as a citation."""
+    """Returns the innermost section that holds a window, as a citation."""
     artifact_id = reading.artifact.id
     if where is None:
         return artifact_id
