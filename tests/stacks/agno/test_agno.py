@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from agno.agent import Agent
 from agno.media import Image
-from agno.models.openai import OpenAIChat
+from agno.models.openai import OpenAIChat, OpenAIResponses
 from agno.team import Team
 from agno.tools import Toolkit, tool
 from agno.tools.function import ToolResult
@@ -58,35 +58,37 @@ def show_log() -> str:
 MORE = [get_log_by_line, get_rows, get_pictured_log, show_log]
 
 
-def model_at(url: str) -> OpenAIChat:
+def model_at(url: str, kind: type[OpenAIChat | OpenAIResponses] = OpenAIChat) -> OpenAIChat | OpenAIResponses:
     """A model that is the server."""
-    return OpenAIChat("stub", base_url=f"{url}/v1", api_key="none")
+    return kind("stub", base_url=f"{url}/v1", api_key="none")
 
 
-def made(url: str, tools: list[Any], **said: Any) -> Agent:
+def made(url: str, tools: list[Any], *, use_responses: bool = False, **said: Any) -> Agent:
     """An agent whose model is the server."""
-    return Agent(model=model_at(url), tools=tools, telemetry=False, **said)
+    model = model_at(url, OpenAIResponses if use_responses else OpenAIChat)
+    return Agent(model=model, tools=tools, telemetry=False, **said)
 
 
 async def asked(agent: Agent | Team, mode: str) -> str:
     """The final answer of a run."""
     if mode == "sync":
         return str((await asyncio.to_thread(agent.run, "Which code?")).content)
-    if mode == "stream":
+    if mode.endswith("stream"):
         events = [event async for event in agent.arun("Which code?", stream=True)]
         return "".join(str(one.content) for one in events if one.event.endswith("RunContent"))
     return str((await agent.arun("Which code?")).content)
 
 
 class TestAgno(StackTests):
-    """Agents over Chat Completions."""
+    """Agents over Chat Completions and Responses."""
 
     name = "agno"
     package = "agno"
-    modes = ("async", "sync", "stream")
+    modes = ("async", "sync", "stream", "responses", "responses-stream")
 
     async def run(self, client: Client, url: str, mode: str, **options: Any) -> str:
-        return await asked(with_coatcheck(made(url, [*TOOLS.values(), *MORE]), client, **options), mode)
+        agent = made(url, [*TOOLS.values(), *MORE], use_responses=mode.startswith("responses"))
+        return await asked(with_coatcheck(agent, client, **options), mode)
 
     @pytest.mark.parametrize("name", ["get_rows", "get_pictured_log"])
     async def test_results_of_any_kind_become_cards(self, service_url: str, name: str, mode: str) -> None:

@@ -9,7 +9,7 @@ import claude_agent_sdk
 import pytest
 
 from model_server import ModelServer, model_server
-from scenario import LOG, NEEDLE, ROOT, plan
+from scenario import LOG, NEEDLE, ROOT, WANTED, failing, plan
 from wire_formats import Call
 
 CLAUDE = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
@@ -63,3 +63,14 @@ def test_only_the_command_sees_what_the_host_has_cut(service_url: str, tmp_path:
         answer = answered(tmp_path, model, service_url, command=command)
     assert (NEEDLE in answer) is command
     assert ("persisted-output" in model.results[2][1]) is not command
+
+
+@pytest.mark.parametrize("command", [False, True], ids=["http", "command"])
+@pytest.mark.parametrize("how", ["stopped", "hanging", "refusing"])
+def test_the_original_goes_through_in_an_outage(how: str, tmp_path: Path, *, command: bool) -> None:
+    lines = LOG.splitlines()[WANTED - 50 : WANTED + 50]
+    part = Call("Bash", {"command": f"sed -n {WANTED - 49},{WANTED + 50}p log.txt"})
+    with failing(how) as service, model_server(plan([part])) as model:
+        assert NEEDLE in answered(tmp_path, model, service, command=command)
+    assert "\n".join(lines) in model.results[1][0]
+    assert len(model.results) == 2, "the model had reason to read on"
