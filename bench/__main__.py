@@ -16,6 +16,7 @@ from bench import (
     large,
     page,
     passages,
+    peers,
     ranges,
     redaction,
     replay,
@@ -48,6 +49,7 @@ PARTS = {
     "full_text": full_text.run,
     "redaction": redaction.run,
     "page": page.run,
+    "peers": peers.run,
 }
 
 

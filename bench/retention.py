@@ -16,6 +16,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from bench import expiry
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
 from coatcheck.adapters.clock import SystemClock
@@ -23,9 +25,10 @@ from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
+from coatcheck.core.artifact import Caller
 from coatcheck.core.encoding.blob_ids import new_blob_id
-from coatcheck.core.retention import Job, JobScope, Outcome
-from coatcheck.core.retention.audit import By
+from coatcheck.core.retention.jobs import WHOLE_STORE, Job
+from coatcheck.core.retention.runs import Outcome
 from coatcheck.jobs.schedule import rounds
 from coatcheck.storing.reads import ReadLog
 from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
@@ -90,15 +93,15 @@ async def _plans(name: str, catalog: Any) -> None:  # noqa: ANN401 - either cata
 
     plan = PlanRetention(catalog, clock, _new_id, grace=GRACE, settled=now)
     runs = RunRetention(catalog, clock, plan, _new_id, me="bench", tombstone_life=timedelta(days=30))
-    everything = await _timed(
-        name, "everything of a namespace", lambda: plan(Job.NAMESPACE, JobScope(namespace="default"))
-    )
-    await _timed(name, "what has expired", lambda: plan(Job.EXPIRE, JobScope()))
-    await _timed(name, "a session", lambda: plan(Job.SESSION, JobScope(namespace="default", session="s77")))
-    half = JobScope(namespace="default", max_bytes=everything.live_bytes // 2)
-    await _timed(name, "half of it, evicted", lambda: plan(Job.EVICT, half))
+    whole = replace(WHOLE_STORE, namespace="default")
+    session = replace(whole, session="s77")
+    everything = await _timed(name, "everything of a namespace", lambda: plan(Caller(), Job.NAMESPACE, whole))
+    await _timed(name, "what has expired", lambda: plan(Caller(), Job.EXPIRE, WHOLE_STORE))
+    await _timed(name, "a session", lambda: plan(Caller(), Job.SESSION, session))
+    half = replace(whole, max_bytes=everything.live_bytes // 2)
+    await _timed(name, "half of it, evicted", lambda: plan(Caller(), Job.EVICT, half))
     began = time.perf_counter()
-    run = await runs.apply(everything.digest, confirm=True, by=By("bench"))
+    run = await runs.apply(Caller(), everything.digest, confirm=True)
     asked = time.perf_counter() - began
     assert run.outcome is Outcome.RUNNING
     await asyncio.sleep(10)

@@ -8,21 +8,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from coatcheck_client.client_method import Awaited, Blocking, client_iterator, client_method
 from coatcheck_client.requests import Ttl, delete, get, members, post, segment
-from coatcheck_client.results import Members
+from coatcheck_client.results import Members, MembersPage
 from coatcheck_client.sender import Sender
 
 _ROOT = "/v1/admin"
-
-
-class MembersPage(Struct, frozen=True):
-    """A page of a list of objects."""
-
-    items: tuple[Members, ...]
-    next: str | int | None = None
 
 
 class AdminMethods:

@@ -14,7 +14,7 @@ from coatcheck_client.client_base import ClientBase
 from coatcheck_client.client_method import client_iterator, client_method
 from coatcheck_client.errors import ServiceError
 from coatcheck_client.requests import Ttl, get, post
-from coatcheck_client.results import Members
+from coatcheck_client.results import Members, MembersPage
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -82,6 +82,13 @@ class ReadMethods(ClientBase):
     async def each_artifact(self, **parameters: Unpack[fields.ListParameters]) -> AsyncGenerator[results.Artifact]:
         """Yields artifacts, newest first, through all pages; `limit` is how many one request asks for."""
         async for item in self._sender.items("/v1/artifacts", parameters, results.Listing):
+            yield item
+
+    @client_iterator
+    async def events(self, *, session: str | None = None, artifact_id: str | None = None) -> AsyncGenerator[Members]:
+        """Yields what was done in a session, or with an artifact, latest first: reads, searches, compactions."""
+        of = {"session": session, "artifact_id": artifact_id}
+        async for item in self._sender.items("/v1/events", of, MembersPage, "before"):
             yield item
 
     @client_iterator

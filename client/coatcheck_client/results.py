@@ -12,6 +12,13 @@ Members = dict[str, Any]
 """A JSON object whose members the OpenAPI document names."""
 
 
+class MembersPage(Struct, frozen=True):
+    """A page of a list of objects."""
+
+    items: tuple[Members, ...]
+    next: str | int | None = None
+
+
 class Warned(Struct, frozen=True):
     """A warning about a request that succeeded."""
 

@@ -74,6 +74,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Seconds for which reads of a deleted or expired artifact still say that it is gone, and why."""
     audit_ttl: int = 90 * 86400
     """Seconds that a line of the audit log is kept; a unit may follow: `365d`."""
+    events: int = 100_000
+    """Events (who read what, searches, compactions) that are kept, the latest of all namespaces, for 30 days at most;
+    0 keeps none."""
     payload_limit: int = 1024**3
     """Largest payload in bytes after decoding; a unit may follow: `64mib`, `1gib`."""
     redaction: str = "off"
@@ -234,6 +237,7 @@ def _check(s: Settings) -> None:
         "ttl": (1, 10**10),
         "tombstone_ttl": (0, 10**10),
         "audit_ttl": (86400, 10**10),
+        "events": (0, 10_000_000),
         "payload_limit": (1, 64 * 1024**3),
         "json_limit": (1024, 1024**3),
         "inline_bytes": (0, 1024**2),

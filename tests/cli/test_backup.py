@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from cli.terminal import COMMAND, Ended, call
-from faults import backup as harness
+from faults.harnesses import backup as harness
+from support.archives import unpack
 from support.samples import noise
 from support.service import Service, serving
 
@@ -124,7 +125,7 @@ def test_a_backup_to_another_disk_is_a_copy(
 
 def test_a_backup_can_be_moved_and_packed_and_needs_nothing_else(made: Path, tmp_path: Path) -> None:
     shutil.make_archive(str(tmp_path / "packed"), "tar", made)
-    shutil.unpack_archive(tmp_path / "packed.tar", tmp_path / "unpacked", filter="data")
+    unpack(tmp_path / "packed.tar", tmp_path / "unpacked")
     assert restore(tmp_path / "unpacked", tmp_path / "new").code == 0
     assert clean(tmp_path / "new")
 

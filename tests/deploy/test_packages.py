@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import tarfile
 from importlib import metadata
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import httpx
 import pytest
 from packaging.requirements import Requirement
 
+from support.archives import unpack
 from support.service import start
 
 ROOT = Path(__file__).parents[2]
@@ -73,8 +73,7 @@ def wheels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         place = tmp_path_factory.mktemp(f"{project.name}-{request.param}")
         source = project
         if request.param == "sdist":
-            with tarfile.open(_build(project, "sdist", place)) as packed:
-                packed.extractall(place / "unpacked", filter="data")
+            unpack(_build(project, "sdist", place), place / "unpacked")
             (source,) = (place / "unpacked").iterdir()
         made.append(_build(source, "wheel", place / "wheel"))
     return made[0], made[1]

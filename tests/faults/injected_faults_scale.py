@@ -1,5 +1,6 @@
-"""What can be wrong with one of several replicas, or with how it uses PostgreSQL and S3; see wrongs.py. `all-lead` and
-`slow-burial` are no controls but worlds.
+"""What can be wrong with one of several replicas, or with how it uses PostgreSQL and S3; see injected_faults.py.
+
+`all-lead` and `slow-burial` are no controls but worlds.
 
 no-durable         commits are as durable as the database server's default says
 no-shelter         what is said to wait for storage is not kept

@@ -1,5 +1,6 @@
 """The nursery's own process: `python launch.py nursery FD`. Imports everything once, then forks a service for each
-request that comes over the socket. See nursery.py for who asks, and wrongs.py for what can be wrong with a service.
+request that comes over the socket. See fork_server.py for who asks, and
+injected_faults.py for what can be wrong with a service.
 """
 
 import gc

@@ -13,9 +13,9 @@ from collections.abc import Generator
 from faults import combos
 from faults.caller import Broken, Caller
 from faults.fork_server import Running
+from faults.harnesses.vanish import held
 from faults.ledger import Ask, Ledger, payload
 from faults.report import Report
-from faults.vanish import held
 
 CLIENTS = 4
 PACE = 0.1

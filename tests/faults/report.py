@@ -60,7 +60,9 @@ def script(doc: str | None, run: Run, *, unit: str, default: int) -> None:
     parser.add_argument("storage", nargs="?", default="sqlite+files", help="sqlite+files, postgresql+files, ...")
     parser.add_argument(f"--{unit}", type=int, default=default, dest="amount")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--wrong", action="append", default=[], help="what is wrong with the service: see wrongs.py")
+    parser.add_argument(
+        "--wrong", action="append", default=[], help="what is wrong with the service: see injected_faults.py"
+    )
     asked = parser.parse_args()
     report = run(asked.storage, asked.amount, asked.seed, asked.wrong)
     print(report.line(), flush=True)  # noqa: T201 - it is what the script is for

@@ -56,7 +56,7 @@ RUNS = (
 
 def command(run: Run, share: float, seed: int) -> list[str]:
     """How a harness is called. A backup is of the embedded store, which its script need not be told."""
-    asked = [sys.executable, str(HERE / f"{run.harness}.py")]
+    asked = [sys.executable, str(HERE / "harnesses" / f"{run.harness}.py")]
     asked += [] if run.harness == "backup" else [run.storage]
     asked += [f"--{run.unit}", str(max(1, round(run.amount * share))), "--seed", str(seed)]
     return asked + [word for wrong in run.wrong for word in ("--wrong", wrong)]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from faults import bitrot, clocks, combos, diskfull, injected_faults, sweep, vanish
+from faults import combos, injected_faults
 from faults.fork_server import Nursery
+from faults.harnesses import bitrot, clocks, diskfull, sweep, vanish
 
 HERE = combos.EMBEDDED
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from faults import combos, kill, syscalls
+from faults import combos, syscalls
 from faults.caller import Answer, SlowUpload
 from faults.fork_server import Nursery, Running
+from faults.harnesses import kill
 
 
 @pytest.mark.parametrize("storage", combos.COMBOS)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from faults import combos, ioerrors, power, syscalls
+from faults import combos, syscalls
 from faults.fork_server import Nursery
+from faults.harnesses import ioerrors, power
 
 HERE = combos.EMBEDDED
 WHY_NOT = syscalls.why_not()

@@ -1,7 +1,8 @@
 """Replicas, and servers that come and go: each harness in its short form, and what it says without a protection."""
 
-from faults import combos, replicas, restarts, slow_s3, vanish
+from faults import combos
 from faults.fork_server import Nursery
+from faults.harnesses import replicas, restarts, slow_s3, vanish
 
 
 def test_whatever_is_killed_or_frozen_each_artifact_is_buried_once_and_nothing_live_goes(forks: Nursery) -> None:

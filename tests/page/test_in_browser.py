@@ -49,7 +49,32 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, 
         ).raise_for_status()
         kept = service.post(HOSTILE * 400 + "A" * 5000, session="s", title="W" * 200 + HOSTILE, tool_name="bash")["id"]
         service.client.post("/v1/admin/holds", json={"session": "s", "reason": HOSTILE[:40]}).raise_for_status()
+        service.client.get(
+            f"/v1/artifacts/{kept}/search", params={"pattern": HOSTILE, "literal": True}
+        ).raise_for_status()
+        service.client.post(
+            "/v1/context/compact", json={"body": conversation(), "session": "s"} | FULL
+        ).raise_for_status()
         yield service, kept
+
+
+FULL: dict[str, Any] = {"window": {"model": 20_000}}
+
+
+def conversation() -> dict[str, Any]:
+    """A finished turn with a bulky output of a hostile tool, and the next one."""
+    call = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+    output = "".join(f"{line} INFO linked object {line * 7}\n" for line in range(4_000))
+    return {
+        "model": "gpt-4o",
+        "messages": [
+            {"role": "user", "content": "build"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": output},
+            {"role": "assistant", "content": "done"},
+            {"role": "user", "content": "again"},
+        ],
+    }
 
 
 def pages(kept: str) -> list[str]:
@@ -240,3 +265,45 @@ def test_a_reader_of_another_namespace_sees_nothing_of_this_one(chromium: Browse
             assert "a secret of default" not in page.content(), path
             assert kept not in page.locator("main").inner_text() or page.locator(".problem").count(), path
         page.context.close()
+
+
+def test_a_session_shows_what_was_done_and_an_artifact_who_read_it(
+    chromium: Browser, filled: tuple[Service, str]
+) -> None:
+    service, kept = filled
+    page = opened(chromium, service, java_script_enabled=False)
+    page.goto("/ui/session?name=s")
+    rows = page.locator("#timeline ~ .scroll > table > tbody > tr")
+    told = "\n".join(rows.all_inner_texts())
+    assert "compaction" in told
+    assert "web search" in told
+    assert HOSTILE[:30] in told
+    compaction = rows.filter(has_text="compaction").first
+    compaction.locator("summary").click()
+    before, after = compaction.locator("details td.num").all_inner_texts()[:2]
+    assert int(before.replace(",", "")) > 10 * int(after.replace(",", ""))
+    assert compaction.locator("details a.id").first.inner_text().startswith("art_")
+    page.goto(f"/ui/artifacts/{kept}")
+    read = page.locator("#readers ~ .scroll tbody tr")
+    assert read.count() >= 1
+    assert "search" in read.first.inner_text()
+    page.context.close()
+
+
+def test_the_timeline_goes_on_where_it_ended(chromium: Browser, filled: tuple[Service, str]) -> None:
+    service, _ = filled
+    kept = service.post("one\ntwo\n" * 400, session="long")["id"]
+    for line in range(1, 131):
+        service.client.get(f"/v1/artifacts/{kept}/read", params={"offset": line, "limit": 1}).raise_for_status()
+    page = opened(chromium, service)
+    page.goto("/ui/session?name=long")
+    seen: list[str] = []
+    while True:
+        seen += page.locator("#timeline ~ .scroll > table > tbody > tr > td:nth-child(2)").all_inner_texts()
+        if not page.get_by_role("link", name="Next").count():
+            break
+        page.get_by_role("link", name="Next").click()
+    read = [int(each.partition("offset ")[2].split()[0]) for each in seen if each.startswith("read")]
+    assert read == list(range(130, 0, -1))
+    assert seen[-1].startswith("stored")
+    page.context.close()

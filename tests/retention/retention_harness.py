@@ -7,11 +7,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from coatcheck.adapters.blobs.files import FileBlobStore
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
-from coatcheck.core.retention import Job, JobScope, Outcome, RetentionPlan, RetentionRun
 from coatcheck.core.retention.audit import AuditLine, By
+from coatcheck.core.retention.jobs import WHOLE_STORE, Job
+from coatcheck.core.retention.plan import RetentionPlan
+from coatcheck.core.retention.runs import Outcome, RetentionRun
 from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import Maintenance
@@ -23,7 +27,9 @@ from contract.sample_changes import Everything
 from support.harness import GRACE, TOMBSTONE_LIFE, Harness
 
 AUDIT_LIFE = timedelta(days=90)
-ALICE = By("alice", "k1")
+EVERYONES = Caller(namespace="*", name="alice", key_id="k1")
+"""An administrator of all namespaces."""
+ALICE = By.of(EVERYONES)
 
 
 class RetentionHarness(Harness[Everything, FileBlobStore]):
@@ -71,11 +77,11 @@ class RetentionHarness(Harness[Everything, FileBlobStore]):
         return ids.parse(receipt.id)
 
     async def plan(self, job: Job, **scope: Any) -> RetentionPlan:  # noqa: ANN401 - of a Scope
-        return await self.plan_retention(job, JobScope(**scope))
+        return await self.plan_retention(EVERYONES, job, replace(WHOLE_STORE, **scope))
 
     async def apply(self, plan: RetentionPlan, *, confirm: bool = False) -> RetentionRun:
         """Apply a plan, to the end of its run."""
-        run = await self.runs.apply(plan.digest, confirm=confirm, by=ALICE, wait=60)
+        run = await self.runs.apply(EVERYONES, plan.digest, confirm=confirm, wait=30)
         assert run.outcome is not Outcome.RUNNING
         return run
 

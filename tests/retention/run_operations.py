@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from sqlalchemy import Connection, select
 
-from coatcheck.adapters.sql.tables import artifacts, audit_log
-from coatcheck.core.artifact import Artifact, Blob
+from coatcheck.adapters.sql.tables import artifacts, audit_log, plan_parts
+from coatcheck.core.artifact import Artifact, Blob, Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.retention import Job, JobScope, RetentionPlan
 from coatcheck.core.retention.audit import By, unpack_numbers
+from coatcheck.core.retention.jobs import Job, JobScope
+from coatcheck.core.retention.plan import RetentionPlan
 from coatcheck.ports.artifacts import IngestResult
 from coatcheck.ports.retention_changes import ForgetRemoved, RestoreArtifact, RestoredView
 from coatcheck.ports.uploads import BeginUpload
@@ -26,7 +27,8 @@ from support.harness import GRACE
 if TYPE_CHECKING:
     from retention.sequences import World
 
-_BY = By("test")
+_CALLER = Caller(name="test")
+_BY = By.of(_CALLER)
 
 Row = tuple[str, int, datetime]
 """Namespace, number, and when it was created: what tells an artifact's lives apart."""
@@ -60,14 +62,12 @@ async def plan(world: "World") -> None:
         max_bytes=rng.choice([None, 0, 100, 3000]) if job is Job.EVICT else None,
         max_artifacts=rng.choice([0, 2]) if job is Job.EVICT else None,
     )
-    made = await _planning(world)(job, scope)
+    made = await _planning(world)(_CALLER, job, scope)
     kept = await world.catalog.kept_plan(made.digest, world.now)
     assert kept is not None
-    members = [
-        (part.namespace, number)
-        for part in await world.catalog.plan_parts(kept.id, first=0, limit=1000)
-        for number in unpack_numbers(part.numbers)
-    ]
+    parts = select(plan_parts.c.namespace, plan_parts.c.numbers).where(plan_parts.c.plan_id == kept.id)
+    rows = await world.opened.ask(lambda conn: conn.execute(parts).all())
+    members = [(namespace, number) for namespace, numbers in rows for number in unpack_numbers(numbers)]
     assert len(set(members)) == len(members) == made.artifacts
     world.kept.plans.append((made, frozenset(members)))
     world.did[f"planned to {job.value}: {bool(members)}"] += 1
@@ -92,7 +92,7 @@ async def _apply(world: "World", made: RetentionPlan, members: frozenset[tuple[s
         tombstone_life=timedelta(days=30),
     )
     try:
-        run = await runs.apply(made.digest, confirm=world.rng.random() < 0.8, by=_BY, wait=60)
+        run = await runs.apply(_CALLER, made.digest, confirm=world.rng.random() < 0.8, wait=30)
     except CoatcheckError as error:
         if error.code not in {Code.PLAN_CHANGED, Code.CONFIRMATION_NEEDED}:
             raise
@@ -103,7 +103,7 @@ async def _apply(world: "World", made: RetentionPlan, members: frozenset[tuple[s
     assert {(namespace, number) for namespace, number, _ in gone} <= members, (
         "a run removed what its plan does not cover"
     )
-    assert all(created <= made.moment for _, _, created in gone), "a run removed what came after its plan"
+    assert all(created <= made.planned_at for _, _, created in gone), "a run removed what came after its plan"
     assert run.artifacts == len(gone)
     world.did[f"applied to {made.job.value}: {bool(gone)}"] += 1
 

@@ -11,8 +11,8 @@ from coatcheck.adapters.sql.schema import migrate
 from coatcheck.adapters.sql.tables import audit_log
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
-from coatcheck.core.retention import Job
 from coatcheck.core.retention.audit import AuditLine, By, merged
+from coatcheck.core.retention.jobs import Job
 from coatcheck.ports.artifacts import DeleteArtifact
 from contract.sample_changes import START, number_of, store
 from retention.retention_harness import ALICE, AUDIT_LIFE, RetentionHarness

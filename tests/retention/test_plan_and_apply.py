@@ -9,14 +9,16 @@ from msgspec.structs import replace
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, DeclaredMetadata, Gone
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.retention import Group, Job, JobScope, Outcome, RetentionRun
 from coatcheck.core.retention.holds import Hold
+from coatcheck.core.retention.jobs import WHOLE_STORE, Job
+from coatcheck.core.retention.plan import Group
+from coatcheck.core.retention.runs import Outcome, RetentionRun, begun_run
 from coatcheck.ports.artifacts import PatchArtifact
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.decisions import PlaceHold
-from coatcheck.ports.retention_changes import BeginRun
+from coatcheck.ports.retention_changes import BeginRun, KeptPlan
 from contract.sample_changes import number_of, store
-from retention.retention_harness import ALICE, RetentionHarness
+from retention.retention_harness import ALICE, EVERYONES, RetentionHarness
 from support.harness import GRACE
 
 DAY = 86_400
@@ -71,7 +73,7 @@ async def test_a_run_removes_exactly_the_plan_and_the_audit_says_each_once(harne
     plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
     late = await harness.store(b"came after the plan", session="s")
     run = await harness.apply(plan, confirm=True)
-    assert (run.artifacts, run.bytes, run.planned, run.parts) == (1203, plan.bytes, 1203, 3)
+    assert (run.artifacts, run.bytes, run.planned) == (1203, plan.bytes, 1203)
     assert (run.outcome, run.actor, run.key_id) == (Outcome.FINISHED, "alice", "k1")
     assert await harness.there() == {*others, late}
     assert sorted(await harness.removed_lines()) == sorted(mine)
@@ -150,13 +152,14 @@ async def test_expired_ones_are_planned_and_the_schedule_sums_its_rounds_by_the_
     await _filled(harness, 50)
     harness.clock.forward(seconds=100)
     plan = await harness.plan(Job.EXPIRE)
-    assert (plan.artifacts, plan.oldest_overdue) == (5, 40.0)
+    assert (plan.artifacts, plan.oldest_overdue_seconds) == (5, 40.0)
     assert (await harness.maintenance()).expired == 5
     await _filled(harness, 2, ttl=60, session="later")
     harness.clock.forward(seconds=100)
     assert (await harness.maintenance()).expired == 2
     (run,) = await harness.catalog.list_runs(limit=9, job="expire")
-    assert (run.id, run.artifacts, run.actor, run.oldest_overdue) == ("run_expire_2024030112", 7, "schedule", 40.0)
+    assert (run.id, run.artifacts, run.actor) == ("run_expire_2024030112", 7, "schedule")
+    assert run.oldest_overdue_seconds == 40.0
     with pytest.raises(CoatcheckError) as refused:
         await harness.apply(plan)
     assert refused.value.code is Code.PLAN_CHANGED
@@ -207,7 +210,7 @@ async def test_a_run_that_was_left_between_two_parts_is_taken_up_where_it_was(ha
     plan = await harness.plan(Job.SESSION, namespace="acme", session="s")
     kept = await harness.catalog.kept_plan(plan.digest, harness.clock.now())
     assert kept is not None
-    begun = await _begun(harness, kept.id, plan.digest, plan.artifacts, kept.parts)
+    begun = await _begun(harness, kept)
     await harness.runs._part(begun)  # pyright: ignore[reportPrivateUsage] - one part, and then the process is gone
     harness.clock.forward(seconds=59)
     second = harness.worker("second")
@@ -221,22 +224,15 @@ async def test_a_run_that_was_left_between_two_parts_is_taken_up_where_it_was(ha
     assert sorted(await harness.removed_lines()) == sorted(mine)
 
 
-async def _begun(harness: RetentionHarness, plan_id: str, digest: str, planned: int, parts: int) -> RetentionRun:
+async def _begun(harness: RetentionHarness, kept: KeptPlan) -> RetentionRun:
     now = harness.clock.now()
-    run = RetentionRun(
-        id="run_1",
-        job="session",
-        scope=JobScope(namespace="acme", session="s"),
-        actor="alice",
-        started_at=now,
-        updated_at=now,
-        outcome=Outcome.RUNNING,
-        plan_id=plan_id,
-        plan_digest=digest,
-        planned=planned,
-        parts=parts,
+    run = replace(
+        begun_run("run_1", "session", replace(WHOLE_STORE, namespace="acme", session="s"), ALICE, now),
+        plan=kept.plan.digest,
+        planned=kept.plan.artifacts,
     )
-    return await harness.catalog.commit(BeginRun(run=run, worker="first", lease_until=now + timedelta(seconds=60)))
+    lease = now + timedelta(seconds=60)
+    return await harness.catalog.commit(BeginRun(run=run, plan_id=kept.id, worker="first", lease_until=lease))
 
 
 async def test_what_was_removed_comes_back_whole_within_the_grace(harness: RetentionHarness) -> None:
@@ -248,7 +244,7 @@ async def test_what_was_removed_comes_back_whole_within_the_grace(harness: Reten
     run = await harness.apply(plan, confirm=True)
     harness.clock.forward(seconds=599)
     await harness.maintenance()
-    undone, _ = await harness.undo.run(run.id, ttl=None, by=ALICE)
+    undone = await harness.undo.run(EVERYONES, run.id, ttl=None)
     assert undone.restored == tuple(sorted(ids.render(n) for n in (small, large)))
     assert [await harness.bytes_of(n) for n in (small, large)] == payloads
     now = [await harness.catalog.find("acme", n, harness.clock.now(), with_view=True) for n in (small, large)]
@@ -274,7 +270,7 @@ async def test_after_the_grace_an_undo_says_that_it_is_too_late(harness: Retenti
     number = await harness.store(b"gone for good\n")
     await harness.forget(_CALLER, number)
     harness.clock.forward(seconds=GRACE.total_seconds() + 1)
-    undone = await harness.undo.artifacts("acme", [number], ttl=None, by=ALICE)
+    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=None)
     assert [(failure.id, failure.code) for failure in undone.failed] == [(ids.render(number), "artifact_gone")]
     assert "600 s" in undone.failed[0].detail
 
@@ -283,10 +279,10 @@ async def test_what_expired_comes_back_only_with_a_time_to_live(harness: Retenti
     number = await harness.store(b"for a minute\n", ttl=60)
     harness.clock.forward(seconds=100)
     await harness.maintenance()
-    undone = await harness.undo.artifacts("acme", [number], ttl=None, by=ALICE)
+    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=None)
     assert [failure.code for failure in undone.failed] == ["invalid_request"]
     assert '"7d"' in undone.failed[0].detail
-    undone = await harness.undo.artifacts("acme", [number], ttl=500, by=ALICE)
+    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=500)
     assert undone.restored == (ids.render(number),)
     harness.clock.forward(seconds=499)
     assert number in await harness.there()
@@ -299,7 +295,7 @@ async def test_what_was_posted_again_meanwhile_is_left_as_it_is(harness: Retenti
     number = await harness.store(b"the same\n", **said)
     await harness.forget(_CALLER, number)
     assert await harness.store(b"the same\n", **said) == number
-    undone = await harness.undo.artifacts("acme", [number], ttl=None, by=ALICE)
+    undone = await harness.undo.artifacts(EVERYONES, "acme", [number], ttl=None)
     assert undone.there == (ids.render(number),)
     assert await harness.bytes_of(number) == b"the same\n"
 

@@ -9,7 +9,6 @@ An environment is kept in `.stacks/` until its requirements or the client's chan
 """
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -21,10 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a program
+
+from support.environments import environment
+
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parents[1]
-ENVIRONMENTS: Final = ROOT / ".stacks"
-UV: Final = ROOT / ".uv" / "bin" / "uv"
 PYTEST: Final = ("pytest>=8.4", "pytest-asyncio>=1.2", "pytest-timeout>=2.4")
 BEGIN: Final = "<!-- stacks -->"
 END: Final = "<!-- /stacks -->"
@@ -59,7 +60,8 @@ def main() -> int:
 
 def _passes(stack: str, url: str, report: Path, *, fresh: bool) -> bool:
     """Whether a stack's tests pass in its environment, which is made where it is not there."""
-    python = _environment(stack, fresh=fresh)
+    requirements, client = HERE / stack / "requirements.txt", ROOT / "client"
+    python = environment(stack, requirements, packages=PYTEST, editable=client, fresh=fresh)
     if python is None:
         return False
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
@@ -86,24 +88,6 @@ def _passes(stack: str, url: str, report: Path, *, fresh: bool) -> bool:
         f"--confcutdir={HERE}",
     ]
     return subprocess.run([*command, *options, str(HERE / stack)], env=env, check=False).returncode == 0
-
-
-def _environment(stack: str, *, fresh: bool) -> Path | None:
-    """The Python of a stack's environment; None where its requirements cannot be installed together."""
-    home = ENVIRONMENTS / stack
-    requirements = HERE / stack / "requirements.txt"
-    inputs = requirements.read_bytes() + (ROOT / "client" / "pyproject.toml").read_bytes() + repr(PYTEST).encode()
-    stamp, wanted = home / "stamp", hashlib.sha256(inputs).hexdigest()
-    python = home / "bin" / "python"
-    if not fresh and stamp.exists() and stamp.read_text() == wanted:
-        return python
-    subprocess.run([UV, "venv", "--quiet", "--clear", "--python", sys.executable, home], check=True)
-    install = [UV, "pip", "install", "--quiet", "--system-certs", "--python", python]
-    done = subprocess.run([*install, "--editable", ROOT / "client", *PYTEST, "-r", requirements], check=False)
-    if done.returncode:
-        return None
-    stamp.write_text(wanted)
-    return python
 
 
 @contextmanager

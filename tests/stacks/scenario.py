@@ -123,7 +123,7 @@ def sees_cards(model: ModelServer, answer: str, client: Client) -> None:
     assert NEEDLE in answer, answer
     (card,) = [one for one in model.results[1] if "art_" in one]
     assert tokens_of(client, card) <= MOST_TOKENS + 20, card  # a framework may put words of its own around it
-    assert any("read_artifact" in name for name in model.offered[0]), model.offered[0]
+    assert any("read_artifact" in name for name in model.offered[1]), model.offered[1]
     assert all(len(one) < len(LOG) // 4 for results in model.results for one in results)
     assert len(model.results) >= 3, "the model did not read on"
 

@@ -33,8 +33,7 @@ from support.http_proxy import (
     every,
     nth,
 )
-from support.s3 import S3Server
-from support.s3_probe import uploads_under_way
+from support.s3 import S3Server, uploads_under_way
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SMALL = random.Random(1).randbytes(100_000)

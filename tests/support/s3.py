@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import http.client
 import os
+import re
 import secrets
 import signal
 import socket
@@ -19,6 +20,7 @@ from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 from typing import Literal
+from urllib.parse import quote, urlsplit
 
 from support.s3_keeper import BUCKET, IMAGE, KEY, REGION, SECRET, listening
 from support.used_servers import used
@@ -208,3 +210,16 @@ def _contain(folder: Path, lock: Path) -> str:
     if not endpoint:
         raise RuntimeError("the S3 container did not start; its reason is above")
     return endpoint
+
+
+def uploads_under_way(server: S3Server, url: str) -> list[str]:
+    """Keys under a blob URL's prefix that have an upload in parts which is neither joined nor aborted.
+
+    For servers that check no signatures.
+    """
+    prefix = urlsplit(url).path.lstrip("/")
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    with contextlib.closing(connection):
+        connection.request("GET", f"/{BUCKET}?uploads&prefix={quote(prefix)}")
+        answer = connection.getresponse().read().decode()
+    return re.findall(r"<Upload>.*?<Key>(.*?)</Key>", answer, re.DOTALL)

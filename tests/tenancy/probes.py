@@ -281,6 +281,7 @@ WITHOUT: dict[str, str] = {
     "getMetrics": "counts, by names that no caller chooses",
     "compactContext": "stores as storeArtifact does, and finds nothing by an ID",
     "measureContext": "knows no artifacts",
+    "listEvents": "tells only of what was done; namespaces and sessions are told apart in test_events",
     "getSessionUsage": "knows no artifacts; sessions are told apart in test_isolation",
     "answerClaudeCodeHook": "stores as storeArtifact does",
 }

@@ -25,6 +25,7 @@ OPENED = {
     "POST /v1/context/compact": "ingest",
     "POST /v1/context/measure": "ingest",
     "GET /v1/sessions/{session}/usage": "read",
+    "GET /v1/events": "read",
     "GET /v1/artifacts": "read",
     "GET /v1/artifacts/{artifact_id}": "read",
     "GET /v1/artifacts/{artifact_id}/card": "read",

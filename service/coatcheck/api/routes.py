@@ -6,6 +6,7 @@ from coatcheck.api.artifacts import routes as artifacts
 from coatcheck.api.audit import routes as audit
 from coatcheck.api.content import routes as content
 from coatcheck.api.context import routes as context
+from coatcheck.api.events import routes as events
 from coatcheck.api.holds import routes as holds
 from coatcheck.api.hooks import routes as hooks
 from coatcheck.api.ingest import routes as ingest
@@ -27,6 +28,7 @@ ROUTES: Final[list[Route]] = routes_of(
     reading,
     content,
     sessions,
+    events,
     search,
     context,
     hooks,

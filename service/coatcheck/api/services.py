@@ -18,6 +18,7 @@ from coatcheck.upkeep.seal_key import SealKey
 from coatcheck.usecases.context.compact_context import Compact
 from coatcheck.usecases.context.measure_context import MeasureContext
 from coatcheck.usecases.context.show_session_usage import ShowSessionUsage
+from coatcheck.usecases.operations.list_events import ListEvents
 from coatcheck.usecases.operations.show_overview import ShowOverview
 from coatcheck.usecases.payloads.browse import Browse
 from coatcheck.usecases.payloads.describe import Describe
@@ -105,6 +106,7 @@ class Services:
     compact: Compact
     measure: MeasureContext
     tell_usage: ShowSessionUsage
+    events: ListEvents
     tools: Tools
     authenticate: Authenticate
     keys: AdministerKeys

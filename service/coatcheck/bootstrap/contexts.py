@@ -14,6 +14,7 @@ from coatcheck.usecases.context.compact_context import Compact, CompactDeps
 from coatcheck.usecases.context.look_up_references import LookUpDeps, LookUpReferences
 from coatcheck.usecases.context.measure_context import MeasureContext, MeasureDeps
 from coatcheck.usecases.context.show_session_usage import ShowSessionUsage
+from coatcheck.usecases.operations.list_events import ListEvents
 from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, FindOrIngestDeps
 from coatcheck.usecases.payloads.ingest import Ingest
 
@@ -25,6 +26,7 @@ class Contexts:
     compact: Compact
     measure: MeasureContext
     tell_usage: ShowSessionUsage
+    events: ListEvents
     note: NoteAccounts
 
 
@@ -51,6 +53,7 @@ def contexts(
         ),
         measure=MeasureContext(MeasureDeps(tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts)),
         tell_usage=ShowSessionUsage(accounts, note),
+        events=ListEvents(accounts, note, deps.redacting),
         note=note,
     )
 

@@ -18,6 +18,7 @@ from coatcheck.storing.evict import Evict
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.ledger import Ledger
 from coatcheck.storing.policies import Policies
 from coatcheck.storing.reads import NoteReads, ReadLog
 from coatcheck.storing.redaction import RedactionPolicy
@@ -121,6 +122,7 @@ def _ingest_deps(
         rooms=make_room,
         rules=policies.now,
         redacting=redacting,
+        ledger=Ledger(logs=settings.events > 0),
     )
 
 
@@ -145,6 +147,7 @@ def _tidier(
         lives=policies.tombstone_lives,
         grace=timedelta(seconds=settings.grace_seconds),
         audit_life=timedelta(seconds=settings.audit_ttl),
+        most_events=settings.events,
         note=note,
         leader=None if is_embedded(settings) else LeaderLease(secrets.token_hex(8), settings.sweep_seconds),
         job_schedule=job_schedule,

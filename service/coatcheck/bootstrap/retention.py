@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from coatcheck.bootstrap.stores import Store, is_embedded
-from coatcheck.core.retention import Job
+from coatcheck.core.retention.jobs import Job
 from coatcheck.core.text.plural import plural
 from coatcheck.jobs.schedule import rounds
 from coatcheck.settings import Settings
@@ -52,9 +52,9 @@ def retention_desk(
         retention=store.catalog,
         accounts=store.catalog,
         clock=store.clock,
-        planning=plan,
+        plan=plan,
         running=run,
-        undoing=undo,
+        undo=undo,
         job_schedule=job_schedule,
     )
 

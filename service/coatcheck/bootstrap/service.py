@@ -142,6 +142,7 @@ def _services(
         compact=context.compact,
         measure=context.measure,
         tell_usage=context.tell_usage,
+        events=context.events,
         tools=reading.tools,
         authenticate=base.authenticate,
         keys=AdministerKeys(catalog, clock, secrets.token_bytes, base.authenticate.require),

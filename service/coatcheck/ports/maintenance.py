@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from msgspec import Struct
 from typing_extensions import override
@@ -103,8 +103,12 @@ class MarkBlobCorrupt(NamespaceChange[bool], frozen=True, kw_only=True):
     now: datetime
 
 
+MOST_EVENTS: Final = 100_000
+"""Events that are kept where nobody says otherwise."""
+
+
 class PurgeRecords(CatalogChange[int], frozen=True, kw_only=True):
-    """Drop up to `limit` tombstones whose time is over, as many idempotency keys, sessions' accounts and audit lines.
+    """Drop up to `limit` tombstones whose time is over, as many idempotency keys, accounts, events and audit lines.
 
     Answers how many in all.
     """
@@ -113,6 +117,8 @@ class PurgeRecords(CatalogChange[int], frozen=True, kw_only=True):
     limit: int
     audit_life: timedelta | None = None
     """How long audit lines are kept; None keeps them."""
+    most_events: int = MOST_EVENTS
+    """Events that are kept, the latest of all namespaces."""
 
     @property
     @override

@@ -5,14 +5,10 @@ from typing import Protocol
 
 from coatcheck.core.retention.audit import AuditLine
 from coatcheck.core.retention.jobs import Criteria, Job
-from coatcheck.core.retention.plan import PlanPart, RetentionCandidate, Sample
+from coatcheck.core.retention.plan import RetentionCandidate, Sample
 from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
 from coatcheck.ports.change import Commits
-from coatcheck.ports.retention_changes import (
-    KeptPlan,
-    LiveTotals,
-    RemovedArtifact,
-)
+from coatcheck.ports.retention_changes import KeptPlan, LiveTotals, RemovedArtifact
 
 
 class Retention(Commits, Protocol):
@@ -61,8 +57,8 @@ class Retention(Commits, Protocol):
         """The plan of this digest, while it can be applied."""
         ...
 
-    async def plan_parts(self, plan_id: str, *, first: int, limit: int) -> list[PlanPart]:
-        """Parts of a plan, from one on."""
+    async def part_left(self, plan_id: str, part: int, now: datetime) -> LiveTotals:
+        """What meets the criteria and is not held at this moment, of the artifacts of one part of a plan."""
         ...
 
     async def run(self, run_id: str) -> RetentionRun | None:

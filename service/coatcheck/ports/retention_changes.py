@@ -17,32 +17,19 @@ from coatcheck.ports.artifacts import IngestResult, UploadFenced
 from coatcheck.ports.change import ROW_BYTES, CatalogChange, NamespaceChange
 
 
-class OpenPlan(CatalogChange[None], frozen=True, kw_only=True):
-    """Begin to keep a plan: nobody finds it yet."""
+class KeepPlan(CatalogChange[None], frozen=True, kw_only=True):
+    """Keep a plan, part by part. Nobody finds it before the change that says what it comes to, the last one."""
 
     plan_id: str
     scope: JobScope
     criteria: Criteria
-    until: datetime
-
-
-class KeepParts(CatalogChange[None], frozen=True, kw_only=True):
-    """Keep parts of a plan that was opened."""
-
-    plan_id: str
-    parts: tuple[PlanPart, ...]
+    parts: tuple[PlanPart, ...] = ()
+    plan: RetentionPlan | None = None
 
     @property
     @override
     def weight(self) -> int:
         return (1 + 4 * len(self.parts)) * ROW_BYTES
-
-
-class ClosePlan(CatalogChange[None], frozen=True, kw_only=True):
-    """Have a plan found by its digest, all parts of which are kept."""
-
-    plan_id: str
-    plan: RetentionPlan
 
 
 class KeptPlan(Struct, frozen=True, kw_only=True):
@@ -58,6 +45,7 @@ class BeginRun(CatalogChange[RetentionRun], frozen=True, kw_only=True):
     """Begin a run, or answer the one that applies the same plan already."""
 
     run: RetentionRun
+    plan_id: str
     worker: str
     lease_until: datetime
 
@@ -70,17 +58,16 @@ class ClaimRun(CatalogChange[RetentionRun | None], frozen=True, kw_only=True):
     lease_until: datetime
 
 
-class RemoveBatch(CatalogChange[RetentionRun | None], frozen=True, kw_only=True):
-    """Carry out one part of a run: remove those of its artifacts that meet the plan's criteria now and are not held.
+class RemoveBatch(CatalogChange["BatchResult | None"], frozen=True, kw_only=True):
+    """Carry out a run's next part: remove those of its artifacts that meet the plan's criteria now and are not held.
 
     The run's counts and its place move in the same transaction, so that each part is carried out once, whoever tries.
-    Answers the run as it is then; None when there is no such run.
+    Answers None when there is no such run, or it has ended.
     """
 
     deletes: ClassVar[bool] = True
 
     run_id: str
-    part: int
     worker: str
     now: datetime
     lease_until: datetime
@@ -93,7 +80,15 @@ class RemoveBatch(CatalogChange[RetentionRun | None], frozen=True, kw_only=True)
         return (1 + PART) * ROW_BYTES
 
 
-class EndRun(CatalogChange[RetentionRun | None], frozen=True, kw_only=True):
+class BatchResult(Struct, frozen=True):
+    """A run after one of its parts."""
+
+    run: RetentionRun
+    more: bool
+    """Whether parts are left."""
+
+
+class EndRun(CatalogChange[None], frozen=True, kw_only=True):
     """Write down how a run ended. One that has ended stays as it is."""
 
     run_id: str

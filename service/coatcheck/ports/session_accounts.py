@@ -5,6 +5,7 @@ from typing import Protocol
 
 from typing_extensions import override
 
+from coatcheck.core.event import Event
 from coatcheck.core.session_usage import SessionUsage, UsageDelta
 from coatcheck.ports.change import CatalogChange, Commits
 
@@ -25,11 +26,13 @@ class AddSessionUsage(CatalogChange[None], frozen=True, kw_only=True):
     """Namespace, session, what to add; each pair once."""
     activity: tuple[tuple[str, UsageDelta], ...] = ()
     """Namespace, what to add to the hour of `at`, in sessions or in none; each namespace once."""
+    events: tuple[Event, ...] = ()
+    """What was done, to be logged."""
 
     @property
     @override
     def weight(self) -> int:
-        return (len(self.sessions) + len(self.activity)) * _ACCOUNT_BYTES
+        return (len(self.sessions) + len(self.activity) + 2 * len(self.events)) * _ACCOUNT_BYTES
 
 
 class SessionAccounts(Commits, Protocol):
@@ -37,4 +40,13 @@ class SessionAccounts(Commits, Protocol):
 
     async def session_usage(self, namespace: str, /, session: str) -> SessionUsage | None:
         """The account of a session; None when nothing was ever added to it."""
+        ...
+
+    async def events(
+        self, namespace: str, /, *, session: str | None, artifact: int | None, before: int | None, limit: int
+    ) -> list[Event]:
+        """Events of a session, of an artifact, or of both, with numbers below `before`, the latest first.
+
+        An event goes with its artifact, with its session, after 30 days, or when there are more than are to be kept.
+        """
         ...

@@ -5,13 +5,14 @@ view that is kept, or made now and kept. Without a name it is `raw`, and `text` 
 counts and shows nothing.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.event import Action
 from coatcheck.core.media.documents import is_document
 from coatcheck.core.outline.section_names import SectionPart, no_section, nth_section, part
 from coatcheck.core.reads.read_bounds import ViewName, is_binary
@@ -129,10 +130,12 @@ class OpenView:
         found = await self._find(caller, number, with_bytes=True, with_view=name == "text" or section is not None)
         return await self.of(found, name, section)
 
-    def told(self, reading: ViewReading, tokens: int) -> None:
-        """Adds the tokens of an answer from this view to its session's account."""
+    def told(self, caller: Caller, reading: ViewReading, tokens: int, action: Action, asked: dict[str, Any]) -> None:
+        """Adds the tokens of an answer from this view to its session's account, and logs what was asked."""
         if self._ledger is not None:
-            self._ledger.read(reading.artifact, tokens)
+            section = None if reading.section is None else reading.section.name
+            details = {"view": reading.view, "section": section, **asked}
+            self._ledger.read(caller, reading.artifact, tokens, action, details)
 
     async def of(self, found: FoundArtifact, view: str | None = None, section: str | int | None = None) -> ViewReading:
         """Opens a view of an artifact that was found `with_bytes` and `with_view`.

@@ -1,24 +1,42 @@
 """Token accounts of sessions, counted on the request path until they are written down.
 
-Beside them, what happened in each namespace, in sessions or in none. Nothing waits for an account: all is added up in
-memory and written every second, all sessions in one change. A crash loses what was not written down, the last second or
-two. Payloads without a session have no account.
+Beside them, what happened in each namespace, in sessions or in none, and a log of single reads, searches and
+compactions. Nothing waits for an account: all is added up in memory and written every second, all sessions in one
+change. A crash loses what was not written down, the last second or two. Payloads without a session have no account.
 """
 
+import logging
+import secrets
+import time
+from collections.abc import Callable
 from copy import copy
+from typing import Any
 
-from coatcheck.core.artifact import Artifact
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.event import Action, Event, event_number, shortened
 from coatcheck.core.session_usage import UsageDelta
+
+log = logging.getLogger(__name__)
 
 
 class Ledger:
     """What no row shows yet. Bounded: over the limit, new sessions are not counted until it is written down."""
 
     LIMIT = 100_000
+    EVENTS = 2_000
+    """Events that are kept until the log is written down; more of a second are counted, but not logged."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], int] = time.time_ns, *, logs: bool = True) -> None:
+        """`clock` returns nanoseconds since 1970; without `logs` no single event is remembered."""
+        self._clock = clock
+        self._logs = logs
         self._spent: dict[tuple[str, str], UsageDelta] = {}
         self._activity: dict[str, UsageDelta] = {}
+        self._events: list[Event] = []
+        self._unlogged = 0
+        self._last = 0
+        self._process = secrets.randbits(8)
 
     def took(self, namespace: str, session: str | None, raw: int, given: int) -> None:
         """A payload of so many tokens was taken in for the first time, and so many were answered in its place."""
@@ -28,13 +46,46 @@ class Ledger:
         """What was answered in a payload's place was so many tokens larger than its card; or smaller, below zero."""
         self._add(namespace, session, UsageDelta(given_tokens=more))
 
-    def read(self, artifact: Artifact, tokens: int) -> None:
-        """Adds the tokens of an answer that read from an artifact."""
+    def read(self, caller: Caller, artifact: Artifact, tokens: int, action: Action, details: dict[str, Any]) -> None:
+        """Adds the tokens of an answer that read from an artifact, and logs what was asked."""
         self._add(artifact.namespace, artifact.said.session, UsageDelta(reads=1, read_tokens=tokens))
+        self.log(caller, artifact.said.session, action, tokens, artifact=ids.parse(artifact.id), details=details)
 
-    def compacted(self, namespace: str, session: str | None, unsent: int) -> None:
-        """Adds the tokens by which compaction made a request smaller."""
-        self._add(namespace, session, UsageDelta(compactions=1, unsent_tokens=unsent))
+    def compacted(self, caller: Caller, session: str | None, before: int, after: int, details: dict[str, Any]) -> None:
+        """Adds the tokens by which compaction made a request smaller, and logs what it changed."""
+        self._add(caller.namespace, session, UsageDelta(compactions=1, unsent_tokens=max(before - after, 0)))
+        self.log(caller, session, "compaction", after, before=before, details=details)
+
+    def log(
+        self,
+        caller: Caller,
+        session: str | None,
+        action: Action,
+        tokens: int,
+        *,
+        artifact: int | None = None,
+        before: int | None = None,
+        details: dict[str, Any],
+    ) -> None:
+        """Remembers an event; one that belongs to no session and no artifact is not logged."""
+        if not self._logs or (session is None and artifact is None):
+            return
+        if len(self._events) >= self.EVENTS:
+            self._unlogged += 1
+            return
+        self._last = max(self._clock() // 1000, self._last + 1)
+        event = Event(
+            number=event_number(self._last, self._process),
+            namespace=caller.namespace,
+            session=session,
+            artifact=artifact,
+            action=action,
+            key_id=caller.key_id,
+            tokens=tokens,
+            tokens_before=before,
+            details=shortened(details),
+        )
+        self._events.append(event)
 
     def measured(self, namespace: str, session: str | None, persisted: int, transient: int) -> None:
         """Records the last measurement of a session's context."""
@@ -58,6 +109,14 @@ class Ledger:
         """Returns what was counted and starts from zero."""
         spent, self._spent = self._spent, {}
         return [(namespace, session, each) for (namespace, session), each in spent.items()]
+
+    def drain_events(self) -> list[Event]:
+        """Returns the events since this was last called, in order."""
+        if self._unlogged:
+            log.warning("%d events were not logged: there were more than can be kept at once", self._unlogged)
+            self._unlogged = 0
+        events, self._events = self._events, []
+        return events
 
     def drain_activity(self) -> list[tuple[str, UsageDelta]]:
         """Returns what happened in each namespace since this was last called."""

@@ -4,12 +4,14 @@ Whatever is asked, an answer is within the bounds; everything that fails is a `C
 """
 
 from concurrent.futures import Executor
+from typing import Any
 
 from msgspec import structs
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.event import Action
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
@@ -98,7 +100,7 @@ class ReadArtifact:
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "Not even the beginning of this part fits into an answer. Read another part."
             )
-        self._view.told(reading, got[1])
+        self._view.told(caller, reading, got[1], *_asked(arguments))
         return ToolAnswer(text=got[0], tokens=got[1])
 
     async def _opened(self, caller: Caller, number: int, arguments: ReadArguments) -> tuple[ReadArguments, ViewReading]:
@@ -294,3 +296,16 @@ def _named(reading: ViewReading) -> list[str]:
     all_of = "Sections: " if len(shown) == len(sections) else f"{len(sections)} sections: "
     more = "" if len(shown) == len(sections) else "; all with outline=true"
     return [f'{all_of}{", ".join(shown)}{more}. Read one with section="{sections[0].name}".']
+
+
+def _asked(asked: ReadArguments) -> tuple[Action, dict[str, Any]]:
+    """What a call asked, as it is logged."""
+    if asked.pattern is not None:
+        return "search", {"pattern": asked.pattern, "literal": asked.literal, "ignore_case": asked.ignore_case}
+    if asked.query is not None:
+        return "passages", {"query": asked.query}
+    if asked.path is not None:
+        return "json", {"path": asked.path}
+    if asked.outline:
+        return "outline", {}
+    return "read", {"unit": "line", "offset": None if asked.offset is None else asked.offset.line, "limit": asked.limit}

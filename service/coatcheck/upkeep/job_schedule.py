@@ -12,8 +12,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.retention import JobState
 from coatcheck.core.retention.audit import By
+from coatcheck.core.retention.runs import JobState
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.retention_changes import MarkJob, SetJob
@@ -110,7 +110,7 @@ class JobSchedule:
     async def states(self) -> list[JobState]:
         """Every job of the schedule, as it is set and as it went last, also where only this process knows that."""
         known = {state.name: state for state in await self._retention.list_jobs()}
-        return [self._as_it_went(known.get(name) or JobState(name=name)) for name in SCHEDULED]
+        return [self._as_it_went(known.get(name) or JobState.unchanged(name)) for name in SCHEDULED]
 
     def _as_it_went(self, state: JobState) -> JobState:
         """The state with what was not written down, where that is newer."""

@@ -14,12 +14,13 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.retention import hourly_run, scheduled_round
 from coatcheck.core.retention.audit import SCHEDULE, By
+from coatcheck.core.retention.runs import hourly_run, scheduled_round
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.maintenance import (
+    MOST_EVENTS,
     DeadBlob,
     ExpireArtifacts,
     ForgetBlobs,
@@ -100,6 +101,7 @@ class Maintenance:
         lives: Callable[[timedelta], tuple[timedelta, Mapping[str, timedelta]]] = lambda life: (life, {}),
         grace: timedelta,
         audit_life: timedelta | None = None,
+        most_events: int = MOST_EVENTS,
         note: NoteReads | None = None,
         leader: LeaderLease | None = None,
         job_schedule: JobSchedule | None = None,
@@ -108,8 +110,9 @@ class Maintenance:
         """`note` is shared with all that write reads down. Without a crew this process owns the store.
 
         `lives` answers how long tombstones last, by the policies: where no namespace is named, and in those that are.
-        Audit lines are kept for `audit_life`; None keeps them all. Without a schedule everything is due; without
-        `retention` no runs are written down, and nothing is forgotten that an undo would need.
+        Audit lines are kept for `audit_life`; None keeps them all. Of events the latest `most_events` are kept. Without
+        a schedule everything is due; without `retention` no runs are written down, and nothing is forgotten that an
+        undo would need.
         """
         self._agenda = job_schedule
         self._retention = retention
@@ -126,6 +129,7 @@ class Maintenance:
         self._lives = lives
         self._grace = grace
         self._audit_life = audit_life
+        self._most_events = most_events
 
     async def __call__(self) -> MaintenanceRound:
         """Do everything that is due, in batches, and answer what was done."""
@@ -274,7 +278,9 @@ class Maintenance:
             log.info("the dead blobs that could not be removed are gone")
 
     async def _purge(self) -> int:
-        purge = PurgeRecords(now=self._clock.now(), limit=BATCH, audit_life=self._audit_life)
+        purge = PurgeRecords(
+            now=self._clock.now(), limit=BATCH, audit_life=self._audit_life, most_events=self._most_events
+        )
         return await self._upkeep.commit(purge)
 
 

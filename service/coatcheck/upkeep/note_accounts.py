@@ -1,4 +1,4 @@
-"""Write down what the sessions' tokens came to: all sessions of the last second in one change."""
+"""Write down what the sessions' tokens came to and what was done: all of the last second in one change."""
 
 import asyncio
 from collections.abc import Callable
@@ -39,12 +39,13 @@ class NoteAccounts:
                 del self._changes[0]
 
     def _drain(self) -> None:
-        spent, activity = self._ledger.drain(), self._ledger.drain_activity()
-        for start in range(0, max(len(spent), len(activity)), BATCH):
+        spent, activity, events = self._ledger.drain(), self._ledger.drain_activity(), self._ledger.drain_events()
+        for start in range(0, max(len(spent), len(activity), len(events)), BATCH):
             change = AddSessionUsage(
                 batch=self._number(),
                 at=self._clock.now(),
                 sessions=tuple(spent[start : start + BATCH]),
                 activity=tuple(activity[start : start + BATCH]),
+                events=tuple(events[start : start + BATCH]),
             )
             self._changes.append(change)

@@ -19,6 +19,7 @@ from coatcheck.adapters.sql.reads import artifact_reads as reads
 from coatcheck.adapters.sql.reads import (
     audit_reads,
     backlog,
+    event_reads,
     listing,
     matching,
     overview,
@@ -59,6 +60,7 @@ class SqlCatalog(SqlAccess):
     usages = asks_namespace(usage.usages)
     marked_namespaces = asks(usage.marked)
     session_usage = asks_namespace(session_usage.account)
+    events = asks_namespace(event_reads.list_events)
 
     activity = asks_namespace(overview.hours)
     recent_sessions = asks(overview.recent_sessions)
@@ -83,7 +85,7 @@ class SqlCatalog(SqlAccess):
     live = asks_namespace(retention_reads.live)
     items = asks(retention_reads.items)
     kept_plan = asks(retention_reads.kept_plan)
-    plan_parts = asks(retention_reads.parts)
+    part_left = asks(retention_reads.part_left)
     run = asks(retention_reads.run)
     list_runs = asks(retention_reads.list_runs)
     list_jobs = asks(retention_reads.list_jobs)

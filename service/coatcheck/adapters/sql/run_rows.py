@@ -1,69 +1,39 @@
-"""Rows of runs, plans and jobs to values and back."""
+"""Rows of runs and jobs to values and back."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, func
 
-from coatcheck.adapters.sql.tables import runs
-from coatcheck.core.retention.jobs import JobScope
+from coatcheck.core.retention.jobs import WHOLE_STORE
 from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
 
-_OTHERS = {"worker", "lease_until"}
-COLUMNS: list[ColumnElement[Any]] = [column for column in runs.c if column.name not in _OTHERS]
-"""What `run_of` reads."""
+_CONVERTED: Final = {"scope", "plan", "outcome", "busy_seconds", "oldest_overdue_seconds"}
+_ALIKE: Final = [name for name in RetentionRun.__struct_fields__ if name not in _CONVERTED]
 
 
 def run_of(row: Any) -> RetentionRun:  # noqa: ANN401 - a row of `runs`
     """A run from its row."""
     return RetentionRun(
-        id=row.id,
-        job=row.job,
-        scope=msgspec.json.decode(row.scope, type=JobScope),
-        actor=row.actor,
-        key_id=row.key_id,
-        plan_id=row.plan_id,
-        plan_digest=None if row.plan_digest is None else row.plan_digest.hex(),
-        parts=row.parts,
-        next_part=row.next_part,
-        started_at=row.started_at,
-        updated_at=row.updated_at,
-        finished_at=row.finished_at,
+        **{name: getattr(row, name) for name in _ALIKE},
+        scope=replace(WHOLE_STORE, **msgspec.json.decode(row.scope)),
+        plan=None if row.plan_digest is None else row.plan_digest.hex(),
         outcome=Outcome(row.outcome),
-        planned=row.planned,
-        artifacts=row.artifacts,
-        bytes=row.bytes,
-        items=row.items,
         busy_seconds=row.busy_ms / 1000,
-        oldest_overdue=row.oldest_overdue / 1000,
-        detail=row.detail,
+        oldest_overdue_seconds=row.oldest_overdue / 1000,
     )
 
 
 def values_of(run: RetentionRun) -> dict[str, Any]:
-    """A run's row, without who is at it."""
-    return {
-        "id": run.id,
-        "job": run.job,
+    """A run's row, without who is at it and where."""
+    return {name: getattr(run, name) for name in _ALIKE} | {
         "namespace": run.scope.namespace,
         "scope": msgspec.json.encode(run.scope).decode(),
-        "actor": run.actor,
-        "key_id": run.key_id,
-        "plan_id": run.plan_id,
-        "plan_digest": None if run.plan_digest is None else bytes.fromhex(run.plan_digest),
-        "parts": run.parts,
-        "next_part": run.next_part,
-        "started_at": run.started_at,
-        "updated_at": run.updated_at,
-        "finished_at": run.finished_at,
+        "plan_digest": None if run.plan is None else bytes.fromhex(run.plan),
         "outcome": run.outcome.value,
-        "planned": run.planned,
-        "artifacts": run.artifacts,
-        "bytes": run.bytes,
-        "items": run.items,
         "busy_ms": round(run.busy_seconds * 1000),
-        "oldest_overdue": round(run.oldest_overdue * 1000),
-        "detail": run.detail,
+        "oldest_overdue": round(run.oldest_overdue_seconds * 1000),
     }
 
 

@@ -24,11 +24,11 @@ from coatcheck.core.errors import CoatcheckError, Code
 if TYPE_CHECKING:
     from alembic.config import Config
 
-REVISION = "0004"
+REVISION = "0006"
 """The revision that this release works with. A test holds it to the newest migration."""
 
 _LATER: Final = frozenset(
-    {"activity", "audit_log", "removed_surveys", "surveys", "artifacts.declared_at", "removed.declared_at"}
+    {"activity", "audit_log", "events", "removed_surveys", "surveys", "artifacts.declared_at", "removed.declared_at"}
 )
 """Tables and columns of today that the first revision had not."""
 

@@ -10,6 +10,7 @@ from coatcheck.api.artifacts.wire import CardQuery, artifact_view
 from coatcheck.api.checks import checked_labels
 from coatcheck.api.content.routes import get_content
 from coatcheck.api.durations import seconds
+from coatcheck.api.events.wire import EventView, event_view
 from coatcheck.api.http.access import ADMIN, DELETE, READ
 from coatcheck.api.page.artifacts import actions_of
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, page
@@ -24,6 +25,8 @@ from coatcheck.usecases.payloads.describe import Described
 from coatcheck.usecases.reading.read import ReadRequest
 from coatcheck.usecases.reading.search import PatternSearchRequest
 
+EVENTS: Final = 50
+"""Reads that are listed."""
 WAYS: Final = ("outline", "search", "passages", "lines", "bytes", "json")
 _HIGHEST: Final = 2**53
 _ENDS: Final = ("ttl", "idle_ttl", "max_ttl", "evict")
@@ -72,7 +75,7 @@ async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
         "view": reading.view,
         "excerpts": sorted(card.excerpts, key=lambda each: each.bytes.start),
         "ends": _ends(call, described.artifact),
-        "account": await _account(call, described.artifact),
+        "events": await _events(call, ids.parse(artifact_id)),
         "actions": actions_of(call),
         "ways": WAYS,
         "may_keep": call.may(DELETE),
@@ -141,8 +144,9 @@ def _ends(call: PageCall, a: Artifact) -> dict[str, PolicySource]:
     return {name: source for name, source in sources.items() if name in _ENDS}
 
 
-async def _account(call: PageCall, a: Artifact) -> Any:  # noqa: ANN401 - shown by a template
-    return None if a.said.session is None else await call.services.tell_usage(call.who, a.said.session)
+async def _events(call: PageCall, number: int) -> list[EventView]:
+    """Who read it and what for, the latest first."""
+    return [event_view(each) for each in (await call.services.events(call.who, artifact=number, limit=EVENTS)).events]
 
 
 async def _read(call: PageCall, number: int, query: ReadingQuery) -> dict[str, Any]:

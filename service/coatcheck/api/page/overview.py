@@ -11,7 +11,7 @@ from coatcheck.api.http.access import ADMIN, READ
 from coatcheck.api.page.call import PageAnswer, PageCall, Shown, page
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import EVERYWHERE
-from coatcheck.core.retention import Outcome
+from coatcheck.core.retention.runs import Outcome
 from coatcheck.core.session_usage import UsageDelta
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.ports.overview import ActivityHour

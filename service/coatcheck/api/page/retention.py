@@ -10,9 +10,9 @@ from coatcheck.api.checks import plain
 from coatcheck.api.durations import seconds
 from coatcheck.api.http.access import ADMIN
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
-from coatcheck.api.retention.wire import Digest, PlanAsk, RunsQuery, plan_view, read_cursor, run_view, runs_view
+from coatcheck.api.retention.wire import Digest, PlanAsk, RunsQuery, read_cursor, runs_view
 from coatcheck.core.keys import administered
-from coatcheck.core.retention import REMOVING, Job
+from coatcheck.core.retention.jobs import REMOVING, Job
 
 _WAIT: Final = 2.0
 """Seconds for which applying a plan waits for its end; afterwards the run's page shows how it goes on."""
@@ -66,23 +66,21 @@ async def plan_retention(call: PageCall) -> PageAnswer:
     plain(form.session, "session")
     if form.session is not None and form.namespace is None:  # a session is of one namespace
         form = replace(form, namespace=administered(call.who, None))
-    return Shown(
-        "plan.jinja", {"plan": plan_view(await call.services.retention.plan(call.who, form.job, form.scope()))}
-    )
+    return Shown("plan.jinja", {"plan": await call.services.retention.plan(call.who, form.job, form.scope())})
 
 
 @page("POST /ui/retention/apply", scope=ADMIN)
 async def apply_retention(call: PageCall) -> PageAnswer:
     """Apply a plan that was shown."""
     form = await call.form(ApplyForm)
-    run = await call.services.retention.apply(call.who, form.digest, confirm=form.confirm, wait=_WAIT)
+    run = await call.services.retention.running.apply(call.who, form.digest, confirm=form.confirm, wait=_WAIT)
     return Elsewhere(f"/ui/retention/runs/{run.id}")
 
 
 @page("GET /ui/retention/runs/{run_id}", scope=ADMIN)
 async def show_run(call: PageCall, run_id: str) -> PageAnswer:
     """A run: how far it is, and its lines of the audit log."""
-    run = run_view(await call.services.retention.run(call.who, run_id))
+    run = await call.services.retention.run(call.who, run_id)
     lines = await call.services.retention.audit(
         call.who, run.scope.namespace, before=None, limit=50, run_id=run_id, action=None
     )
@@ -94,10 +92,9 @@ async def show_run(call: PageCall, run_id: str) -> PageAnswer:
 async def undo_run(call: PageCall, run_id: str) -> PageAnswer:
     """Bring back a part of what a run has removed."""
     form = await call.form(UndoForm)
-    undone, last = await call.services.retention.undo_run(
-        call.who, run_id, after=form.cursor, ttl=seconds(form.ttl, "ttl")
-    )
-    return Shown("undone.jinja", {"run_id": run_id, "undone": undone, "next": last if undone.more else None})
+    ttl = seconds(form.ttl, "ttl")
+    undone = await call.services.retention.undo.run(call.who, run_id, after=form.cursor, ttl=ttl)
+    return Shown("undone.jinja", {"run_id": run_id, "undone": undone, "next": undone.next})
 
 
 @page("POST /ui/retention/jobs", scope=ADMIN)

@@ -1,18 +1,21 @@
-"""Sessions: what came into one, in order, and what its tokens came to."""
+"""Sessions: what came into one and what was done in it, in order, and what its tokens came to."""
 
 import asyncio
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
 
 from coatcheck.api.artifacts.wire import artifact_view
+from coatcheck.api.events.wire import event_view
 from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
-from coatcheck.api.parameters import Cursor, Session
+from coatcheck.api.parameters import Session
 from coatcheck.api.sessions.routes import session_usage_view
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.event import Event, first_number
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.ports.catalog import ArtifactFilter
 
@@ -26,7 +29,8 @@ class SessionQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """A session, and where in it to go on."""
 
     name: Session
-    cursor: Cursor | None = None
+    until: datetime | None = None
+    """Only what happened before this."""
     done: str | None = None
 
 
@@ -53,21 +57,42 @@ async def list_sessions(call: PageCall) -> PageAnswer:
 
 @page("GET /ui/session", scope=READ)
 async def show_session(call: PageCall) -> PageAnswer:
-    """A session's payloads, newest first, and its account."""
+    """A session's payloads and what was done in it, latest first, and its account."""
     query = call.query(SessionQuery)
-    found = await call.services.browse(call.who, ArtifactFilter(session=query.name), query.cursor, PAGE)
+    items, until = await _timeline(call, query)
     usage = session_usage_view(query.name, await call.services.tell_usage(call.who, query.name))
-    more = None if found.next is None else address("/ui/session", name=query.name, cursor=found.next)
     values = {
         "name": query.name,
         "usage": usage,
-        "items": [artifact_view(each) for each in found.items],
-        "cited": await _cited(call, found.items),
-        "more": more,
-        "paged": query.cursor is not None,
+        "items": [(None if a is None else artifact_view(a), None if e is None else event_view(e)) for _, a, e in items],
+        "cited": await _cited(call, [a for _, a, _ in items if a is not None]),
+        "more": None if until is None else address("/ui/session", name=query.name, until=until.isoformat()),
+        "paged": query.until is not None,
         "may_delete": call.may(DELETE),
     }
     return Shown("session.jinja", values)
+
+
+async def _timeline(
+    call: PageCall, query: SessionQuery
+) -> tuple[list[tuple[datetime, Artifact | None, Event | None]], datetime | None]:
+    """Payloads and events of a session, the latest first, and until when the next page goes; None: there is none."""
+    where = ArtifactFilter(session=query.name, created_before=query.until)
+    stored = await call.services.browse(call.who, where, None, PAGE)
+    before = None if query.until is None else first_number(query.until)
+    done = await call.services.events(call.who, session=query.name, before=before, limit=PAGE)
+    items: list[tuple[datetime, Artifact | None, Event | None]] = [
+        *((each.created_at, each, None) for each in stored.items),
+        *((each.at, None, each) for each in done.events),
+    ]
+    items.sort(key=lambda item: item[0], reverse=True)
+    ends = [stored.items[-1].created_at] if stored.next is not None else []
+    ends += [done.events[-1].at] if done.next is not None and done.events else []
+    if not ends:
+        return items, None
+    # Of what goes on, all of one moment belongs to the next page, where none of it can be missing.
+    kept = [item for item in items if item[0] > max(ends)]
+    return (kept, max(ends) + timedelta(microseconds=1)) if kept else (items, max(ends))
 
 
 @page("POST /ui/session/delete", scope=DELETE)

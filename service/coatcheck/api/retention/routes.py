@@ -7,39 +7,32 @@ from coatcheck.api.durations import seconds
 from coatcheck.api.retention.wire import (
     ApplyAsk,
     JobAsk,
-    JobView,
     PlanAsk,
-    PlanView,
     RunsQuery,
     RunsView,
-    RunView,
     StatusView,
     UndoAsk,
-    UndoneView,
-    plan_view,
     read_cursor,
-    run_view,
     runs_view,
     status_view,
-    undone_view,
 )
 from coatcheck.api.route import JSON_BODY, Reply, RouteCall, route
-from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.retention import Outcome
+from coatcheck.core.retention.plan import RetentionPlan
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
+from coatcheck.usecases.retention.undo_removal import UndoResult
 
 
 @route("POST /v1/admin/retention/plan", answers={200: "The plan."}, problems=JSON_BODY)
-async def plan_retention(call: RouteCall, body: PlanAsk) -> PlanView:
+async def plan_retention(call: RouteCall, body: PlanAsk) -> RetentionPlan:
     """Plan a retention job.
 
     Returns what a job would remove now, and why; removes nothing. The plan can be applied for an hour by its digest,
     which covers exactly that set.
     """
     plain(body.session, "session")
-    plan = await call.services.retention.plan(call.caller, body.job, body.scope())
-    return plan_view(plan)
+    return await call.services.retention.plan(call.caller, body.job, body.scope())
 
 
 @route(
@@ -47,15 +40,16 @@ async def plan_retention(call: RouteCall, body: PlanAsk) -> PlanView:
     answers={200: "The run has ended.", 202: "The run continues; get it to see its progress."},
     problems=(*JSON_BODY, Code.PLAN_CHANGED, Code.CONFIRMATION_NEEDED),
 )
-async def apply_retention(call: RouteCall, body: ApplyAsk) -> Reply[RunView]:
+async def apply_retention(call: RouteCall, body: ApplyAsk) -> Reply[RetentionRun]:
     """Apply a plan.
 
     Removes what the plan covers and still meets its criteria, and nothing else. Refused if more than a tenth of its
     artifacts or bytes have since gone, or are now held or pinned, and, without `confirm`, if it would remove more
     than 20 % of the live bytes. Applying a plan that is already being applied returns its run.
     """
-    run = await call.services.retention.apply(call.caller, body.digest, confirm=body.confirm, wait=body.wait)
-    return Reply(run_view(run), 202 if run.outcome is Outcome.RUNNING else 200)
+    apply = call.services.retention.running.apply
+    run = await apply(call.caller, body.digest, confirm=body.confirm, wait=body.wait)
+    return Reply(run, 202 if run.outcome is Outcome.RUNNING else 200)
 
 
 @route("GET /v1/admin/retention/runs", answers={200: "A page."}, problems=(Code.INVALID_CURSOR,))
@@ -75,12 +69,12 @@ async def list_runs(call: RouteCall, query: RunsQuery) -> RunsView:
 
 
 @route("GET /v1/admin/retention/runs/{run_id}", answers={200: "The run."}, problems=(Code.RUN_NOT_FOUND,))
-async def get_run(call: RouteCall, run_id: str) -> RunView:
+async def get_run(call: RouteCall, run_id: str) -> RetentionRun:
     """Get a run.
 
     Returns its progress, or what it has done.
     """
-    return run_view(await call.services.retention.run(call.caller, run_id))
+    return await call.services.retention.run(call.caller, run_id)
 
 
 @route("GET /v1/admin/retention/status", answers={200: "The status."})
@@ -93,17 +87,15 @@ async def get_retention_status(call: RouteCall) -> StatusView:
 
 
 @route("PATCH /v1/admin/retention/jobs/{name}", answers={200: "Changed."}, problems=JSON_BODY)
-async def change_job(call: RouteCall, name: str, body: JobAsk) -> JobView:
+async def change_job(call: RouteCall, name: str, body: JobAsk) -> JobState:
     """Pause, resume or pace a scheduled job.
 
     Takes effect on every replica within five seconds. Expiry itself is exact on every route, whether or not the job
     is paused.
     """
     interval = None if body.interval is UNSET else (body.interval or 0)
-    state = await call.services.retention.change_job(
-        call.caller, name, paused=None if body.paused is UNSET else body.paused, interval=interval
-    )
-    return copy_fields(JobView, state)
+    paused = None if body.paused is UNSET else body.paused
+    return await call.services.retention.change_job(call.caller, name, paused=paused, interval=interval)
 
 
 @route(
@@ -111,7 +103,7 @@ async def change_job(call: RouteCall, name: str, body: JobAsk) -> JobView:
     answers={200: "What was restored, and what was not."},
     problems=(*JSON_BODY, Code.RUN_NOT_FOUND, Code.INVALID_ARTIFACT_ID),
 )
-async def undo_removal(call: RouteCall, body: UndoAsk) -> UndoneView:
+async def undo_removal(call: RouteCall, body: UndoAsk) -> UndoResult:
     """Restore what was removed.
 
     Restores artifacts by ID, or everything that a run removed, until the grace period of the sweep has passed. An
@@ -122,9 +114,7 @@ async def undo_removal(call: RouteCall, body: UndoAsk) -> UndoneView:
     if (body.run is None) == (not body.artifacts):
         raise CoatcheckError(Code.INVALID_REQUEST, "Give either `artifacts` or a `run`.", parameter="artifacts")
     ttl = seconds(body.ttl, "ttl")
-    who, retention = call.caller, call.services.retention
-    if body.run is None:
-        numbers = [ids.parse(each) for each in body.artifacts]
-        return undone_view(await retention.undo(who, body.namespace, numbers, ttl), None)
-    undone, last = await retention.undo_run(who, body.run, after=body.cursor, ttl=ttl)
-    return undone_view(undone, last if undone.more else None)
+    undo = call.services.retention.undo
+    if body.run is not None:
+        return await undo.run(call.caller, body.run, after=body.cursor, ttl=ttl)
+    return await undo.artifacts(call.caller, body.namespace, [ids.parse(each) for each in body.artifacts], ttl=ttl)

@@ -12,9 +12,11 @@ from coatcheck.api.views import copy_fields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.ids import EXAMPLE_ID
 from coatcheck.core.policies.policy import MAX_BYTES
-from coatcheck.core.retention import Group, Job, JobScope, Outcome, RetentionPlan, RetentionRun, Sample
-from coatcheck.usecases.retention.administer_retention import MOST_WAIT, Status
-from coatcheck.usecases.retention.undo_removal import LIMIT, UndoResult
+from coatcheck.core.retention.jobs import Job, JobScope
+from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
+from coatcheck.usecases.retention.administer_retention import Status
+from coatcheck.usecases.retention.run_retention import MOST_WAIT
+from coatcheck.usecases.retention.undo_removal import LIMIT
 
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="`digest` of the plan.")]
 Count = Annotated[int, Meta(ge=0, le=MAX_BYTES)]
@@ -93,84 +95,11 @@ class RunsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     cursor: Cursor | None = None
 
 
-class JobScopeView(Struct, frozen=True, kw_only=True):
-    """What a job is about."""
-
-    namespace: Annotated[str | None, Meta(description="Null: all of them.")]
-    session: str | None
-    max_bytes: int | None
-    max_artifacts: int | None
-
-
-class PlanView(Struct, frozen=True, kw_only=True):
-    """What a job would do."""
-
-    digest: Annotated[str, Meta(description="Covers exactly what would be removed; apply takes it.")]
-    job: Job
-    scope: JobScopeView
-    why: Annotated[str, Meta(description="Why these and no others.")]
-    planned_at: datetime
-    valid_until: datetime
-    artifacts: int
-    bytes: Annotated[int, Meta(description="Bytes of content; stored bytes for what is not an artifact.")]
-    items: Annotated[int, Meta(description="Everything that is not an artifact: dead blobs, records, blobs to check.")]
-    held: Annotated[int, Meta(description="Artifacts that would be in the plan if they were not held.")]
-    live_artifacts: Annotated[
-        int, Meta(description="Live artifacts in the namespaces from which it would remove some.")
-    ]
-    live_bytes: int
-    share: Annotated[float, Meta(description="Share of `live_bytes`; more than 0.2 needs `confirm`.")]
-    needs_confirm: bool
-    oldest_overdue_seconds: float
-    by_kind: tuple[Group, ...]
-    by_tool: Annotated[tuple[Group, ...], Meta(description="An empty name stands for artifacts without a tool name.")]
-    by_session: tuple[Group, ...]
-    by_age: tuple[Group, ...]
-    samples: Annotated[tuple[Sample, ...], Meta(description="The largest, at most 10.")]
-
-
-class RunView(Struct, frozen=True, kw_only=True):
-    """What a job has done."""
-
-    id: str
-    job: str
-    scope: JobScopeView
-    actor: Annotated[str, Meta(description="Who applied its plan; `schedule` for scheduled rounds.")]
-    key_id: str | None
-    outcome: Outcome
-    started_at: datetime
-    updated_at: datetime
-    finished_at: datetime | None
-    plan: Annotated[str | None, Meta(description="The plan's digest.")]
-    planned: int
-    artifacts: Annotated[int, Meta(description="Removed so far.")]
-    bytes: int
-    items: Annotated[
-        int, Meta(description="Everything that is not an artifact: blobs swept, records removed, findings.")
-    ]
-    busy_seconds: float
-    oldest_overdue_seconds: float
-    detail: str
-
-
 class RunsView(Struct, frozen=True, kw_only=True):
     """A page of runs, the latest first."""
 
-    items: tuple[RunView, ...]
+    items: tuple[RetentionRun, ...]
     next: str | None
-
-
-class JobView(Struct, frozen=True, kw_only=True):
-    """A job of the schedule."""
-
-    name: str
-    paused: bool
-    interval: Annotated[int | None, Meta(description="Seconds. Null: as configured.")]
-    changed_by: str | None
-    changed_at: datetime | None
-    last_at: Annotated[datetime | None, Meta(description="When it ran last, to the minute.")]
-    last_outcome: str | None
-    last_detail: str | None
 
 
 class StatusView(Struct, frozen=True, kw_only=True):
@@ -183,58 +112,15 @@ class StatusView(Struct, frozen=True, kw_only=True):
     dead_bytes: int
     artifacts: int | None
     stored_bytes: int | None
-    jobs: tuple[JobView, ...]
-    running: tuple[RunView, ...]
-
-
-class FailureView(Struct, frozen=True, kw_only=True):
-    """An artifact that could not be brought back."""
-
-    id: str
-    code: str
-    detail: str
-
-
-class UndoneView(Struct, frozen=True, kw_only=True):
-    """What an undo did."""
-
-    restored: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that are back.")]
-    there: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that were not removed.")]
-    failed: tuple[FailureView, ...]
-    next: Annotated[
-        int | None, Meta(description="Where to continue with the run. Null: the run is restored completely.")
-    ]
-
-
-def plan_view(plan: RetentionPlan) -> PlanView:
-    """A plan as callers see it."""
-    return copy_fields(
-        PlanView,
-        plan,
-        scope=copy_fields(JobScopeView, plan.scope),
-        planned_at=plan.moment,
-        valid_until=plan.until,
-        share=round(plan.share, 4),
-        oldest_overdue_seconds=round(plan.oldest_overdue, 3),
-    )
-
-
-def run_view(run: RetentionRun) -> RunView:
-    """A run as callers see it."""
-    return copy_fields(
-        RunView,
-        run,
-        scope=copy_fields(JobScopeView, run.scope),
-        plan=run.plan_digest,
-        oldest_overdue_seconds=run.oldest_overdue,
-    )
+    jobs: tuple[JobState, ...]
+    running: tuple[RetentionRun, ...]
 
 
 def runs_view(runs: list[RetentionRun], limit: int) -> RunsView:
     """A page of runs."""
     last = runs[-1] if len(runs) == limit else None
     cursor = None if last is None else _cursor(last.started_at, last.id)
-    return RunsView(items=tuple(map(run_view, runs)), next=cursor)
+    return RunsView(items=tuple(runs), next=cursor)
 
 
 def _cursor(moment: datetime, run_id: str) -> str:
@@ -270,12 +156,6 @@ def status_view(status: Status) -> StatusView:
         at=status.at,
         oldest_overdue_seconds=round(max(0.0, late), 3),
         dead_blobs=overdue.dead,
-        jobs=tuple(copy_fields(JobView, job) for job in status.jobs),
-        running=tuple(map(run_view, status.running)),
+        jobs=status.jobs,
+        running=status.running,
     )
-
-
-def undone_view(undone: UndoResult, following: int | None) -> UndoneView:
-    """What an undo did."""
-    failed = tuple(copy_fields(FailureView, each) for each in undone.failed)
-    return copy_fields(UndoneView, undone, failed=failed, next=following)

@@ -98,49 +98,38 @@ class Units:
             ends[-1] -= 1
         if not raw:
             return
-        if max(map(len, shown)) <= LONG:
-            self.text += shown
-            self.start += ends[:-1]
-            self.end += ends[1:]
-            self.line += range(region.line, region.line + len(raw))
-            self.opens += [True] * len(raw)
-            self.closes += [True] * len(raw)
-            first = len(self.text) - len(raw)
-        else:
-            first = len(self.text)
-            for number, text in enumerate(shown):
-                if len(text) <= LONG:
-                    self._put(text, ends[number], ends[number + 1], region.line + number)
-                else:
-                    place = (ends[number], ends[number + 1], region.line + number)
-                    self._cut(raw[number], *place, frames=frames)
+        first = len(self.text)
+        at = 0
+        for number in [n for n, text in enumerate(shown) if len(text) > LONG] if max(map(len, shown)) > LONG else []:
+            self._put_lines(shown, ends, region.line, at, number)
+            self._cut(raw[number], ends[number], ends[number + 1], region.line + number, frames=frames)
+            at = number + 1
+        self._put_lines(shown, ends, region.line, at, len(shown))
         if not region.begins:
             self.opens[first] = False
         if not region.ends:
             self.closes[-1] = False
 
-    def _put(self, text: bytes, start: int, end: int, line: int, *, opens: bool = True, closes: bool = True) -> None:
-        self.text.append(text)
-        self.start.append(start)
-        self.end.append(end)
-        self.line.append(line)
-        self.opens.append(opens)
-        self.closes.append(closes)
+    def _put_lines(self, shown: list[bytes], ends: list[int], line: int, low: int, high: int) -> None:
+        """Adds lines `low` to `high` of a region, of which each is one unit."""
+        self.text += shown[low:high]
+        self.start += ends[low:high]
+        self.end += ends[low + 1 : high + 1]
+        self.line += range(line + low, line + high)
+        self.opens += [True] * (high - low)
+        self.closes += [True] * (high - low)
 
     def _cut(self, raw: bytes, start: int, end: int, line: int, *, frames: bool) -> None:
         """A long line in pieces. What was overwritten in it belongs to the first."""
         body = raw.removesuffix(b"\r")
         edges = cuts(body, body.rfind(b"\r") + 1 if frames else 0)
-        for number, (low, high) in enumerate(edges):
-            final = number == len(edges) - 1
-            self._put(
-                visible(body[low:high], frames=frames),
-                start if number == 0 else start + low,
-                end if final else start + high,
-                line,
-                opens=number == 0,
-                closes=final,
-            )
+        pieces = len(edges)
+        self.text += [visible(body[low:high], frames=frames) for low, high in edges]
+        self.start += [start, *[start + low for low, _ in edges[1:]]]
+        self.end += [*[start + high for _, high in edges[:-1]], end]
+        self.line += [line] * pieces
+        self.opens += [True, *[False] * (pieces - 1)]
+        self.closes += [*[False] * (pieces - 1), True]
 
 
 def cuts(line: bytes, at: int = 0) -> list[tuple[int, int]]:

@@ -1,1 +1,1 @@
-"""Secrets: found by public rules, and masked in everything that a model sees."""
+"""Finds secrets by public rules and masks them in everything that a model sees."""

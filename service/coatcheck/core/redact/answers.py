@@ -1,4 +1,4 @@
-"""Whole answers with markers in place of fillers: their text within its bounds, and every other string in them."""
+"""Turns fillers into markers in whole answers, keeping each answer's text within its bounds."""
 
 from typing import Any, Final, TypeVar, cast
 
@@ -15,7 +15,7 @@ _TOLD: Final = "\u2421"
 
 
 def revealed(answer: S, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> S:
-    """An answer as it is given: of `text` at most so many tokens and characters, which `tokens` counts."""
+    """Returns an answer with markers in every string, and `text` cut to its limits of tokens and characters."""
     text = cast("str", getattr(answer, "text", ""))
     if not (DEL in text or _TOLD in text):
         return cast("S", _strings(answer, mask.names))
@@ -24,12 +24,12 @@ def revealed(answer: S, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: in
 
 
 def revealed_strings(answer: S, mask: Mask) -> S:
-    """Returns an answer that has no token limit with every string in it revealed."""
+    """Returns an answer that has no token limit, with markers in every string."""
     return cast("S", _strings(answer, mask.names))
 
 
 def _strings(value: Any, names: tuple[str, ...]) -> Any:  # noqa: ANN401, PLR0911 - any value of a wire struct
-    """Returns a value with every string in it revealed; the value itself where there is nothing to reveal."""
+    """Returns a value with markers in every string, or the value itself if it contains no fillers."""
     if isinstance(value, str):
         return reveal(value, names) if type(value) is str else value
     if isinstance(value, msgspec.Raw):
@@ -52,7 +52,7 @@ def _strings(value: Any, names: tuple[str, ...]) -> Any:  # noqa: ANN401, PLR091
 
 
 def _raw(value: msgspec.Raw, names: tuple[str, ...]) -> msgspec.Raw:
-    """JSON for programs: a marker is legal wherever a filler stands, which is inside a string."""
+    """Puts markers into raw JSON, which stays valid because fillers occur only inside strings."""
     data = bytes(value)
     if b"\x7f" not in data:
         return value

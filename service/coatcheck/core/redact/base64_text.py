@@ -1,6 +1,6 @@
-"""Secrets in Base64: what is encoded in a text is decoded, all of it at once, and looked through as a text by itself.
+"""Finds secrets inside Base64: decodes every run in a text in one go and searches the result as a text of its own.
 
-One layer; of what is found the whole run of Base64 is the secret, because a part of it would give away a part.
+Only one layer is decoded. A match masks the whole run of Base64, because part of it would give away part of the secret.
 """
 
 import binascii
@@ -13,31 +13,31 @@ from coatcheck.core.redact.engine import Expression
 from coatcheck.core.redact.filler import SecretRange
 
 _RUN: Final = Expression(r"[A-Za-z0-9+/]{28,}={0,2}|[A-Za-z0-9_-]{28,}={0,2}", groups=False)
-"""28 characters are 21 bytes: the shortest secrets that are known by their own letters have 20."""
+"""28 characters encode 21 bytes; the shortest secrets that are recognisable by themselves have 20."""
 _LOWER: Final = b"abcdefghijklmnopqrstuvwxyz_-"
 _UPPER: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_-/"
 _DULL: Final = (b"0123456789abcdef-", b"0123456789ABCDEF-", _LOWER + b"/", _UPPER, _LOWER + _UPPER)
-"""Checksums, names and paths, of which no text comes."""
+"""Checksums, names and paths, which never decode to text."""
 LONGEST: Final = 64 * 1024
-"""Bytes of a run that is looked into; a longer one is a file, not a secret."""
+"""Longest run that is decoded, in bytes; a longer one is a file, not a secret."""
 _PRINTED: Final = 0.9
-"""Of the bytes that come out, the share that must be text."""
+"""Share of the decoded bytes that must be printable."""
 _TEXT: Final = bytes([0x09, 0x0A, 0x0D, *range(0x20, 0x7F)])
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 
 
 class DecodedSecrets(Struct, frozen=True):
-    """What was encoded, with a line between each two, and where in the text each was."""
+    """The decoded runs, one per line, and where each stood in the text."""
 
     data: bytes
     starts: list[int]
-    """In `data`, in order."""
+    """Where each run begins in `data`, in order."""
     extents: list[tuple[int, int]]
-    """In the text, for each."""
+    """Where each run stands in the text."""
 
 
 def decoded(data: bytes) -> DecodedSecrets:
-    """All that is text when it is decoded."""
+    """Returns every run that decodes to text."""
     pieces: list[bytes] = []
     starts: list[int] = []
     extents: list[tuple[int, int]] = []
@@ -54,7 +54,7 @@ def decoded(data: bytes) -> DecodedSecrets:
 
 
 def places(hidden: DecodedSecrets, found: list[SecretRange]) -> list[SecretRange]:
-    """Where in the text what was found in `hidden.data` is."""
+    """Maps matches in `hidden.data` back to their places in the text."""
     out: list[SecretRange] = []
     for each in found:
         first = bisect_right(hidden.starts, each.start) - 1

@@ -1,6 +1,6 @@
-"""Expressions of ours on bytes, through RE2: linear in the text, and with as little as possible for each match.
+"""Runs our own expressions over bytes with RE2: in time linear in the text, with little overhead for each match.
 
-A letter is a byte: the rules are about ASCII, and bytes that are no UTF-8 are looked through like any others.
+Each byte counts as a character: the rules concern ASCII, and invalid UTF-8 is searched like anything else.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,19 +9,19 @@ from typing import Any, Final, cast
 from coatcheck.core.text.re2_binding import LATIN1, UNANCHORED, re2_compiled
 
 Spans = list[tuple[int, int]]
-"""Of a match and of its groups; (-1, -1) for a group that has no part in it."""
+"""Where a match and its groups begin and end; (-1, -1) for a group that took no part."""
 _MEMORY: Final = 16 * 1024 * 1024
-"""Bytes of automata that one expression may use; with less, RE2 goes on many times more slowly."""
+"""Memory for the automata of one expression, in bytes; with less, RE2 becomes many times slower."""
 
 
 class Expression:
     """A compiled expression. Safe to use from several threads at once."""
 
     def __init__(self, source: str, *, groups: bool = True) -> None:
-        """Compile it; without `groups` only where it matches is told, which is faster.
+        """Compiles it. Without `groups` only the match itself is reported, which is faster.
 
         Raises:
-            ValueError: RE2 does not take it, with its reason.
+            ValueError: RE2 rejects the expression; the message says why.
         """
         made = re2_compiled(source.encode("latin-1"), _MEMORY, never_capture=not groups, encoding=LATIN1)
         if not made.ok():
@@ -29,12 +29,12 @@ class Expression:
         self._match = cast("Callable[[Any, bytes, int, int], Spans]", made.Match)
 
     def search(self, data: bytes, start: int = 0, end: int | None = None) -> Spans | None:
-        """The leftmost match in `data[start:end]`, as positions in `data`; its beginning sees what lies before it."""
+        """Returns the leftmost match in `data[start:end]` as positions in `data`; anchors see what precedes it."""
         spans = self._match(UNANCHORED, data, start, len(data) if end is None else end)
         return None if spans[0][0] < 0 else spans
 
     def each(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Every match, one behind the other."""
+        """Yields all matches from left to right."""
         at, size = 0, len(data)
         while at <= size:
             begin, end = self._match(UNANCHORED, data, at, size)[0]

@@ -1,7 +1,7 @@
-r"""Secrets among signs that are written out: `&quot;` of pages and `\u0022` of JSON stand for themselves again.
+r"""Finds secrets next to escaped characters, by unescaping `&quot;` in pages and `\u0022` in JSON first.
 
-A page's source, an attribute with JSON in it, JSON that is safe inside a page: the rules know quotes and signs as they
-are. Only the surroundings of what is written out are looked at again; a text without any costs one search.
+Page sources, attributes that contain JSON, and JSON made safe for pages are full of them, while the rules expect the
+plain characters. Only the surroundings of escapes are searched again; a text without escapes costs one search.
 """
 
 import html
@@ -19,28 +19,28 @@ _SIGN: Final = Expression(
     r"&(?:quot|apos|lt|gt|amp|nbsp|#[0-9]{1,3}|#[xX][0-9a-fA-F]{1,2});|\\+u00[2-7][0-9a-fA-F]", groups=False
 )
 _BEFORE: Final = 128
-"""Bytes before a sign that are looked at with it: more than a name and what may stand between it and the sign."""
+"""Bytes before an escape that are searched with it: more than a name and what may separate them."""
 _BEHIND: Final = 768
-"""Bytes behind a sign that are looked at with it: more than any secret that a name announces."""
+"""Bytes after an escape that are searched with it: more than any secret that follows a name."""
 _BETWEEN: Final = b"\n\0\n"
-"""Stands for what is not looked at; nothing goes on across it."""
+"""Separates the pieces that are searched; no match extends across it."""
 
 
 class PlainSigns(Struct, frozen=True):
-    """The surroundings of all signs that are written out, as they read."""
+    """The surroundings of all escapes, unescaped."""
 
     data: bytes
     starts: list[int]
-    """Where in `data` each piece begins: a sign, a part of what lies between two, or _BETWEEN."""
+    """Where each piece begins in `data`: an unescaped character, text between two, or _BETWEEN."""
     raw: list[tuple[int, int]]
-    """Where in the text each is; _BETWEEN is nowhere, and has an empty place."""
+    """Where each piece stands in the text; _BETWEEN stands nowhere, so its range is empty."""
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """Where in the text a part of `data` is; at least one byte."""
+        """Returns where a part of `data` stands in the text: at least one byte."""
         return self._at(start)[0], self._at(end - 1)[1]
 
     def _at(self, byte: int) -> tuple[int, int]:
-        """The bytes of the text that one byte stands for."""
+        """Returns the bytes of the text that one byte of `data` stands for."""
         number = bisect_right(self.starts, byte) - 1
         low, high = self.raw[number]
         into = byte - self.starts[number]
@@ -49,7 +49,7 @@ class PlainSigns(Struct, frozen=True):
 
 
 def plain(data: bytes) -> PlainSigns | None:
-    """What is written out as it reads; None where nothing is."""
+    """Returns the surroundings of all escapes, unescaped; None if the text has no escapes."""
     if b"&" not in data and b"\\u00" not in data:
         return None
     signs = list(_SIGN.each(data))
@@ -76,7 +76,7 @@ def plain(data: bytes) -> PlainSigns | None:
 
 
 def unescaped(found: list[SecretRange], text: PlainSigns) -> list[SecretRange]:
-    """What was found in `text.data`, where it is in the text."""
+    """Maps matches in `text.data` back to their places in the text."""
     return [SecretRange(*text.place(each.start, each.end), each.rule) for each in found]
 
 

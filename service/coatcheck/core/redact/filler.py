@@ -1,10 +1,10 @@
-r"""What stands in a secret's place: bytes of the same number while text is cut, a marker when it is shown.
+r"""Replaces secrets: by fillers of the same length while a text is processed, by markers when it is shown.
 
-Every range, line and character count of a text stays what it was, because a byte is replaced by a byte, a character by
-a character and a line's end by itself. The filler is DEL (0x7F), the one byte that is allowed in any text and in a JSON
-string, and that texts do not have; its first bytes say which rule found the secret. Whatever is cut, nothing of the
-secret is left in either part. `reveal` turns what is shown into markers such as `[redacted: github-pat]`, which say
-neither the length nor any part.
+Ranges, line counts and character counts stay the same, because each byte becomes one byte, each character one
+character, and line ends stay. The filler is DEL (0x7F): it is valid in any text and in a JSON string, and texts do not
+contain it. Its first bytes encode which rule found the secret. However the text is cut, no part contains anything of
+the secret. `reveal` turns fillers into markers such as `[redacted: github-pat]`, which give away neither the length nor
+any part of it.
 """
 
 import re
@@ -15,15 +15,15 @@ from msgspec import Struct
 DEL: Final = "\x7f"
 _DEL: Final = b"\x7f"
 _OWN: Final = b"?"
-"""What a payload's own DEL becomes where secrets are masked: otherwise it would pass for one."""
+"""Replaces DEL characters of the payload itself, which would otherwise look like fillers."""
 _SIGNS: Final = "~^!*$+#-"
-"""Signs that say which rule: legal in JSON, none of them a letter that a word or a search could mean."""
+"""Characters that encode the rule: valid in JSON, and none that a word or a search could contain."""
 MOST_RULES: Final = len(_SIGNS) ** 3
 _TWO: Final = re.compile(rb"[\xc2-\xdf][\x80-\xbf]")
 _THREE: Final = re.compile(rb"[\xe0-\xef][\x80-\xbf]{2}")
 _FOUR: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
 _WIDE: Final = ((_TWO, b"\xc2\x9f"), (_THREE, b"\xee\x80\x80"), (_FOUR, b"\xf3\xb0\x80\x80"))
-"""What longer characters become: controls and private characters that only follow a DEL here."""
+"""Replacements for longer characters: controls and private-use characters, used only after a DEL."""
 _KEPT: Final = bytes(byte if byte in b"\r\n" or byte >= 0x80 else 0x7F for byte in range(256))  # noqa: PLR2004 - ASCII
 _FILL: Final = "\x7f\x9f\ue000\U000f0000"
 _RUN: Final = re.compile(
@@ -32,19 +32,19 @@ _RUN: Final = re.compile(
     rf"[{_FILL}]*(?:\r?\n(?!\x7f[{re.escape(_SIGNS)}]{{3}}[{_FILL}])[{_FILL}]+)*"
 )
 _PICTURE: Final = "\u2421"
-"""What `inert` makes of DEL."""
+"""What `inert` turns DEL into."""
 _PICTURES: Final = re.compile(
     rf"(?:\A[{re.escape(_SIGNS)}]{{1,3}}(?={_PICTURE}))?"
     rf"{_PICTURE}(?:([{re.escape(_SIGNS)}]{{3}})(?={_PICTURE})|(?={_PICTURE}))"
     rf"{_PICTURE}*(?:\r?\n(?!{_PICTURE}[{re.escape(_SIGNS)}]{{3}}{_PICTURE}){_PICTURE}+)*"
 )
-"""A single one is the payload's own."""
+"""A single one belongs to the payload."""
 _BRIEF: Final = "•"
-"""One token, for where a marker does not fit."""
+"""A marker of one token, for places where the full one does not fit."""
 
 
 class SecretRange(Struct, frozen=True, order=True):
-    """A range of bytes that is not to be shown, and the number of the rule that found it."""
+    """A range of bytes to hide, and the number of the rule that found it."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ class SecretRange(Struct, frozen=True, order=True):
 
 
 def merged(found: list[SecretRange]) -> list[SecretRange]:
-    """In order, without overlaps: what overlaps or touches is one, named by the longest part of it."""
+    """Returns ranges in order, merging those that overlap or touch; the longest gives the merged range its rule."""
     out: list[SecretRange] = []
     longest = 0
     for each in sorted(found):
@@ -69,9 +69,10 @@ def merged(found: list[SecretRange]) -> list[SecretRange]:
 
 
 def fill(data: bytes, secrets: list[SecretRange], base: int = 0, *, text: bool = True) -> bytes:
-    """`data` with fillers in place of secrets, which count from `base` bytes before it and may reach beyond it.
+    """Returns `data` with fillers in place of secrets.
 
-    In what is no `text`, other DEL bytes stay.
+    Secrets are positions counted from `base` bytes before `data`, and may extend beyond it. Unless `data` is `text`,
+    its own DEL bytes stay.
     """
     if text and _DEL in data:
         data = data.replace(_DEL, _OWN)
@@ -87,7 +88,7 @@ def fill(data: bytes, secrets: list[SecretRange], base: int = 0, *, text: bool =
 
 
 def _filler(secret: bytes, rule: int, cut: int) -> bytes:
-    """The filler of a secret, or of what is left of it behind its first `cut` bytes."""
+    """Returns the filler of a secret, or of what remains after its first `cut` bytes."""
     for wide, one in _WIDE:
         secret = wide.sub(one, secret) if not secret.isascii() else secret
     made = secret.translate(_KEPT)
@@ -101,18 +102,18 @@ def _signs(rule: int) -> str:
 
 
 def rule_of(signs: str) -> int:
-    """The number that three signs say."""
+    """Decodes the number of a rule from three characters."""
     base = len(_SIGNS)
     return sum(_SIGNS.index(sign) * base**power for power, sign in enumerate(reversed(signs)))
 
 
 def marker(name: str) -> str:
-    """What is shown in place of a secret; it has the same form for every secret of a rule."""
+    """Returns what is shown in place of a secret: the same for every secret of a rule."""
     return f"[redacted: {name}]" if name else "[redacted]"
 
 
 def reveal(text: str, names: tuple[str, ...], *, brief: bool = False) -> str:
-    """`text` with markers in place of fillers; `brief` ones are a single sign."""
+    """Returns `text` with markers in place of fillers; `brief` markers are one character."""
     if DEL not in text and _PICTURE not in text:
         return text
 
@@ -127,6 +128,6 @@ def reveal(text: str, names: tuple[str, ...], *, brief: bool = False) -> str:
 
 
 def rules_in(data: bytes) -> list[int]:
-    """The numbers of the rules whose secrets are masked in `data`, one for each that has room to say so."""
+    """Returns the rule number of each secret masked in `data`, as far as its filler has room for one."""
     heads = re.findall(rb"\x7f([" + re.escape(_SIGNS).encode() + rb"]{3})(?=\x7f)", data) if _DEL in data else []
     return [rule_of(head.decode()) for head in heads]

@@ -1,8 +1,8 @@
-"""Finds secrets: all rules in a few passes over the bytes, each linear, and a closer look at what they point at.
+"""Finds secrets: applies all rules in a few linear passes over the bytes, then examines candidates more closely.
 
-Rules that are known by a secret's own letters are looked for together, as one expression; those that a name before the
-secret announces by the names they have; what that points at is tried by each rule whose words are there. Text without
-secrets costs the passes. Says where secrets are, and never what they are.
+Rules for self-identifying secrets are combined into one expression; rules for secrets that follow a name are found by
+their names. Each candidate is then tried with every rule whose keywords are present. Text without secrets costs only
+the passes. Results say where secrets are, never what they are.
 """
 
 import math
@@ -19,28 +19,28 @@ from coatcheck.core.redact.keys import keys
 from coatcheck.core.redact.rules import GENERIC, PRIVATE_KEY, AllowedMatch, RedactionRule, RuleSet, loosened, uncaptured
 
 _NEXT: Final = r"""(?:[ \t\w.-]{0,20})[\s'"\\]{0,16}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=\\]{0,24}"""
-"""Between a name and its secret, as the set has it."""
+"""What the rule set allows between a name and its secret."""
 _NAMED: Final = r"[\w=.:%\"-]{8}"
 _NAME: Final = r"""(?:[ \t\w.-]{0,20})[\s'"\\]{0,16}"""
 _FAR: Final = 512
-"""Bytes behind a name in which a secret may end; the longest has 210."""
+"""Bytes after a name within which a secret must end; the longest has 210."""
 _SPREAD: Final = 4_096
-"""Bytes behind a name in which a secret of several lines may end."""
+"""Bytes after a name within which a secret of several lines must end."""
 _LEADS: Final = 8
-"""Bytes before a word that decide whether a rule begins there: a line's end as JSON writes it has up to six."""
+"""Bytes before a word that decide whether a rule may begin there: an escaped line end in JSON takes up to six."""
 _LINES: Final = ("curl-auth-header", "curl-auth-user", "kubernetes-secret-yaml", "jwt-base64")
-"""Rules over several lines, and the words that they are looked for by."""
+"""Rules that span several lines, with the words that locate them."""
 _WORDS: Final = r"(?i)curl[\s\\]|kind:(?:[ \t]|\\+t)*[\\\"']*secret\b|zxlk"
 _ALONE: Final = r"|(?:\b|"
-"""In the expression of a rule that a name announces: another form, which needs none."""
+"""In a rule for secrets that follow a name, an alternative that needs no name."""
 _REST: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-")
 MARGIN: Final = 8 * 1024
-"""Bytes around a text in which what is cut by its ends is found; keys go on for longer and are found by their lines."""
+"""Bytes around a text that suffice to find secrets cut by its ends; longer keys are found by their lines."""
 
 
 @final
 class RuleWords:
-    """Which of some rules may match a piece of text: those of which a word is in it, found in one pass."""
+    """Selects, in one pass, the rules that may match a text: those with a keyword in it."""
 
     def __init__(self, rules: list[RedactionRule]) -> None:
         self._rules = rules
@@ -54,7 +54,7 @@ class RuleWords:
         self._expression = Expression(f"(?i){source}", groups=False) if words else None
 
     def rules(self, data: bytes) -> list[RedactionRule]:
-        """Those that may match in a short text, in order."""
+        """Returns the rules that may match in a short text, in order."""
         if self._expression is None:
             return list(self._always)
         found: set[bytes] = set()
@@ -69,10 +69,10 @@ class RuleWords:
 
 
 class SecretFinder:
-    """Finds by one set of rules. Safe to use from several threads at once."""
+    """Finds secrets by one rule set. Safe to use from several threads at once."""
 
     def __init__(self, rules: RuleSet) -> None:
-        """Takes the compiled rules and prepares the scanners, which takes about a tenth of a second."""
+        """Prepares the scanners for compiled rules, which takes about 0.1 seconds."""
         self._rules = rules
         self.names = rules.names
         by_name = {rule.name: rule for rule in rules.rules}
@@ -92,9 +92,10 @@ class SecretFinder:
         self._words = Expression(_WORDS, groups=False) if self._spread else None
 
     def find(self, data: bytes, *, begins: bool = True, ends: bool = True) -> list[SecretRange]:
-        """The secrets in `data`, in order, without overlaps.
+        """Returns the secrets in `data`, in order, without overlaps.
 
-        Not `begins`, or not `ends`: the bytes are a part of something, and a key may be cut off there.
+        `begins` and `ends` say whether `data` starts and stops with the whole text; where it does not, a private key
+        may be cut off.
         """
         found = self._in(data, begins=begins, ends=ends)
         hidden = decoded(data)
@@ -122,14 +123,14 @@ class SecretFinder:
 
     @staticmethod
     def _each(pattern: Expression, data: bytes, told: Callable[[int, int], int]) -> None:
-        """Tell of each match; the next is looked for from where the answer says."""
+        """Calls back for each match; the callback's answer is where the search continues."""
         at = 0
         while (match := pattern.search(data, at)) is not None:
             begin, end = match[0]
             at = max(told(begin, end), begin + 1)
 
     def _tried(self, rules: list[RedactionRule], data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
-        """Try rules where they may match; what comes of it, and where to look on."""
+        """Tries rules at a candidate; returns what they found and where to continue."""
         last = 0
         for rule in rules:
             match = rule.pattern.search(data, begin, min(len(data), end + _FAR))
@@ -142,7 +143,7 @@ class SecretFinder:
         return last or begin + 1
 
     def _announced(self, data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
-        """Try the rules whose names announce something there."""
+        """Tries the rules whose names precede a candidate."""
         self._tried(self._announcing.rules(data[begin : end + _FAR]), data, begin, end, found)
         return end - 8 if end - 8 > begin else end
 
@@ -157,7 +158,7 @@ class SecretFinder:
         return end
 
     def _judged(self, rule: RedactionRule, data: bytes, match: Spans) -> SecretRange | None:
-        """The secret of a match, unless it is none by the set's own exceptions."""
+        """Returns the secret in a match, unless the rule set's exceptions exclude it."""
         start, end = _extent(rule, match)
         secret = data[start:end]
         if rule.entropy and entropy(secret) <= rule.entropy:
@@ -172,13 +173,13 @@ class SecretFinder:
 
 
 def entropy(secret: bytes) -> float:
-    """Shannon's, in bits a byte."""
+    """Returns the Shannon entropy, in bits per byte."""
     size = len(secret)
     return -sum(n / size * math.log2(n / size) for n in Counter(secret).values()) if size else 0.0
 
 
 def _extent(rule: RedactionRule, match: Spans) -> tuple[int, int]:
-    """Where the secret is: the longest group, or all of it."""
+    """Returns where the secret is in a match: its longest group, or all of it."""
     best = max(match[1:], key=lambda span: span[1] - span[0], default=(0, 0))
     return match[0] if rule.whole or best[1] <= best[0] else best
 
@@ -202,7 +203,7 @@ def _allows(each: AllowedMatch, data: bytes, match: Spans, secret: bytes) -> boo
 
 
 def _word_start(data: bytes, at: int) -> int:
-    """Where the name begins that a match begins in: exceptions look at all of it."""
+    """Returns where the name begins in whose middle a match begins; exceptions are checked against the whole name."""
     low = max(0, at - 50)
     while at > low and (data[at - 1] in _REST or data[at - 1] == ord(".")):
         at -= 1
@@ -210,7 +211,7 @@ def _word_start(data: bytes, at: int) -> int:
 
 
 def _name_of(rule: RedactionRule) -> str:
-    """The part of an expression that is the name."""
+    """Returns the part of an expression that matches the name."""
     source = rule.source
     end = source.index(_NAME)
     for lead in ("(?i:(?:", "(?i)(?:", "(?i:"):

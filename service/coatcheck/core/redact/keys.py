@@ -1,6 +1,6 @@
-r"""Private keys by their lines: from BEGIN to END, or as far as lines of a key go where one of them is cut off.
+r"""Finds private keys by their lines: from BEGIN to END, or as far as key lines go where either is cut off.
 
-Also in one line, with `\n` written out, as JSON and environment files have them.
+Keys on one line with escaped line feeds, as in JSON and environment files, are found as well.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Final
 from coatcheck.core.redact.filler import SecretRange
 
 LONGEST: Final = 64 * 1024
-"""Bytes of a key with its lines; an RSA key of 16,384 bits has 13,000."""
+"""Longest key with its BEGIN and END lines, in bytes; an RSA key of 16,384 bits takes 13,000."""
 _BEGIN: Final = re.compile(rb"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _END: Final = re.compile(rb"-----END[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _GAP: Final = rb"(?:[\s>|#*\"'+,]|\\+[nrt])"
@@ -22,13 +22,13 @@ _BODY: Final = re.compile(
 _BACK: Final = re.compile(
     rb"(?:(?:[nrt]\\+|[\s>|#*\"'+,]){1,64}[A-Za-z0-9+/=]{16,}+)*(?:(?:[nrt]\\+|[\s>|#*\"'+,]){1,64}[A-Za-z0-9+/=]{0,76})?"
 )
-"""The lines before an END, read backwards."""
+"""Matches the lines before an END, read backwards."""
 _SHORTEST: Final = 24
-"""Bytes of a body under which there is no key, but talk of one."""
+"""Shortest body, in bytes; anything shorter only mentions a key."""
 
 
 def keys(data: bytes, rule: int, *, begins: bool = True, ends: bool = True) -> list[SecretRange]:
-    """The private keys in `data`. Not `begins`, or not `ends`: something before, or after it, is not in it."""
+    """Returns the private keys in `data`. `begins` and `ends` say whether it starts and stops with the whole text."""
     if b"PRIVATE KEY" not in data:
         return []
     out: list[SecretRange] = []

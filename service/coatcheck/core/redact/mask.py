@@ -1,7 +1,7 @@
-"""What a model may see of a text: the same with its secrets masked.
+"""Masks the secrets in whatever a model may see.
 
-`filled` keeps every place where it is, for texts that are cut and cited; `text` is for names and lines that are shown
-as they are. Nothing here knows a policy: whoever has a Mask masks.
+`filled` keeps all positions, for texts that will be cut and cited; `text` is for names and lines that are shown
+directly. Policies are not consulted here: whoever holds a Mask masks.
 """
 
 import re
@@ -18,17 +18,17 @@ from coatcheck.core.survey.region import Region
 from coatcheck.core.tokens import Tokenizer
 
 _EDGE: Final = 1024
-"""Bytes at a sample's cut end in which a secret that is cut off may lie."""
+"""Bytes at a cut end of a sample that may hold part of a secret."""
 _MOST_NAMED: Final = 4
 _CUT_SHORT: Final = re.compile(r"[\w+/=.:~-]{4,}…?\Z")
 
 
 class MaskedSecrets(Struct, frozen=True):
-    """How many secrets are masked in a text, and by which rules."""
+    """Counts the secrets masked in a text, by rule."""
 
     count: int
     rules: tuple[str, ...]
-    """Most frequent first."""
+    """Rule names with their counts, most frequent first."""
 
     @classmethod
     def of(cls, counts: "Counter[str]") -> "MaskedSecrets":
@@ -36,7 +36,7 @@ class MaskedSecrets(Struct, frozen=True):
         return cls(sum(counts.values()), tuple(sorted(counts, key=lambda name: (-counts[name], name))))
 
     def sentence(self) -> str:
-        """Returns them in words, for a model: `3 secrets (github-pat, jwt)`."""
+        """Returns the counts as words for a model: `3 secrets (github-pat, jwt)`."""
         more = f" and {len(self.rules) - _MOST_NAMED} more kinds" if len(self.rules) > _MOST_NAMED else ""
         named = f" ({', '.join(self.rules[:_MOST_NAMED])}{more})" if self.rules else ""
         return f"{self.count} {'secret' if self.count == 1 else 'secrets'}{named}"
@@ -46,10 +46,10 @@ NOTHING: Final = MaskedSecrets(0, ())
 
 
 class Mask:
-    """Masks what one set of rules finds. Safe to use from several threads at once."""
+    """Masks what one rule set finds. Safe to use from several threads at once."""
 
     def __init__(self, finder: SecretFinder, starts: tuple[str, ...] = ()) -> None:
-        """Takes what finds secrets, and the texts that secrets begin with, by which one cut off at an end is known."""
+        """Takes a finder and the prefixes of known secrets, by which one cut off at an end is recognised."""
         self._finder = finder
         self.names = finder.names
         self._starts = re.compile("|".join(map(re.escape, starts)), re.IGNORECASE) if starts else None
@@ -59,11 +59,11 @@ class Mask:
         return self._finder.find(data, begins=begins, ends=ends)
 
     def filled(self, data: bytes) -> bytes:
-        """`data` with fillers in place of secrets, and as long as it was."""
+        """Returns `data` with fillers in place of secrets, at its original length."""
         return fill(data, self.find(data))
 
     def text(self, text: str) -> str:
-        """A line or a name as it may be shown; also where it was cut in the middle of a secret."""
+        """Returns a line or a name as it may be shown, even if it was cut in the middle of a secret."""
         data = text.encode("utf-8", "surrogatepass")
         secrets = self.find(data)
         if secrets:
@@ -76,7 +76,7 @@ class Mask:
         return self._without_start(text)
 
     def _without_start(self, text: str) -> str:
-        """A text without the beginning of a secret that was cut off at its end."""
+        """Returns a text without the first part of a secret that its end cuts off."""
         last = _CUT_SHORT.search(text) if self._starts is not None else None
         if last is None or self._starts is None:
             return text
@@ -84,7 +84,7 @@ class Mask:
         return text if start is None else text[: start.start()] + marker("")
 
     def lines(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """Several of them; where nothing is found, one look at all."""
+        """Masks several lines or names; if they contain no secrets, that takes a single search."""
         if not texts:
             return texts
         whole = "\n".join(texts)
@@ -95,16 +95,16 @@ class Mask:
         return tuple(map(self.text, texts))
 
     def reveal(self, text: str, *, brief: bool = False) -> str:
-        """Markers in place of fillers."""
+        """Returns a text with markers in place of fillers."""
         return reveal(text, self.names, brief=brief)
 
     def sample(
         self, sample: PayloadSample, fragments: tuple[Region, ...] = ()
     ) -> tuple[PayloadSample, MaskedSecrets, tuple[Region, ...]]:
-        """A sample and fragments of what lies between its ends as they may be looked at, and what is masked in them.
+        """Returns a sample, and fragments from between its ends, with secrets masked, and counts what was masked.
 
-        What may be a secret that its inner ends cut off is masked as well. A function of the sample alone, so that the
-        same payload gives the same card however it was read.
+        Anything at an inner end that may be part of a secret is masked as well. The result depends on the sample alone,
+        so that a payload gives the same card however it was read.
         """
         head = self._part(sample.head, begins=True, ends=sample.whole)
         tail = self._part(sample.tail, begins=False, ends=True) if sample.tail else b""
@@ -131,9 +131,9 @@ class Mask:
 
 
 def shown(text: str, mask: Mask, tokenizer: Tokenizer, tokens: int, chars: int) -> tuple[str, int]:
-    """A text with markers in place of fillers, and its tokens: at most so many, and so many characters.
+    """Returns a text with markers in place of fillers, within a limit of tokens and characters, and its tokens.
 
-    Where markers do not fit, a single sign stands for each; it is never more than what it stands for.
+    Where full markers do not fit, each becomes a single character, which is never longer than its filler.
     """
     named = mask.reveal(text)
     count = tokenizer.count(named)

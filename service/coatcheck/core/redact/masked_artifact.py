@@ -1,7 +1,7 @@
-"""An artifact as a model may see it: what was said of it, what was recognised in it, its sample.
+"""Masks an artifact for a model: its declared and detected metadata, and its sample.
 
-What a kind recognises is recognised again in the masked sample where there are secrets in it: a title or a key that was
-cut in the middle of one would show the half. Lines and names are looked through as they are besides.
+If the sample contains secrets, its facts are recognised again in the masked sample: a title or a key that was cut in
+the middle of a secret would otherwise show half of it. Lines and names are searched as well.
 """
 
 from itertools import islice
@@ -17,20 +17,20 @@ from coatcheck.core.views.view import TITLE_CHARS, Section
 
 
 class MaskedArtifact(Struct, frozen=True):
-    """What a card may be cut from."""
+    """An artifact from which a card may be cut."""
 
     said: DeclaredMetadata
     facts: DetectedMetadata
     sample: PayloadSample
     survey: Survey | None
     masked: MaskedSecrets
-    """In the sample and the survey."""
+    """What is masked in the sample and the survey."""
 
 
 def veiled(
     mask: Mask, said: DeclaredMetadata, facts: DetectedMetadata, sample: PayloadSample, survey: Survey | None = None
 ) -> MaskedArtifact:
-    """What a card of a payload may be cut from. Where there are no secrets, all of it is what it was."""
+    """Returns what a payload's card may be cut from; without secrets, everything is unchanged."""
     seen, masked, fragments = mask.sample(sample, () if survey is None else survey.fragments)
     survey = None if survey is None else replace(survey, fragments=fragments)
     clean = said_of(mask, said)
@@ -41,7 +41,7 @@ def veiled(
 
 
 def noted(facts: DetectedMetadata, masked: MaskedSecrets) -> DetectedMetadata:
-    """The facts with a line that says what is masked where a card shows it."""
+    """Returns the facts with a line for the card that says what is masked."""
     if not masked.count:
         return facts
     said = f"{masked.sentence()} masked here"
@@ -49,12 +49,12 @@ def noted(facts: DetectedMetadata, masked: MaskedSecrets) -> DetectedMetadata:
 
 
 def artifact_of(mask: Mask, artifact: Artifact) -> Artifact:
-    """An artifact with its names masked."""
+    """Returns an artifact with its names masked."""
     return replace(artifact, said=said_of(mask, artifact.said), facts=facts_of(mask, artifact.facts))
 
 
 def said_of(mask: Mask, said: DeclaredMetadata) -> DeclaredMetadata:
-    """What a caller said, masked. The session stays: it is an address, and no card shows it."""
+    """Returns the declared metadata, masked. The session stays: it is an address, and no card shows it."""
     names = ("title", "url", "tool_name", "tool_call_id", "media_type", "command")
     values = tuple(getattr(said, name) or "" for name in names)
     clean = mask.lines((*values, *said.labels))
@@ -65,7 +65,7 @@ def said_of(mask: Mask, said: DeclaredMetadata) -> DeclaredMetadata:
 
 
 def facts_of(mask: Mask, facts: DetectedMetadata, *, hidden: bool = False) -> DetectedMetadata:
-    """What was recognised, masked; `hidden`: in a sample with fillers in it."""
+    """Returns the detected metadata, masked; `hidden` says whether it comes from a sample with fillers."""
     names = ("title", "url", "media_type", "language")
     values = tuple(getattr(facts, name) or "" for name in names)
     markers = tuple(part for marker in facts.markers for part in (marker.name, marker.value))
@@ -90,7 +90,7 @@ def facts_of(mask: Mask, facts: DetectedMetadata, *, hidden: bool = False) -> De
 
 
 def sections_of(mask: Mask, sections: tuple[Section, ...]) -> tuple[Section, ...]:
-    """The sections of a view with their titles and addresses masked; their names are ours."""
+    """Returns the sections of a view with titles and addresses masked; their names are our own."""
     texts = tuple(part for section in sections for part in (section.title, section.url or ""))
     # A title is cut at a length, perhaps inside a secret: the last word of such a one goes.
     uncut = (t if len(t) < TITLE_CHARS else f"{t[: t.rfind(' ') + 1]}…" for t in texts[::2])

@@ -1,7 +1,7 @@
-"""Our own rules: what names no provider and that a set made for files of programs leaves out.
+"""Our own rules, for secrets that belong to no provider and that a rule set for source files leaves out.
 
-Credentials in URLs, authorization headers, keys in headers and tokens in query strings. Values only; private keys are
-found by their lines (`keys.py`).
+They cover credentials in URLs, authorization headers, keys in headers and tokens in query strings. Only values are
+masked. Private keys are found by their lines (`keys.py`).
 """
 
 from typing import Final
@@ -12,13 +12,13 @@ _PLACEHOLDERS: Final = (
     r"(?i)^(?:user(?:name)?|(?:pserver:)?anon(?:cvs|ymous)?|guest|pass(?:word|wd)?|pwd|secret|token|changeme|example|test|your[\w.-]*|my[_-]\w+|x+|\*+|\.+)$",
     r"^(?:\$\{?[\w.:-]+\}?|%\w+%|\{\{?[^{}]*\}?\}|\{[^{}]*|<[^<>]*>?|\[[^\[\]]*\]?|%s|%\(\w+\)s)$",
 )
-"""What documentation writes where a secret would stand."""
+"""Placeholders that documentation uses in place of secrets."""
 _WORDS: Final = r"^[a-zA-Z_.-]*$"
-"""No digit anywhere: a name, not a key."""
+"""Matches text without a digit: a name, not a key."""
 
 
 class OwnRule(Struct, frozen=True):
-    """A rule of ours. The secret is its longest group."""
+    """One of our own rules. The secret is its longest group."""
 
     name: str
     expression: str

@@ -1,7 +1,7 @@
-"""Secrets masked in a payload on its way in, before anything of it is stored; or the payload refused.
+"""Masks secrets in an incoming payload before anything of it is stored, or refuses the payload.
 
-The payload is looked through in units that lie at the same places however it arrives, each with what lies around it, so
-that the same payload is masked alike. What stands in a secret's place is its marker: what is stored is another text.
+The payload is searched in units at fixed positions, each with its surroundings, so that the result does not depend on
+how the payload arrives. Markers replace the secrets: the stored text differs from the one that was sent.
 """
 
 from collections import Counter
@@ -13,32 +13,32 @@ from coatcheck.core.redact.find import MARGIN
 from coatcheck.core.redact.mask import Mask, MaskedSecrets
 
 UNIT: Final = 128 * 1024
-"""Bytes that are looked through at a time."""
+"""Bytes that are searched at a time."""
 
 
 class RedactingStream:
-    """One payload being masked: `feed` its bytes, then `end` it. Holds a unit and what lies around it."""
+    """One payload being masked: `feed` its bytes, then `end` it. Holds one unit and its surroundings."""
 
     def __init__(self, mask: Mask, *, refuse: bool) -> None:
-        """Begins a payload; with `refuse`, the first secret raises an error and nothing is masked."""
+        """Begins a payload. With `refuse`, the first secret raises an error and nothing is masked."""
         self._mask = mask
         self._refuse = refuse
         self._held = bytearray()
         self._at = 0
-        """Where what is held begins in the payload."""
+        """Where the held bytes begin in the payload."""
         self._done = 0
-        """Bytes of the payload that were given on, masked or not."""
+        """Bytes of the payload that have been passed on, masked or not."""
         self._unit = 0
         self._lines = 1
         self._counts: Counter[str] = Counter()
 
     @property
     def masked(self) -> MaskedSecrets:
-        """What was masked so far."""
+        """Counts what has been masked so far."""
         return MaskedSecrets.of(self._counts)
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes; answers those that are ready to be stored, perhaps none.
+        """Takes the next bytes and returns those that are ready to be stored, possibly none.
 
         Raises:
             CoatcheckError: `secret_refused`, naming the rule and the place.
@@ -50,7 +50,7 @@ class RedactingStream:
         return bytes(out)
 
     def end(self) -> bytes:
-        """The last bytes.
+        """Returns the last bytes.
 
         Raises:
             CoatcheckError: as `feed`.
@@ -61,7 +61,7 @@ class RedactingStream:
         return bytes(out)
 
     def _next(self, *, ends: bool) -> bytes:
-        """The next unit, masked."""
+        """Returns the next unit, masked."""
         size = self._at + len(self._held)
         low, stop = max(0, self._unit * UNIT - MARGIN), min(size, (self._unit + 1) * UNIT)
         high = min(size, stop + MARGIN)
@@ -98,7 +98,7 @@ class RedactingStream:
 
 
 def refused(rule: str, line: int, byte: int) -> CoatcheckError:
-    """The answer to a payload with a secret in it, where these are refused. It says the place, and nothing of it."""
+    """Returns the error for a payload that contains a secret: it tells the place, and nothing of the secret."""
     return CoatcheckError(
         Code.SECRET_REFUSED,
         f"The payload has a secret in it ({rule}, line {line}, byte {byte}), and the policy refuses to store any: "
@@ -110,7 +110,7 @@ def refused(rule: str, line: int, byte: int) -> CoatcheckError:
 
 
 def refused_name(rule: str, field: str) -> CoatcheckError:
-    """The refusal of a payload with a secret in its metadata, naming the field."""
+    """Returns the error for a payload with a secret in its metadata, naming the field."""
     return CoatcheckError(
         Code.SECRET_REFUSED,
         f"'{field}' has a secret in it ({rule}), and the policy refuses to store any: nothing was stored. Take it out.",

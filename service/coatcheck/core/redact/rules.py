@@ -1,7 +1,7 @@
-"""The rules by which secrets are found: gitleaks' set, read from its own file, and a few of ours.
+"""The rules for finding secrets: gitleaks' rule set, read from its own file, and a few of our own.
 
-Every expression is RE2's, linear in the text. What cannot work on a payload is not dropped silently but listed, with
-the reason; so is what is off unless asked for. Finds nothing by itself.
+Every expression is matched by RE2, in linear time. Rules that cannot work on payloads, and those that are off by
+default, are not dropped silently but listed with the reason. Nothing is searched here.
 """
 
 import re
@@ -20,16 +20,16 @@ DEFAULT_OFF: Final = {
     "hashicorp-tf-password": "made for files of Terraform; elsewhere any word in quotes after `password`",
     GENERIC: "any long word after `key`, `token`, `auth` or `secret`: mostly identifiers and checksums in real text",
 }
-"""Rules that are off unless they are asked for."""
+"""Rules that are off unless requested."""
 
 _LEAD: Final = r"[\w.-]{0,50}?"
-"""What an expression of the set begins with where a name stands before the secret: it is no part of it."""
+"""How the set's expressions begin if a name precedes the secret; it is not part of the secret."""
 _QUOTES: Final = (
     (r"""[\s'"]{0,3}""", r"""[\s'"\\]{0,16}"""),
     (r"""[\x60'"\s=]{0,5}""", r"""[\x60'"\s=\\]{0,24}"""),
     (r"""["']""", r"""\\{0,3}["']"""),
 )
-"""Between name and secret: also the escaped quotes of JSON inside JSON."""
+"""What separates name and secret, including escaped quotes of JSON inside JSON."""
 _BLANKS: Final = (
     (r"[ \t\n\r](?:-", r"(?:[ \t\n\r]|\\[nrt])[+>-]?(?:-"),  # a diff's sign, too
     (r"[ \t]", r"(?:[ \t]|\\{1,3}t)"),
@@ -39,87 +39,87 @@ _BETWEEN: Final = (
     (r"(?:.*|.*(?:[\r\n]{1,2}.*){1,5})", r"(?:.*?|.*?(?:[\r\n]{1,2}.*?){1,5}?)"),
     ("(.{8,})", "(.{8,}?)"),
 )
-"""Where anything may stand: as little as possible, or the first of two secrets in a line of JSON is passed over."""
+"""Matches anything, but as little as possible: otherwise the first of two secrets on a line would be missed."""
 _EDGES: Final = (
     (r"""(?:^|[\\'"\x60\s>=:(,)])""", r"""(?:^|[\\'"\x60\s>=:(,)+\[{|;-]|\\[nrtbf])"""),
     (r"""(?:$|[\\'"\x60\s<),])""", r"(?:$|[^\w~.-])"),
 )
-"""Around a token whose rule names what may stand there: a diff's signs and line ends as JSON writes them as well."""
+"""Extends what a rule allows around a token by the signs of a diff and escaped line ends of JSON."""
 _END: Final = r"""(?:[\x60'"\s;]|\\[nr]|$)"""
 _END_OF_VALUE: Final = r"(?:[\x60'\"\s;,)\]}<&]|\\[nrtu'\"\\]|$)"
-"""What may follow a secret that a name announces: in a program, and in JSON, a URL or a page as well."""
+"""What may follow a secret after a name: in a program, in JSON, in a URL or in a page."""
 _END_OF_TOKEN: Final = r"(?:[^\w-]|$)"  # noqa: S105 - no password
-"""What may follow one that is known by its own first letters: anything that cannot be a part of it."""
+"""What may follow a secret with a known prefix: anything that cannot be part of it."""
 _BEGIN: Final = re.compile(r"((?:^|\|)(?:\(\?i\))?)\\b(?=\(|[A-Za-z])")
 _BEGIN_OF_TOKEN: Final = r"(?:\b|\\[nrtbf]|\\u[0-9a-fA-F]{4}|%[0-9a-fA-F]{2})"  # noqa: S105 - no password
-"""What may stand before a token: also a line's end as JSON writes it, whose last letter looks like a part of it."""
+"""What may precede a token, including an escaped line end of JSON, whose last letter looks like part of it."""
 _PARTS: Final = re.compile(r"\\.|\[\^?\]?|.", re.DOTALL)
 _OWN_EXTENT: Final = frozenset({"jwt-base64", "microsoft-teams-webhook"})
-"""Rules whose groups are parts of the secret: all of the match is masked."""
+"""Rules whose groups are only parts of the secret, so that the whole match is masked."""
 _ANYWHERE: Final = frozenset({"facebook-access-token", "slack-config-access-token", "slack-webhook-url"})
-"""Rules whose word need not be in the match, only somewhere in the file; a payload may well not have it."""
+"""Rules whose keyword may be anywhere in the file; a payload may well lack it."""
 _WITHOUT: Final = {"sourcegraph-access-token": ("|[a-fA-F0-9]{40}", "any checksum in a text that names the product")}
-"""Alternatives of an expression that are left out, and why."""
+"""Alternatives that are removed from expressions, with the reason."""
 _ELSEWHERE: Final = {
     PRIVATE_KEY: "found by its lines instead, also where one of its ends is cut off",
 }
 _COUNT: Final = 6
-"""The longest count in expressions that are looked for together."""
+"""The largest repetition count in expressions that are searched together."""
 _NO_PATHS: Final = "a payload has no path"
 
 
 class AllowedMatch(Struct, frozen=True):
-    """When a match is no secret."""
+    """An exception: a match that is not a secret."""
 
     patterns: tuple[Expression, ...]
     stopwords: tuple[bytes, ...]
     target: str
-    """`secret`, `match` or `line`."""
+    """What the exception is checked against: `secret`, `match` or `line`."""
 
 
 class RedactionRule(Struct, frozen=True):
-    """One way in which secrets are written."""
+    """A rule for one form of secrets."""
 
     number: int
     name: str
     pattern: Expression
     source: str
-    """The expression, for those that are looked for together."""
+    """The expression's text, for combining it with others."""
     keywords: tuple[bytes, ...]
-    """In lower case; one of them is in every match. Empty: not known."""
+    """Words in lower case, of which every match contains one. Empty: none are known."""
     entropy: float
-    """Bits a character that a secret has more of; 0: any."""
+    """Entropy that a secret must exceed, in bits per character; 0: no limit."""
     whole: bool
-    """All of the match is the secret, not its longest group."""
+    """Whether the whole match is the secret, instead of its longest group."""
     named: bool
-    """A name before the secret announces it: alone it could be anything."""
+    """Whether a name must precede the secret, which could otherwise be anything."""
     own: bool = False
     allowed: tuple[AllowedMatch, ...] = ()
 
 
 class UnusedRule(Struct, frozen=True):
-    """A rule of the set, or a part of one, that is not used."""
+    """A rule of the set, or part of one, that is not used."""
 
     rule: str
     why: str
 
 
 class RuleSet(Struct, frozen=True):
-    """The compiled rules of one configuration, and those of it that are not used."""
+    """The compiled rules of one configuration, and its unused rules."""
 
     rules: tuple[RedactionRule, ...]
     left_out: tuple[UnusedRule, ...]
     allowed: AllowedMatch
-    """For every rule of the set."""
+    """Exceptions that apply to every rule of the set."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the rules, in the order of their numbers."""
+        """The names of the rules, in the order of their numbers."""
         return tuple(rule.name for rule in self.rules)
 
 
 def read_rules(toml: str, *, asked: Iterable[str] = (), off: Iterable[str] = ()) -> RuleSet:
-    """The rules of a gitleaks configuration and our own.
+    """Returns the rules of a gitleaks configuration together with our own.
 
     Args:
         toml: the configuration's text.
@@ -127,7 +127,7 @@ def read_rules(toml: str, *, asked: Iterable[str] = (), off: Iterable[str] = ())
         off: names of rules not to use.
 
     Raises:
-        ValueError: it is no configuration, or says nothing of rules.
+        ValueError: the text is not a configuration, or has no rules.
     """
     config = tomllib.loads(toml)
     unwanted = {**DEFAULT_OFF, **dict.fromkeys(off, "switched off")}
@@ -202,7 +202,7 @@ def _rule(number: int, raw: dict[str, Any]) -> tuple[RedactionRule, list[UnusedR
 
 
 def _adapted(expression: str, *, named: bool) -> str:
-    """The set is made for files of programs; payloads are JSON inside JSON, URLs and pages as well."""
+    """Adapts an expression of the set, made for source files, to JSON inside JSON, URLs and pages."""
     source = expression.replace(_LEAD, "").replace(_END, _END_OF_VALUE if named else _END_OF_TOKEN)
     source = _BEGIN.sub(lambda found: f"{found.group(1)}{_BEGIN_OF_TOKEN}", source.replace(r"\b(\b(", r"\b(("))
     for narrow, wide in (*_EDGES, *_QUOTES, *_BLANKS, *_BETWEEN):
@@ -214,7 +214,7 @@ def _adapted(expression: str, *, named: bool) -> str:
 
 
 def _escaped_quotes(expression: str) -> str:
-    """Returns the expression for text in which quotes have backslashes before them, as JSON in a string has."""
+    """Returns the expression for text whose quotes are escaped by backslashes, as in JSON inside a string."""
     out: list[str] = []
     in_set = False
     for part in _PARTS.findall(expression):
@@ -224,7 +224,7 @@ def _escaped_quotes(expression: str) -> str:
 
 
 def _allowed(raw: dict[str, Any]) -> tuple[AllowedMatch, str | None]:
-    """An exception, and why it cannot be used."""
+    """Returns an exception, or why it cannot be used."""
     patterns = cast("Sequence[str]", raw.get("regexes", ()))
     words = tuple(word.lower().encode() for word in raw.get("stopwords", ()))
     target = cast("str", raw.get("regexTarget", "secret"))
@@ -237,9 +237,9 @@ def _allowed(raw: dict[str, Any]) -> tuple[AllowedMatch, str | None]:
 
 
 def loosened(source: str) -> str:
-    """An expression that matches all that `source` does and more, in a tenth of its size: long counts become short.
+    """Returns an expression that matches everything `source` does and more, at a tenth of its size.
 
-    Many expressions with long counts, looked for together, would take more automata than there is memory for.
+    It shortens large repetition counts: many of them in a combined expression would need more memory than RE2 gets.
     """
     return re.sub(r"(?<!\\)\{(\d+)(,?)(\d*)\}", _short_count, uncaptured(source))
 
@@ -251,5 +251,5 @@ def _short_count(count: re.Match[str]) -> str:
 
 
 def uncaptured(source: str) -> str:
-    """An expression without groups that are remembered, for use among others."""
+    """Returns an expression without capturing groups, for combining it with others."""
     return re.sub(r"(?<!\\)\((?:\?P<\w+>|(?!\?))", "(?:", source)

@@ -1,4 +1,4 @@
-"""A search response as a model may see it: its text view with fillers, every range where it was; its names masked."""
+"""Masks a search response for a model: fillers in its text view, where all ranges stay valid, and masked names."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _NAMES: Final = ("title", "url", "canonical_url", "snippet", "content", "date", 
 
 
 def laid_of(mask: Mask, laid: ResponseLayout) -> ResponseLayout:
-    """The response without its secrets."""
+    """Returns the response without its secrets."""
     secrets = mask.find(laid.text)
     text = fill(laid.text, secrets) if secrets else laid.text
     return replace(

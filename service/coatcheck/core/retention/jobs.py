@@ -5,9 +5,9 @@ A job's criteria are settled once, when it is planned, and hold for every artifa
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -41,16 +41,18 @@ LIVE_ONLY: Final = frozenset({Job.EVICT, Job.SESSION, Job.LOST})
 """Jobs that leave what has expired to `expire`, which says why it went."""
 
 
-class JobScope(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class JobScope(Struct, frozen=True, kw_only=True):
     """What a job is about."""
 
-    namespace: str | None = None
-    """None: all of them."""
-    session: str | None = None
-    max_bytes: int | None = None
+    namespace: Annotated[str | None, Meta(description="Null: all of them.")]
+    session: str | None
+    max_bytes: int | None
     """Evict until the artifacts of the namespace have no more bytes of content than this."""
-    max_artifacts: int | None = None
+    max_artifacts: int | None
     """Evict until the namespace has no more artifacts than this."""
+
+
+WHOLE_STORE: Final = JobScope(namespace=None, session=None, max_bytes=None, max_artifacts=None)
 
 
 class Criteria(Struct, frozen=True, kw_only=True, omit_defaults=True):

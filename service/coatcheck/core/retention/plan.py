@@ -9,10 +9,10 @@ import heapq
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.retention.audit import pack_numbers
@@ -82,42 +82,29 @@ class Sample(Struct, frozen=True, kw_only=True):
 class RetentionPlan(Struct, frozen=True, kw_only=True):
     """What a job would do."""
 
-    digest: str
+    digest: Annotated[str, Meta(description="Covers exactly what would be removed; apply takes it.")]
     """64 hexadecimal digits: of the job, its scope, and the artifacts in order. Two plans of the same are equal."""
     job: Job
     scope: JobScope
-    moment: datetime
-    until: datetime
-    """When it can be applied no more."""
-    why: str
-    artifacts: int = 0
-    bytes: int = 0
-    """Of content."""
-    items: int = 0
-    """What is no artifact: dead blobs, records, blobs to be read."""
-    held: int = 0
-    """Artifacts that would be in the plan, were they not held."""
-    live_artifacts: int = 0
-    live_bytes: int = 0
-    """Of content, of all artifacts in the namespace, or in all of them."""
-    oldest_overdue: float = 0.0
-    """Seconds since the first of those that have expired did."""
-    by_kind: tuple[Group, ...] = ()
-    by_tool: tuple[Group, ...] = ()
-    by_session: tuple[Group, ...] = ()
-    by_age: tuple[Group, ...] = ()
-    samples: tuple[Sample, ...] = ()
-    """The largest."""
-
-    @property
-    def share(self) -> float:
-        """Which part of the live bytes it would remove."""
-        return self.bytes / self.live_bytes if self.live_bytes else 0.0
-
-    @property
-    def needs_confirm(self) -> bool:
-        """Whether applying it needs a confirmation."""
-        return self.job in REMOVING and self.share > CONFIRM_SHARE
+    why: Annotated[str, Meta(description="Why these and no others.")]
+    planned_at: datetime
+    valid_until: datetime
+    artifacts: int
+    bytes: Annotated[int, Meta(description="Bytes of content; stored bytes for what is not an artifact.")]
+    items: Annotated[int, Meta(description="Everything that is not an artifact: dead blobs, records, blobs to check.")]
+    held: Annotated[int, Meta(description="Artifacts that would be in the plan if they were not held.")]
+    live_artifacts: Annotated[
+        int, Meta(description="Live artifacts in the namespaces from which it would remove some.")
+    ]
+    live_bytes: int
+    share: Annotated[float, Meta(description="Share of `live_bytes`; more than 0.2 needs `confirm`.")]
+    needs_confirm: bool
+    oldest_overdue_seconds: float
+    by_kind: tuple[Group, ...]
+    by_tool: Annotated[tuple[Group, ...], Meta(description="An empty name stands for artifacts without a tool name.")]
+    by_session: tuple[Group, ...]
+    by_age: tuple[Group, ...]
+    samples: Annotated[tuple[Sample, ...], Meta(description="The largest, at most 10.")]
 
 
 class PlanBuilder:
@@ -128,7 +115,7 @@ class PlanBuilder:
 
     def __init__(self, job: Job, scope: JobScope, moment: datetime) -> None:
         self._job, self._scope, self._moment = job, scope, moment
-        self._hash = hashlib.sha256(msgspec.json.encode(["coatcheck plan 1", job, scope]))
+        self._hash = hashlib.sha256(msgspec.json.encode(["coatcheck plan 2", job, scope]))
         self._members: list[RetentionCandidate] = []
         self._namespace = ""
         self._parts = 0
@@ -191,21 +178,25 @@ class PlanBuilder:
             # Nothing of it is chosen one by one: the moment says which, and a later one would be another plan.
             self._hash.update(msgspec.json.encode([self._moment, items, item_bytes]))
         ages: dict[int, Group] = self._grouped(3)
+        size = sum(sums[1] for sums in self._sums.values()) + item_bytes
+        share = size / live_bytes if live_bytes else 0.0
         overdue = 0.0 if self.oldest is None else max(0.0, (self._moment - self.oldest).total_seconds())
         return RetentionPlan(
             digest=self._hash.hexdigest(),
             job=self._job,
             scope=self._scope,
-            moment=self._moment,
-            until=self._moment + PLAN_LIFE,
             why=described(self._job, self._scope),
+            planned_at=self._moment,
+            valid_until=self._moment + PLAN_LIFE,
             artifacts=sum(sums[0] for sums in self._sums.values()),
-            bytes=sum(sums[1] for sums in self._sums.values()) + item_bytes,
+            bytes=size,
             items=items,
             held=self.held,
             live_artifacts=live_artifacts,
             live_bytes=live_bytes,
-            oldest_overdue=overdue,
+            share=round(share, 4),
+            needs_confirm=self._job in REMOVING and share > CONFIRM_SHARE,
+            oldest_overdue_seconds=round(overdue, 3),
             by_kind=_largest(self._grouped(0)),
             by_tool=_largest(self._grouped(1)),
             by_session=_largest(self._grouped(2)),

@@ -6,12 +6,13 @@ nothing happens writes nothing.
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from coatcheck.core.retention.audit import SCHEDULE
-from coatcheck.core.retention.jobs import JobScope
+from coatcheck.core.retention.audit import SCHEDULE, By
+from coatcheck.core.retention.jobs import WHOLE_STORE, JobScope
 
 
 class Outcome(StrEnum):
@@ -31,31 +32,26 @@ class RetentionRun(Struct, frozen=True, kw_only=True):
     job: str
     """A Job, or one that only the schedule has: `reap`, `index`."""
     scope: JobScope
-    actor: str
-    """Who applied its plan; `schedule` for rounds."""
+    actor: Annotated[str, Meta(description="Who applied its plan; `schedule` for scheduled rounds.")]
+    key_id: str | None
+    outcome: Outcome
     started_at: datetime
     updated_at: datetime
-    outcome: Outcome
-    key_id: str | None = None
-    finished_at: datetime | None = None
-    plan_id: str | None = None
-    plan_digest: str | None = None
-    planned: int = 0
+    finished_at: datetime | None
+    plan: Annotated[str | None, Meta(description="The plan's digest.")]
+    planned: int
     """Artifacts that its plan covers."""
-    artifacts: int = 0
-    """Artifacts removed so far."""
-    bytes: int = 0
+    artifacts: Annotated[int, Meta(description="Removed so far.")]
+    bytes: int
     """Of content of those, or stored bytes of blobs that were swept."""
-    items: int = 0
-    """What else was done: blobs swept, records forgotten, findings of a check."""
-    busy_seconds: float = 0.0
+    items: Annotated[
+        int, Meta(description="Everything that is not an artifact: blobs swept, records removed, findings.")
+    ]
+    busy_seconds: float
     """Time spent at it, of all workers together."""
-    oldest_overdue: float = 0.0
-    """Seconds by which the longest overdue artifact was late when it was removed."""
-    parts: int = 0
-    next_part: int = 0
-    """Where it goes on."""
-    detail: str = ""
+    oldest_overdue_seconds: float
+    """By which the longest overdue artifact was late when it was removed."""
+    detail: str
 
     @property
     def left(self) -> int:
@@ -64,18 +60,54 @@ class RetentionRun(Struct, frozen=True, kw_only=True):
 
 
 class JobState(Struct, frozen=True, kw_only=True):
-    """A job of the schedule, as an administrator has set it and as it went last."""
+    """A job of the schedule."""
 
     name: str
-    paused: bool = False
-    interval: int | None = None
-    """Seconds between two rounds; None: as the settings say."""
-    changed_by: str | None = None
-    changed_at: datetime | None = None
-    last_at: datetime | None = None
-    last_outcome: str | None = None
+    paused: bool
+    interval: Annotated[int | None, Meta(description="Seconds. Null: as configured.")]
+    changed_by: str | None
+    changed_at: datetime | None
+    last_at: Annotated[datetime | None, Meta(description="When it ran last, to the minute.")]
+    last_outcome: str | None
     """`done` or `failed`."""
-    last_detail: str | None = None
+    last_detail: str | None
+
+    @classmethod
+    def unchanged(cls, name: str) -> "JobState":
+        """Returns the state of a job that nobody has changed and that has not run."""
+        return cls(
+            name=name,
+            paused=False,
+            interval=None,
+            changed_by=None,
+            changed_at=None,
+            last_at=None,
+            last_outcome=None,
+            last_detail=None,
+        )
+
+
+def begun_run(run_id: str, job: str, scope: JobScope, by: By, now: datetime) -> RetentionRun:
+    """A run of which nothing is done yet, without a plan."""
+    return RetentionRun(
+        id=run_id,
+        job=job,
+        scope=scope,
+        actor=by.actor,
+        key_id=by.key_id,
+        outcome=Outcome.RUNNING,
+        started_at=now,
+        updated_at=now,
+        finished_at=None,
+        plan=None,
+        planned=0,
+        artifacts=0,
+        bytes=0,
+        items=0,
+        busy_seconds=0.0,
+        oldest_overdue_seconds=0.0,
+        detail="",
+    )
 
 
 def hourly_run(job: str, now: datetime) -> str:
@@ -85,13 +117,4 @@ def hourly_run(job: str, now: datetime) -> str:
 
 def scheduled_round(job: str, now: datetime, **counts: float) -> RetentionRun:
     """A round of the schedule, or a part of one, as the run of its hour; `counts` are fields of the run."""
-    run = RetentionRun(
-        id=hourly_run(job, now),
-        job=job,
-        scope=JobScope(),
-        actor=SCHEDULE.actor,
-        started_at=now,
-        updated_at=now,
-        outcome=Outcome.FINISHED,
-    )
-    return replace(run, **counts)
+    return replace(begun_run(hourly_run(job, now), job, WHOLE_STORE, SCHEDULE, now), outcome=Outcome.FINISHED, **counts)

@@ -25,6 +25,8 @@ _MOST: Final = 5_000
 _LONGEST: Final = 200
 """Bytes at the beginning of a line, and as many at its end, that are looked at."""
 _DIGITS: Final = b"0123456789"
+_NAMING: Final = b"=:"
+"""What a name ends with before its value."""
 
 _NAMES: Final = rb"TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|SEVERE|FATAL|CRIT(?:ICAL)?|PANIC|EMERG"
 _LEVEL: Final = re.compile(
@@ -152,7 +154,8 @@ class Tallies:
         self._deepest = 0
         """Words that stand before a level at most, by the first lines: what comes later is what a message says."""
         self._words = 0
-        """How many words of each line, without its digits, are looked at; 0: all of it."""
+        """How many words of each line, without its digits, are looked at, and one more behind a name; 0: all of it. A
+        level stands within them, or is none."""
         self._other = False
         """Some line names no file."""
 
@@ -184,7 +187,15 @@ class Tallies:
         heads: defaultdict[bytes, int] = defaultdict(int)
         words = self._words
         for shape, times in shapes.items() if begun else ():
-            heads[_head(shape if len(shape) < _LONGEST else _ends(shape.removesuffix(b"\0")), words)] += times
+            head = shape if len(shape) < _LONGEST else _ends(shape.removesuffix(b"\0"))
+            if words:  # inline: most of the cost of a text in which lines are levelled
+                parts = head.split(None, words)
+                if len(parts) > words:
+                    rest = parts.pop()
+                    if parts[-1][-1] in _NAMING:
+                        parts.append(rest.split(None, 1)[0])
+                head = b" ".join(parts)
+            heads[head] += times
         for tally, counts in begun:
             for head, times in heads.items():
                 found = self._found(tally, head)
@@ -257,18 +268,6 @@ class Tallies:
                 self._counts[number] = Counter()
         if [_TALLIES[number] for number in self._counts if not _TALLIES[number].digits] == [_LEVELS]:
             self._words = self._deepest + 1
-
-
-def _head(line: bytes, words: int) -> bytes:
-    """The first words of a line, and one more behind a name: a level stands within them, or is none."""
-    if not words:
-        return line
-    parts = line.split(None, words)
-    if len(parts) > words:
-        rest = parts.pop()
-        if parts[-1].endswith((b"=", b":")):
-            parts.append(rest.split(None, 1)[0])
-    return b" ".join(parts)
 
 
 def _is_tallied(lines: list[bytes], count: Count, least: float) -> bool:

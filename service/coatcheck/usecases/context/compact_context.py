@@ -9,7 +9,7 @@ Crash story: that of as many ingests as there are payloads. What was stored befo
 import asyncio
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -36,6 +36,7 @@ from coatcheck.core.context import (
 )
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Value, too_deep
+from coatcheck.core.event import CHANGES
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.runtime.pool import in_pool
@@ -188,7 +189,8 @@ class Compact:
             one = cards[payload.key]
             if one.created:  # its ingest counted a card where something else may stand
                 ledger.gave(space, session, shown.get(one.id or "", 0) - one.tokens)
-        ledger.compacted(space, session, max(done.report.tokens_before - done.report.tokens_after, 0))
+        report = done.report
+        ledger.compacted(caller, session, report.tokens_before, report.tokens_after, _logged(report))
         after = meters.after
         ledger.measured(space, session, after.next_turn.tokens, after.transient.tokens)
 
@@ -255,3 +257,23 @@ def _notices(cards: list[PayloadCard]) -> list[Notice]:
         Notice(code, message if times == 1 else f"{message} ({times} payloads)")
         for (code, message), times in sorted(met.items())
     ]
+
+
+def _logged(report: Report) -> dict[str, Any]:
+    """What a compaction changed, as it is logged: its first changes, and how many there were."""
+    changes = [
+        {
+            "to": change.to,
+            "tool": change.tool,
+            "artifact": change.artifact_id,
+            "before": change.tokens_before,
+            "after": change.tokens_after,
+        }
+        for change in report.changes[:CHANGES]
+    ]
+    return {
+        "format": report.format,
+        "changed": len(report.changes),
+        "changes": changes,
+        "messages_left_out": report.omitted_now or None,
+    }

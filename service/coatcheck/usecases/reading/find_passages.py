@@ -122,7 +122,7 @@ class FindPassages(Reader):
         check_budget(max_tokens, MIN_TOKENS)
         reading = await self._view(caller, number, view=view, section=section)
         answer = await self.of(reading, query, max_tokens)
-        self._view.told(reading, answer.tokens)
+        self._view.told(caller, reading, answer.tokens, "passages", {"query": query})
         return answer
 
     async def of(self, reading: ViewReading, query: str, max_tokens: int, *, concise: bool = False) -> PassagesAnswer:

@@ -108,7 +108,7 @@ class Outline(Reader):
         _check(offset, limit, max_tokens)
         reading = await self._view.best(caller, number, section=section, sections=True)
         answer = await self.of(reading, offset=offset, limit=limit, max_tokens=max_tokens, ways=_WAYS)
-        self._view.told(reading, answer.tokens)
+        self._view.told(caller, reading, answer.tokens, "outline", {"offset": offset or None})
         return answer
 
     async def of(

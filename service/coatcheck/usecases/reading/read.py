@@ -152,7 +152,10 @@ class Read(Reader):
         else:
             reading = await self._view(caller, number, view=at.view, section=at.section)
         answer = await self.of(reading, number, ask, at)
-        self._view.told(reading, answer.tokens)
+        asked = {"unit": at.unit if at else ask.unit or "line", "offset": ask.offset, "limit": ask.limit}
+        if at is not None:
+            asked = {"unit": at.unit, "from_byte": at.byte}
+        self._view.told(caller, reading, answer.tokens, "read", asked)
         return answer
 
     async def of(self, reading: ViewReading, number: int, ask: ReadRequest, at: Cursor | None = None) -> ReadAnswer:

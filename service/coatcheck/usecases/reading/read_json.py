@@ -125,7 +125,7 @@ class ReadJson(Reader):
         asked = await self._parsed(number, path, limit, max_tokens, cursor, fields)
         reading = await self._view(caller, number, view="raw")
         answer = await self.shown(reading, await self._of(reading, asked), max_tokens)
-        self._view.told(reading, answer.tokens)
+        self._view.told(caller, reading, answer.tokens, "json", {"path": path, "on": cursor is not None})
         return answer
 
     async def of(

@@ -148,7 +148,8 @@ class Search(Reader):
         _check(ask)
         reading = await self._view(caller, number, view=ask.view, section=ask.section)
         answer = await self.of(reading, ask)
-        self._view.told(reading, answer.tokens)
+        asked = {"pattern": ask.pattern, "literal": ask.literal, "ignore_case": ask.ignore_case}
+        self._view.told(caller, reading, answer.tokens, "search", {**asked, "offset": ask.offset or None})
         return answer
 
     async def of(self, reading: ViewReading, ask: PatternSearchRequest) -> SearchAnswer:

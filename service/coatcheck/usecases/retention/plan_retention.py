@@ -9,21 +9,15 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from coatcheck.core.retention import (
-    PLAN_LIFE,
-    REMOVING,
-    Criteria,
-    Job,
-    JobScope,
-    PlanBuilder,
-    PlanPart,
-    RetentionPlan,
-    Sample,
-    check_scope,
-)
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Caller
+from coatcheck.core.keys import administered, is_everywhere, require_everywhere
+from coatcheck.core.retention.jobs import REMOVING, Criteria, Job, JobScope, check_scope
+from coatcheck.core.retention.plan import PlanBuilder, PlanPart, RetentionPlan, Sample
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
-from coatcheck.ports.retention_changes import ClosePlan, KeepParts, LiveTotals, OpenPlan
+from coatcheck.ports.retention_changes import KeepPlan, LiveTotals
 
 _PAGE: Final = 5_000
 """Candidates asked for at once: tens of milliseconds."""
@@ -50,26 +44,30 @@ class PlanRetention:
     settled: Callable[[], Awaitable[datetime]]
     """Returns a moment up to which every read is in its row, so that what had expired by then stays so."""
 
-    async def __call__(self, job: Job, scope: JobScope) -> RetentionPlan:
-        """Plan it.
+    async def __call__(self, caller: Caller, job: Job, scope: JobScope) -> RetentionPlan:
+        """Returns the plan of a job; without a namespace, of the one that the caller administers, or of all.
 
         Raises:
-            CoatcheckError: `invalid_request` for a scope that does not fit; `storage_unavailable`.
+            CoatcheckError: `forbidden`; `invalid_request` for a scope that does not fit; `storage_unavailable`.
         """
+        if job not in REMOVING:
+            require_everywhere(caller)  # about the whole store, whichever namespace is named
+        if scope.namespace is not None or not is_everywhere(caller):
+            scope = replace(scope, namespace=administered(caller, scope.namespace))
         check_scope(job, scope)
         moment = await self.settled() if job is Job.EXPIRE else self.clock.now()
         plan_id = self.new_id()
         drafting = PlanBuilder(job, scope, moment)
-        criteria = await self._criteria(job, scope, moment)
-        await self.retention.commit(OpenPlan(plan_id=plan_id, scope=scope, criteria=criteria, until=moment + PLAN_LIFE))
+        opened = KeepPlan(plan_id=plan_id, scope=scope, criteria=await self._criteria(job, scope, moment))
+        await self.retention.commit(opened)
         if job in REMOVING:
-            live = await self._draft(plan_id, drafting, criteria)
+            live = await self._draft(opened, drafting)
             plan = drafting.plan(live.artifacts, live.bytes, await self._samples(drafting))
         else:
             before = moment - self.grace if job is Job.SWEEP else moment
             items, size = await self.retention.items(job, before, self.audit_life)
             plan = drafting.plan(0, 0, items=items, item_bytes=size)
-        await self.retention.commit(ClosePlan(plan_id=plan_id, plan=plan))
+        await self.retention.commit(replace(opened, plan=plan))
         return plan
 
     async def live(self, scope: JobScope) -> LiveTotals:
@@ -104,9 +102,9 @@ class PlanRetention:
                 break
         return last
 
-    async def _draft(self, plan_id: str, drafting: PlanBuilder, criteria: Criteria) -> LiveTotals:
+    async def _draft(self, opened: KeepPlan, drafting: PlanBuilder) -> LiveTotals:
         """Take every candidate, and keep the parts as they fill; returns what there is where they are."""
-        total = LiveTotals()
+        total, criteria = LiveTotals(), opened.criteria
         waiting: list[PlanPart] = []
         async for namespace in self._namespaces(criteria.namespace):
             total += await self._live_of(namespace)
@@ -119,22 +117,18 @@ class PlanRetention:
                 page = await self.retention.candidates(namespace, criteria, criteria.moment, after=after, limit=_PAGE)
                 waiting += drafting.take(namespace, page)
                 if len(waiting) >= _AT_ONCE:
-                    await self._keep(plan_id, waiting)
+                    await self.retention.commit(replace(opened, parts=tuple(waiting)))
+                    waiting.clear()
                 if len(page) < _PAGE:
                     break
                 after = page[-1].seq
         waiting += drafting.cut()
-        await self._keep(plan_id, waiting)
+        await self.retention.commit(replace(opened, parts=tuple(waiting)))
         return total
 
     async def _samples(self, drafting: PlanBuilder) -> list[Sample]:
         found = [await self.retention.sample(namespace, number) for namespace, number in drafting.largest]
         return [sample for sample in found if sample is not None]
-
-    async def _keep(self, plan_id: str, waiting: list[PlanPart]) -> None:
-        if waiting:
-            await self.retention.commit(KeepParts(plan_id=plan_id, parts=tuple(waiting)))
-            waiting.clear()
 
     async def _live_of(self, namespace: str) -> LiveTotals:
         total, after = LiveTotals(), 0

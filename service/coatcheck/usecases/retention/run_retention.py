@@ -8,17 +8,23 @@ was only slow finds its part done. Nothing outside of the plan is ever removed: 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Final
 
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.retention import REMOVING, Job, Outcome, PlanPart, RetentionRun, check_share, check_still
-from coatcheck.core.retention.audit import By, unpack_numbers
+from coatcheck.core.keys import is_everywhere
+from coatcheck.core.retention.audit import By
+from coatcheck.core.retention.jobs import REMOVING, Job, JobScope
+from coatcheck.core.retention.plan import check_share, check_still
+from coatcheck.core.retention.runs import Outcome, RetentionRun, begun_run
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
-from coatcheck.ports.retention_changes import BeginRun, ClaimRun, EndRun, KeptPlan, RemoveBatch
+from coatcheck.ports.retention_changes import BatchResult, BeginRun, ClaimRun, EndRun, LiveTotals, RemoveBatch
 from coatcheck.upkeep.maintenance import MaintenanceJobResult
 from coatcheck.usecases.retention.plan_retention import PlanRetention
 
@@ -29,9 +35,8 @@ _LEASE: Final = timedelta(seconds=60)
 _CHORE_LEASE: Final = timedelta(hours=2)
 """After so long a run of one part, which reports nothing on its way, is anybody's."""
 _MOST_LEFT: Final = 200
-_PARTS: Final = 20
-"""Parts that are compared at once with what is there: 10,000 artifacts."""
-_PAGE: Final = 5_000
+MOST_WAIT: Final = 30.0
+"""Seconds for which a call may wait for the end of a run."""
 
 Chore = Callable[[], Awaitable[MaintenanceJobResult]]
 Chores = Mapping[Job, Chore]
@@ -60,39 +65,32 @@ class RunRetention:
     """Whether no other process has the store, so that a run that was left can be taken up at once."""
     _working: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"], init=False)
 
-    async def apply(self, digest: str, *, confirm: bool, by: By, wait: float = 0.0) -> RetentionRun:
-        """Begin to carry out a plan, or answer the run that is at it; waits so many seconds for its end.
+    async def apply(self, caller: Caller, digest: str, *, confirm: bool, wait: float = 0.0) -> RetentionRun:
+        """Begins to carry out a plan, or finds the run that is at it; waits for its end for up to MOST_WAIT seconds.
 
         Raises:
-            CoatcheckError: `plan_changed` when there is no such plan any more, or too little of it is left;
-                `confirmation_needed` when it would remove a large part of what there is; `storage_unavailable`.
+            CoatcheckError: `plan_changed` when there is no such plan any more, when it is not the caller's to apply, or
+                when too little of it is left; `confirmation_needed` when it would remove a large part of what there is;
+                `storage_unavailable`.
         """
         now = self.clock.now()
-        kept_plan = await self.retention.kept_plan(digest, now)
-        if kept_plan is None:
-            raise no_such_plan()
-        if kept_plan.plan.job in REMOVING:
-            check_still(kept_plan.plan, *await self._still(kept_plan))
-            check_share(kept_plan.plan, (await self.plan.live(kept_plan.plan.scope)).bytes, confirm=confirm)
-        run = RetentionRun(
-            id=f"run_{self.new_id()}",
-            job=kept_plan.plan.job.value,
-            scope=kept_plan.plan.scope,
-            actor=by.actor,
-            key_id=by.key_id,
-            started_at=now,
-            updated_at=now,
-            outcome=Outcome.RUNNING,
-            plan_id=kept_plan.id,
-            plan_digest=digest,
-            planned=kept_plan.plan.artifacts,
-            parts=kept_plan.parts,
-        )
-        lease = _LEASE if kept_plan.plan.job in REMOVING else _CHORE_LEASE
-        begun = await self.retention.commit(BeginRun(run=run, worker=self.me, lease_until=now + lease))
+        kept = await self.retention.kept_plan(digest, now)
+        if kept is None or not _concerns(caller, kept.plan.scope):
+            raise _no_such_plan()
+        plan = kept.plan
+        if plan.job in REMOVING:
+            left = LiveTotals()
+            for part in range(kept.parts):
+                left += await self.retention.part_left(kept.id, part, now)
+            check_still(plan, left.artifacts, left.bytes)
+            check_share(plan, (await self.plan.live(plan.scope)).bytes, confirm=confirm)
+        new = begun_run(f"run_{self.new_id()}", plan.job.value, plan.scope, By.of(caller), now)
+        run = replace(new, plan=digest, planned=plan.artifacts)
+        lease = now + (_LEASE if plan.job in REMOVING else _CHORE_LEASE)
+        begun = await self.retention.commit(BeginRun(run=run, plan_id=kept.id, worker=self.me, lease_until=lease))
         if begun.id == run.id:
             self._start(begun)
-        return await self._ended(begun, wait)
+        return await self._ended(begun, min(wait, MOST_WAIT))
 
     async def resume(self) -> int:
         """Resumes interrupted runs; returns how many. They continue in the background.
@@ -117,7 +115,7 @@ class RunRetention:
         """Go on with a run, unless we are at it."""
         if run.id in self._working:
             return False
-        log.info("run %s was left at part %d of %d, and is taken up", run.id, run.next_part, run.parts)
+        log.info("run %s was left after %d of %d artifacts, and is taken up", run.id, run.artifacts, run.planned)
         self._start(run)
         return True
 
@@ -136,13 +134,14 @@ class RunRetention:
             else:
                 await self._end(run, Outcome.FINISHED, began, await chore())
             return
-        now: RetentionRun | None = run
-        while now is not None and now.outcome is Outcome.RUNNING and now.next_part < now.parts:
-            now = await self._part(now)
-        if now is None or now.outcome is not Outcome.RUNNING:
-            return
-        detail = f"{now.left:,} of its artifacts were gone, pinned, held or changed by then." if now.left else ""
-        await self._end(now, Outcome.FINISHED, began, MaintenanceJobResult(detail=detail))
+        more = True
+        while more:
+            done = await self._part(run)
+            if done is None:
+                return
+            run, more = done.run, done.more
+        detail = f"{run.left:,} of its artifacts were gone, pinned, held or changed by then." if run.left else ""
+        await self._end(run, Outcome.FINISHED, began, MaintenanceJobResult(detail=detail))
 
     async def close(self, seconds: float) -> None:
         """Let what is under way go on for so long; the rest is taken up again after its lease."""
@@ -154,13 +153,12 @@ class RunRetention:
         if left:
             await asyncio.wait(left)
 
-    async def _part(self, run: RetentionRun) -> RetentionRun | None:
+    async def _part(self, run: RetentionRun) -> BatchResult | None:
         now = self.clock.now()
         life, own = self.lives(self.tombstone_life)
         return await self.retention.commit(
             RemoveBatch(
                 run_id=run.id,
-                part=run.next_part,
                 worker=self.me,
                 now=now,
                 lease_until=now + _LEASE,
@@ -206,38 +204,24 @@ class RunRetention:
             await asyncio.wait([task], timeout=wait)
         return await self.retention.run(run.id) or run
 
-    async def _still(self, kept_plan: KeptPlan) -> tuple[int, int]:
-        """How many of a plan's artifacts meet its criteria now, and their bytes."""
-        artifacts = size = 0
-        async for parts in self._groups(kept_plan):
-            members = {number for part in parts for number in unpack_numbers(part.numbers)}
-            after, last = parts[0].first_seq - 1, parts[-1].last_seq
-            while after < last:
-                page = await self.retention.candidates(
-                    parts[0].namespace, kept_plan.criteria, self.clock.now(), after=after, limit=_PAGE
-                )
-                there = [each for each in page if each.seq <= last and each.number in members]
-                artifacts += len(there)
-                size += sum(each.size for each in there)
-                if len(page) < _PAGE:
-                    break
-                after = page[-1].seq
-        return artifacts, size
 
-    async def _groups(self, kept_plan: KeptPlan) -> AsyncGenerator[list[PlanPart]]:
-        """The parts of a plan, some of one namespace at a time."""
-        first = 0
-        while first < kept_plan.parts:
-            found = await self.retention.plan_parts(kept_plan.id, first=first, limit=_PARTS)
-            if not found:
-                return
-            group = [part for part in found if part.namespace == found[0].namespace]
-            yield group
-            first = group[-1].part + 1
+async def find_run(retention: Retention, caller: Caller, run_id: str) -> RetentionRun:
+    """Returns a run.
+
+    Raises:
+        CoatcheckError: `run_not_found`, also for a run that is not the caller's to see.
+    """
+    found = await retention.run(run_id)
+    if found is None or not _concerns(caller, found.scope):
+        raise CoatcheckError(Code.RUN_NOT_FOUND, f"There is no run {run_id[:80]!r}. List the runs to see their IDs.")
+    return found
 
 
-def no_such_plan() -> CoatcheckError:
-    """The error for a plan that does not exist, is too old, or is not the caller's to apply."""
+def _concerns(caller: Caller, scope: JobScope) -> bool:
+    return is_everywhere(caller) or scope.namespace == caller.namespace
+
+
+def _no_such_plan() -> CoatcheckError:
     return CoatcheckError(
         Code.PLAN_CHANGED,
         "There is no such plan, or it is older than an hour. Nothing was done. Make a new plan, review it, and apply "

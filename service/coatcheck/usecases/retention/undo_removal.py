@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Blob, Caller
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.keys import administered
 from coatcheck.core.retention.audit import By
 from coatcheck.ports.artifacts import IngestResult, UploadFenced
 from coatcheck.ports.catalog import FoundArtifact
@@ -28,22 +29,11 @@ from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced
+from coatcheck.usecases.retention.run_retention import find_run
 
 LIMIT: Final = 500
 """Artifacts that one call brings back at most."""
 _AT_ONCE: Final = 8
-
-
-class UndoResult(Struct, frozen=True, kw_only=True):
-    """What an undo did."""
-
-    restored: tuple[str, ...] = ()
-    """Artifact IDs that are back."""
-    there: tuple[str, ...] = ()
-    """That were there already: posted again meanwhile, or brought back before."""
-    failed: tuple["UndoFailure", ...] = ()
-    more: bool = False
-    """Whether the run has removed more than this call dealt with: call again."""
 
 
 class UndoFailure(Struct, frozen=True):
@@ -52,6 +42,18 @@ class UndoFailure(Struct, frozen=True):
     id: str
     code: str
     detail: str
+
+
+class UndoResult(Struct, frozen=True, kw_only=True):
+    """What an undo did."""
+
+    restored: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that are back.")]
+    there: Annotated[tuple[str, ...], Meta(description="IDs of artifacts that were not removed.")]
+    """Posted again meanwhile, or brought back before."""
+    failed: tuple[UndoFailure, ...]
+    next: Annotated[
+        int | None, Meta(description="Where to continue with the run. Null: the run is restored completely.")
+    ]
 
 
 @dataclass(frozen=True)
@@ -64,32 +66,41 @@ class UndoRemoval:
     _: KW_ONLY
     grace: timedelta
 
-    async def artifacts(self, namespace: str, numbers: Sequence[int], *, ttl: int | None, by: By) -> UndoResult:
-        """Bring back artifacts by their IDs, at most LIMIT.
+    async def artifacts(
+        self, caller: Caller, namespace: str | None, numbers: Sequence[int], *, ttl: int | None
+    ) -> UndoResult:
+        """Restores removed artifacts by their numbers, at most LIMIT.
 
         Args:
-            namespace: whose they were.
+            caller: who asks for it.
+            namespace: whose they were; None: of the one that the caller administers.
             numbers: of the artifacts.
             ttl: seconds from now, for those that have expired; None keeps each one's own expiry.
-            by: whose hand it is.
 
         Raises:
-            CoatcheckError: `storage_unavailable`, `storage_full`. What one artifact cannot is said of it.
+            CoatcheckError: `forbidden`, `invalid_request`, `storage_unavailable`, `storage_full`. What one artifact
+                cannot is said of it.
         """
-        since = self._since()
-        found = [(number, await self.retention.removed_artifact(namespace, number, since)) for number in numbers]
-        return await self._all(namespace, found, ttl, by)
+        if not 1 <= len(numbers) <= LIMIT:
+            raise CoatcheckError(Code.INVALID_REQUEST, f"Name 1 to {LIMIT} artifacts.", parameter="artifacts")
+        namespace, since = administered(caller, namespace), self._since()
+        found = [
+            (number, await self.retention.removed_artifact(namespace, number, since))
+            for number in dict.fromkeys(numbers)
+        ]
+        return await self._all(namespace, found, ttl, By.of(caller))
 
-    async def run(self, run_id: str, *, after: int = 0, ttl: int | None, by: By) -> tuple[UndoResult, int]:
-        """Restores what a run removed, LIMIT at a time; also returns where to continue.
+    async def run(self, caller: Caller, run_id: str, *, after: int = 0, ttl: int | None) -> UndoResult:
+        """Restores what a run removed, LIMIT at a time; `next` says where to continue.
 
         Raises:
-            CoatcheckError: as for artifacts.
+            CoatcheckError: `run_not_found`; otherwise as for artifacts.
         """
+        await find_run(self.retention, caller, run_id)
         found = await self.retention.removed_by_run(run_id, self._since(), after=after, limit=LIMIT + 1)
-        more = len(found) > LIMIT
-        undone = await self._all("", [(removed.number, removed) for removed in found[:LIMIT]], ttl, by)
-        return replace(undone, more=more), found[LIMIT - 1].seq if more else 0
+        now = found[:LIMIT]
+        undone = await self._all("", [(removed.number, removed) for removed in now], ttl, By.of(caller))
+        return replace(undone, next=now[-1].seq if len(found) > LIMIT else None)
 
     def _since(self) -> datetime:
         return self.deps.clock.now() - self.grace
@@ -118,7 +129,7 @@ class UndoRemoval:
         # Never cut off half-way: the fate of the copies depends on the commit.
         await asyncio.shield(asyncio.gather(*(one(number, removed) for number, removed in found)))
         failed.sort(key=lambda failure: failure.id)
-        return UndoResult(restored=tuple(sorted(restored)), there=tuple(sorted(there)), failed=tuple(failed))
+        return UndoResult(restored=tuple(sorted(restored)), there=tuple(sorted(there)), failed=tuple(failed), next=None)
 
     async def _expect_there(self, namespace: str, number: int) -> bool:
         """False where an artifact without a known removal is there, as one that was brought back before; else raise."""

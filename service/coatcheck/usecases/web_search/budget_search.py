@@ -43,7 +43,7 @@ from coatcheck.core.search.limits import checked
 from coatcheck.core.search.result_views import ResultListed, ResultShown, results_listed, results_shown
 from coatcheck.core.search.view import EXTRACTOR
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.views.view import ExtractedText
+from coatcheck.core.views.view import TITLE_CHARS, ExtractedText
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.reading.sources import SessionSources, Sources, sources_of
 from coatcheck.runtime.circuit_breaker import REFUSALS
@@ -181,6 +181,15 @@ class SearchResults:
         answer = await in_pool(self._deps.pool, self._answered, ask, shape, read, receipt, known.sources, notices, mask)
         if receipt.created and receipt.stored:  # its ingest counted a card, which nobody reads
             self._deps.ledger.gave(caller.namespace, ask.said.session, answer.tokens - receipt.tokens)
+        self._deps.ledger.log(
+            caller,
+            ask.said.session,
+            "web_search",
+            answer.tokens,
+            artifact=ids.parse(receipt.id) if receipt.stored else None,
+            before=receipt.card.tokens.count,
+            details={"query": answer.query, "provider": answer.provider, "results": _cited(answer)},
+        )
         return BudgetedSearch(answer, receipt.created)
 
     def _shape(self, caller: Caller, ask: SearchResultsRequest) -> "_Shape":
@@ -355,3 +364,8 @@ def _said(laid: ResponseLayout) -> list[Notice]:
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:
     for at in range(0, len(data), _PIECE):
         yield data[at : at + _PIECE]
+
+
+def _cited(answer: SearchResultsAnswer) -> list[dict[str, str]]:
+    """The results that were shown, as they are logged."""
+    return [{"citation": each.citation, "title": each.title[:TITLE_CHARS]} for each in answer.results]

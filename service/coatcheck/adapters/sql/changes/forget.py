@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Executable, Table, Text, bindparam, delete, func, select, tuple_, update
 
-from coatcheck.adapters.sql.changes import activity, audit, session_usage
+from coatcheck.adapters.sql.changes import activity, audit, events, session_usage
 from coatcheck.adapters.sql.changes.tombstone import NOW, is_unused, is_used
 from coatcheck.adapters.sql.dialect import among, by_now
 from coatcheck.adapters.sql.tables import blobs, idempotency_keys, tombstones, writers
@@ -79,7 +79,7 @@ def apply_condemn(conn: Connection, change: MarkBlobCorrupt) -> bool:
 
 
 def apply_purge(conn: Connection, change: PurgeRecords) -> int:
-    """Drop tombstones, idempotency keys, sessions' accounts and audit lines that are over.
+    """Drop tombstones, idempotency keys, sessions' accounts, events and audit lines that are over.
 
     And, uncounted, marks that nobody asks for any more, and hours of long ago.
     """
@@ -88,6 +88,7 @@ def apply_purge(conn: Connection, change: PurgeRecords) -> int:
     limits = {"now": change.now, "limit": change.limit}
     dropped = sum(len(conn.execute(statement, limits).all()) for statement in (_DROP_TOMBSTONES, _DROP_KEYS))
     dropped += session_usage.drop_old(conn, change.now, change.limit)
+    dropped += events.drop_old(conn, change.now, change.most_events, change.limit)
     activity.drop_old(conn, change.now)
     if change.audit_life is not None:
         dropped += audit.prune(conn, change.now, change.audit_life, change.limit)

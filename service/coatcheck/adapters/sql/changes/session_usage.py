@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Executable, bindparam, delete, func, select, tuple_
 
-from coatcheck.adapters.sql.changes import activity
+from coatcheck.adapters.sql.changes import activity, events
 from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
 from coatcheck.adapters.sql.tables import session_usage
 from coatcheck.adapters.sql.types import UtcDateTime
@@ -103,6 +103,7 @@ def apply_add(conn: Connection, change: AddSessionUsage) -> None:
     if rows:
         conn.execute(_ADD[conn.dialect.name], rows)
     activity.add(conn, change)
+    events.add(conn, change.events)
 
 
 def _key(of: tuple[str, str, UsageDelta]) -> tuple[str, str]:
@@ -122,8 +123,9 @@ def account_of(row: Sequence[Any]) -> SessionUsage:
 
 
 def drop(conn: Connection, namespace: str, session: str) -> None:
-    """Drop the account of a session that is deleted."""
+    """Drop the account of a session that is deleted, and what was done in it."""
     conn.execute(_DROP, {"namespace": namespace, "session": session})
+    events.drop_session(conn, namespace, session)
 
 
 def drop_some(conn: Connection, namespace: str, limit: int) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from coatcheck.adapters.sql.changes import audit, holds, removal_records, session_usage, usage
+from coatcheck.adapters.sql.changes import audit, events, holds, removal_records, session_usage, usage
 from coatcheck.adapters.sql.changes.transaction_conflict import TransactionConflict
 from coatcheck.adapters.sql.dialect import DIALECTS, among, by_now, insert_into
 from coatcheck.adapters.sql.prepared_statements import Prepared
@@ -289,6 +289,7 @@ def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -
         ],
     )
     removal_records.keep(conn, seqs, removal.reason, now, removal.by.run_id)
+    events.drop_of(conn, [(row.namespace, row.number) for row in rows])
     left = remove(conn, seqs, now)
     release(conn, [*left, *(row.blob_seq for row in rows)], now)
     for row in rows:

@@ -25,6 +25,8 @@ from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
 
 _TRIES = 5
 """Of one segment in the list's way, where each time that is merged with others."""
+SECONDS = 0.5
+"""Time after which no further segment is looked at."""
 _LEAST_LOOK, _MOST_LOOK = 50, 1_000
 """Proposed rows that one statement looks up."""
 
@@ -71,7 +73,7 @@ def list_matching(
     *,
     before: int | None,
     limit: int,
-    seconds: float = listing.SECONDS,
+    seconds: float = SECONDS,
 ) -> ArtifactPage:
     """Live artifacts that meet all conditions, terms and others."""
     look = _Look(conn, namespace, where, now, time.monotonic() + seconds)

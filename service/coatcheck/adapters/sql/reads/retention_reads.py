@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from coatcheck.adapters.sql import run_rows
 from coatcheck.adapters.sql.changes import audit, holds
-from coatcheck.adapters.sql.changes.retention.conditions import belongs, values_of
+from coatcheck.adapters.sql.changes.retention.conditions import IN_PART, belongs, part_values, values_of
 from coatcheck.adapters.sql.changes.tombstone import is_live
 from coatcheck.adapters.sql.dialect import by_now
 from coatcheck.adapters.sql.prepared_statements import Prepared
@@ -41,7 +41,7 @@ from coatcheck.adapters.sql.tables import holds as hold_rows
 from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
 from coatcheck.core import ids
 from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
-from coatcheck.core.retention.plan import AGES, PlanPart, RetentionCandidate, RetentionPlan, Sample
+from coatcheck.core.retention.plan import AGES, RetentionCandidate, RetentionPlan, Sample
 from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
 from coatcheck.ports.retention_changes import KeptPlan, LiveTotals
 
@@ -213,12 +213,12 @@ _PLAN = (
     .order_by(plans.c.until.desc())
     .limit(1)
 )
-_SOME_PARTS = (
-    select(*(plan_parts.c[name] for name in PlanPart.__struct_fields__))
-    .where(plan_parts.c.plan_id == bindparam("plan"), plan_parts.c.part >= bindparam("first"))
-    .order_by(plan_parts.c.part)
-    .limit(_LIMIT)
-)
+_LEFT = {
+    job: select(func.count(), func.coalesce(func.sum(blobs.c.size), 0))
+    .join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
+    .where(*IN_PART, *belongs(job), holds.is_not_held())
+    for job in REMOVING
+}
 
 
 def kept_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
@@ -226,19 +226,26 @@ def kept_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
     row = conn.execute(_PLAN, {"digest": bytes.fromhex(digest), "now": now}).first()
     if row is None:
         return None
-    plan = msgspec.json.decode(row.summary, type=RetentionPlan)
+    try:
+        plan = msgspec.json.decode(row.summary, type=RetentionPlan)
+    except msgspec.ValidationError:  # another release made it, within the last hour
+        return None
     return KeptPlan(id=row.id, plan=plan, criteria=msgspec.json.decode(row.criteria, type=Criteria), parts=row[3])
 
 
-def parts(conn: Connection, plan_id: str, *, first: int, limit: int) -> list[PlanPart]:
-    """Parts of a plan."""
-    found = conn.execute(_SOME_PARTS, {"plan": plan_id, "first": first, "limit": limit})
-    return [PlanPart(**row) for row in found.mappings()]
+def part_left(conn: Connection, plan_id: str, part: int, now: datetime) -> LiveTotals:
+    """What meets the criteria still, of the artifacts of one part of a plan."""
+    found = part_values(conn, plan_id, part, now)
+    if found is None:
+        return LiveTotals()
+    criteria, values = found
+    count, size = conn.execute(_LEFT[criteria.job], values).one()
+    return LiveTotals(count, int(size))
 
 
 def run(conn: Connection, run_id: str) -> RetentionRun | None:
     """Returns the retention run with this ID; None where there is none."""
-    row = conn.execute(select(*run_rows.COLUMNS).where(runs.c.id == run_id)).first()
+    row = conn.execute(select(runs).where(runs.c.id == run_id)).first()
     return None if row is None else run_rows.run_of(row)
 
 
@@ -252,7 +259,7 @@ def list_runs(
     namespace: str | None = None,
 ) -> list[RetentionRun]:
     """Runs, the latest first."""
-    statement = select(*run_rows.COLUMNS).order_by(runs.c.started_at.desc(), runs.c.id.desc()).limit(limit)
+    statement = select(runs).order_by(runs.c.started_at.desc(), runs.c.id.desc()).limit(limit)
     if before is not None:
         moment, last = before
         older = (runs.c.started_at < moment) | ((runs.c.started_at == moment) & (runs.c.id < last))

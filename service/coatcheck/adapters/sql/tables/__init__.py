@@ -3,13 +3,14 @@
 On PostgreSQL every table with a namespace has row-level security, which the migration that makes it must add.
 
 Rows lie in arrival order. Each index on a random key makes deletion on SQLite several times slower, so that there
-are three of them: the artifact's number, its tombstone's, and eight bytes of the digest that fold duplicates. All
-other indexes grow at their end.
+are few of them: the artifact's number, its tombstone's, its events', and eight bytes of the digest that fold
+duplicates. All other indexes grow at their end.
 """
 
 from coatcheck.adapters.sql.tables.administration import (
     activity,
     audit_log,
+    events,
     holds,
     keys,
     leases,
@@ -46,6 +47,7 @@ __all__ = [
     "artifacts",
     "audit_log",
     "blobs",
+    "events",
     "holds",
     "idempotency_keys",
     "inline_bytes",

@@ -84,6 +84,22 @@ activity = Table(  # what happened in each hour; `*` is all namespaces together
     Column("batch", BigInteger, nullable=False),  # as in session_usage
 )
 
+events = Table(  # what was done with what a session holds: for people to look at
+    "events",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),  # grows with time
+    Column("namespace", Text, nullable=False),
+    Column("session", Text),
+    Column("artifact", BigInteger),  # its number; NULL: about the session
+    Column("action", Text, nullable=False),
+    Column("key_id", Text),
+    Column("tokens", BigInteger, nullable=False),
+    Column("tokens_before", BigInteger),
+    Column("details", Text, nullable=False),  # JSON
+)
+Index("ix_events_namespace_artifact_number", events.c.namespace, events.c.artifact, events.c.number)
+Index("ix_events_namespace_session_number", events.c.namespace, events.c.session, events.c.number)
+
 # What was done: lines that are only added, and pruned by age.
 audit_log = Table(
     "audit_log",

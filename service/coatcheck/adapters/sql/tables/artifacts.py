@@ -58,7 +58,14 @@ artifacts = Table(
     Column("declared_at", UtcDateTime),  # when `said` was replaced; NULL: it is what the first request declared
 )
 Index("uq_artifacts_namespace_number", artifacts.c.namespace, artifacts.c.number, unique=True)
-Index("ix_artifacts_namespace_seq", artifacts.c.namespace, artifacts.c.seq)
+Index(  # lists, newest first: what they filter by most is in the index, so that rows that do not count are not read
+    "ix_artifacts_namespace_seq_filters",
+    artifacts.c.namespace,
+    artifacts.c.seq,
+    artifacts.c.created_at,
+    artifacts.c.kind,
+    artifacts.c.tool_name,
+)
 partial_index(
     "ix_artifacts_namespace_session_seq",
     artifacts.c.namespace,

@@ -1,13 +1,16 @@
 """What makes an artifact a job's, in SQL: the same words where it is planned and where it is removed."""
 
+from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Text, and_, bindparam, or_
+import msgspec
+from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, bindparam, or_, select
 
 from coatcheck.adapters.sql.changes.tombstone import is_live
-from coatcheck.adapters.sql.dialect import by_now
-from coatcheck.adapters.sql.tables import artifacts, blobs
-from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
+from coatcheck.adapters.sql.dialect import among, by_now
+from coatcheck.adapters.sql.tables import artifacts, blobs, plan_parts, plans
+from coatcheck.adapters.sql.types import Many, RowNumber, UtcDateTime
+from coatcheck.core.retention.audit import unpack_numbers
 from coatcheck.core.retention.jobs import LIVE_ONLY, Criteria, Job
 
 _MOMENT: Final = bindparam("moment", type_=UtcDateTime)
@@ -38,6 +41,29 @@ def _is_lost() -> ColumnElement[bool]:
 def _is_old() -> ColumnElement[bool]:
     last = and_(artifacts.c.read_at == _READ_UNTIL, artifacts.c.seq <= bindparam("read_until_seq", type_=RowNumber))
     return or_(artifacts.c.read_at < _READ_UNTIL, last)
+
+
+_PART = select(plan_parts, plans.c.criteria).where(
+    plan_parts.c.plan_id == plans.c.id, plans.c.id == bindparam("plan"), plan_parts.c.part == bindparam("part")
+)
+IN_PART: Final = (
+    artifacts.c.namespace == bindparam("namespace", type_=Text()),
+    artifacts.c.seq.between(bindparam("first", type_=RowNumber), bindparam("last", type_=RowNumber)),
+    among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
+)
+"""What is in a part of a plan, with the parameters of `part_values`."""
+
+
+def part_values(
+    conn: Connection, plan_id: str | None, part: int, now: datetime
+) -> tuple[Criteria, dict[str, Any]] | None:
+    """The criteria of a plan and the parameters of IN_PART and `belongs`; None where there is no such part."""
+    row = conn.execute(_PART, {"plan": plan_id, "part": part}).first()
+    if row is None:
+        return None
+    criteria = msgspec.json.decode(row.criteria, type=Criteria)
+    members = {"namespace": row.namespace, "first": row.first_seq, "last": row.last_seq}
+    return criteria, members | {"numbers": unpack_numbers(row.numbers), "now": now, **values_of(criteria)}
 
 
 def values_of(criteria: Criteria) -> dict[str, Any]:

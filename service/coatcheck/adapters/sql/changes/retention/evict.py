@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, and_, bindparam, func, or_, select
 
-from coatcheck.adapters.sql.changes import activity, session_usage
+from coatcheck.adapters.sql.changes import activity, events, session_usage
 from coatcheck.adapters.sql.changes.holds import is_not_held
 from coatcheck.adapters.sql.changes.tombstone import (
     ARTIFACT_ROW,
@@ -188,6 +188,7 @@ def apply_delete_namespace(conn: Connection, change: DeleteNamespace) -> int:
     if len(found) < change.limit:
         session_usage.drop_all(conn, change.namespace)
         activity.drop_all(conn, change.namespace)
+        events.drop_all(conn, change.namespace)
     else:
         session_usage.drop_some(conn, change.namespace, change.limit)
     return _remove_all(conn, found, "namespace_deleted", change)

@@ -1,13 +1,15 @@
-"""Plans as rows: opened, filled part by part, closed with their digest, and forgotten when they are over."""
+"""Plans as rows: kept part by part, found by their digest, and forgotten when they are over."""
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Executable, bindparam, delete, insert, select
 
 from coatcheck.adapters.sql.changes import removal_records
+from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
 from coatcheck.adapters.sql.tables import plan_parts, plans, runs
 from coatcheck.adapters.sql.types import UtcDateTime
+from coatcheck.core.retention.plan import PLAN_LIFE
 from coatcheck.core.retention.runs import Outcome
-from coatcheck.ports.retention_changes import ClosePlan, ForgetRemoved, KeepParts, OpenPlan
+from coatcheck.ports.retention_changes import ForgetRemoved, KeepPlan
 
 _NOW = bindparam("now", type_=UtcDateTime)
 _OVER = (
@@ -21,44 +23,34 @@ _OVER = (
     )
     .limit(10)
 )
+
+
+def _keep(dialect: str) -> Executable:
+    statement = insert_into(plans, dialect)
+    new = {name: statement.excluded[name] for name in ("digest", "summary")}
+    return statement.on_conflict_do_update(index_elements=[plans.c.id], set_=new)
+
+
+_KEEP = {dialect: _keep(dialect) for dialect in DIALECTS}
 _DROP = delete(plans).where(plans.c.id.in_(_OVER))
 
 
-def apply_open(conn: Connection, change: OpenPlan) -> None:
-    """Begin to keep a plan."""
-    conn.execute(
-        insert(plans),
-        {
-            "id": change.plan_id,
-            "digest": b"",
-            "namespace": change.scope.namespace,
-            "job": change.criteria.job.value,
-            "scope": msgspec.json.encode(change.scope).decode(),
-            "criteria": msgspec.json.encode(change.criteria).decode(),
-            "summary": "{}",
-            "until": change.until,
-        },
-    )
-
-
-def apply_parts(conn: Connection, change: KeepParts) -> None:
-    """Keep parts of a plan."""
-    conn.execute(
-        insert(plan_parts),
-        [{"plan_id": change.plan_id, **msgspec.structs.asdict(part)} for part in change.parts],
-    )
-
-
-def apply_close(conn: Connection, change: ClosePlan) -> None:
-    """Have a plan found."""
-    conn.execute(
-        update(plans).where(plans.c.id == change.plan_id),
-        {
-            "digest": bytes.fromhex(change.plan.digest),
-            "summary": msgspec.json.encode(change.plan).decode(),
-            "until": change.plan.until,
-        },
-    )
+def apply_keep(conn: Connection, change: KeepPlan) -> None:
+    """Keep parts of a plan; with `plan`, have it found."""
+    values = {
+        "id": change.plan_id,
+        "digest": b"" if change.plan is None else bytes.fromhex(change.plan.digest),
+        "namespace": change.scope.namespace,
+        "job": change.criteria.job.value,
+        "scope": msgspec.json.encode(change.scope).decode(),
+        "criteria": msgspec.json.encode(change.criteria).decode(),
+        "summary": msgspec.json.encode(change.plan).decode(),
+        "until": change.criteria.moment + PLAN_LIFE,
+    }
+    conn.execute(_KEEP[conn.dialect.name], values)
+    if change.parts:
+        parts = [{"plan_id": change.plan_id, **msgspec.structs.asdict(part)} for part in change.parts]
+        conn.execute(insert(plan_parts), parts)
 
 
 def apply_forget_removed(conn: Connection, change: ForgetRemoved) -> int:

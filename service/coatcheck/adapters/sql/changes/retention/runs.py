@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import BigInteger, Connection, Executable, Text, bindparam, insert, select, update
+from sqlalchemy import Connection, Executable, bindparam, func, insert, select, update
 
 from coatcheck.adapters.sql import run_rows
 from coatcheck.adapters.sql.changes import audit, holds
-from coatcheck.adapters.sql.changes.retention.conditions import belongs, values_of
+from coatcheck.adapters.sql.changes.retention.conditions import IN_PART, belongs, part_values
 from coatcheck.adapters.sql.changes.tombstone import (
     ARTIFACT_ROW,
     ArtifactRow,
@@ -21,38 +21,38 @@ from coatcheck.adapters.sql.changes.tombstone import (
     tombstone,
     tombstone_expired,
 )
-from coatcheck.adapters.sql.dialect import DIALECTS, among, insert_into
+from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
 from coatcheck.adapters.sql.rows import Reason
 from coatcheck.adapters.sql.tables import artifacts, jobs, plan_parts, plans, runs
-from coatcheck.adapters.sql.types import Many
-from coatcheck.core.retention.audit import AuditLine, By, Detail, unpack_numbers
-from coatcheck.core.retention.jobs import REMOVING, Criteria, Job
+from coatcheck.core.retention.audit import AuditLine, By, Detail
+from coatcheck.core.retention.jobs import REMOVING, Job
 from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun, scheduled_round
 from coatcheck.ports.maintenance import ExpireArtifacts
-from coatcheck.ports.retention_changes import BeginRun, ClaimRun, EndRun, MarkJob, NoteRound, RemoveBatch, SetJob
+from coatcheck.ports.retention_changes import (
+    BatchResult,
+    BeginRun,
+    ClaimRun,
+    EndRun,
+    MarkJob,
+    NoteRound,
+    RemoveBatch,
+    SetJob,
+)
 
-_LOCK = select(*run_rows.COLUMNS).where(runs.c.id == bindparam("run")).with_for_update()
-_OF_PLAN = select(*run_rows.COLUMNS).where(runs.c.plan_id == bindparam("plan"), runs.c.outcome == Outcome.RUNNING.value)
+_RUNNING = select(runs).where(runs.c.outcome == Outcome.RUNNING.value)
+_LOCK = _RUNNING.where(runs.c.id == bindparam("run")).with_for_update()
+_OF_PLAN = _RUNNING.where(runs.c.plan_id == bindparam("plan"))
+_PARTS = select(func.count()).where(plan_parts.c.plan_id == bindparam("plan"))
 _LEFT = (
-    select(*run_rows.COLUMNS)
-    .where(
-        runs.c.outcome == Outcome.RUNNING.value, runs.c.lease_until <= bindparam("now", type_=runs.c.lease_until.type)
-    )
+    _RUNNING.where(runs.c.lease_until <= bindparam("now", type_=runs.c.lease_until.type))
     .order_by(runs.c.lease_until)
     .limit(1)
     .with_for_update(skip_locked=True)
 )
-_PART = select(plan_parts.c.namespace, plan_parts.c.numbers, plans.c.criteria).where(
-    plan_parts.c.plan_id == plans.c.id, plans.c.id == bindparam("plan"), plan_parts.c.part == bindparam("part")
-)
-_THESE = (
-    artifacts.c.namespace == bindparam("namespace", type_=Text()),
-    among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
-)
 # By their rows, as everybody locks them.
 _MEMBERS = {
     job: select(*ARTIFACT_ROW)
-    .where(*_THESE, *belongs(job), holds.is_not_held())
+    .where(*IN_PART, *belongs(job), holds.is_not_held())
     .order_by(artifacts.c.seq)
     .with_for_update()
     for job in REMOVING
@@ -69,14 +69,20 @@ _REASONS: Final[dict[Job, Reason]] = {
 def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
     """Begin a run, or answer the one that is at the same plan."""
     run = change.run
-    if run.plan_id is not None:
-        # Of two at once the second waits here, and then sees the first one's run.
-        conn.execute(select(plans.c.id).where(plans.c.id == run.plan_id).with_for_update()).all()
-        found = conn.execute(_OF_PLAN, {"plan": run.plan_id}).first()
-        if found is not None:
-            return run_rows.run_of(found)
-    conn.execute(insert(runs), run_rows.values_of(run) | {"worker": change.worker, "lease_until": change.lease_until})
-    _tell(conn, run, "run.started", run.started_at, {"planned": run.planned, "plan": run.plan_digest})
+    # Of two at once the second waits here, and then sees the first one's run.
+    conn.execute(select(plans.c.id).where(plans.c.id == change.plan_id).with_for_update()).all()
+    found = conn.execute(_OF_PLAN, {"plan": change.plan_id}).first()
+    if found is not None:
+        return run_rows.run_of(found)
+    values = {
+        "plan_id": change.plan_id,
+        "parts": conn.execute(_PARTS, {"plan": change.plan_id}).scalar_one(),
+        "next_part": 0,
+        "worker": change.worker,
+        "lease_until": change.lease_until,
+    }
+    conn.execute(insert(runs), run_rows.values_of(run) | values)
+    _tell(conn, run, "run.started", run.started_at, {"planned": run.planned, "plan": run.plan})
     return run
 
 
@@ -90,32 +96,33 @@ def apply_claim(conn: Connection, change: ClaimRun) -> RetentionRun | None:
     return run
 
 
-def apply_batch(conn: Connection, change: RemoveBatch) -> RetentionRun | None:
-    """Carry out one part of a run, unless that was done already."""
+def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
+    """Carry out a run's next part."""
     found = conn.execute(_LOCK, {"run": change.run_id}).first()
     if found is None:
         return None
     run = run_rows.run_of(found)
-    if run.outcome is not Outcome.RUNNING or run.next_part != change.part or change.part >= run.parts:
-        return run
-    gone = _members(conn, run, change)
+    members = part_values(conn, found.plan_id, found.next_part, change.now)
+    if members is None:
+        return BatchResult(run, more=False)
+    criteria, values = members
+    gone = read_rows(conn, _MEMBERS[criteria.job], values)
     reason = _REASONS[Job(run.job)]
     by = By(run.actor, run.key_id, run.id)
     tombstone(conn, gone, Removal(reason, change.now, change.tombstone_until, by, change.tombstone_lives))
     done = _counts(gone, change.now)
     moved = msgspec.structs.replace(
         run,
-        next_part=change.part + 1,
         artifacts=run.artifacts + done["artifacts"],
         bytes=run.bytes + done["bytes"],
-        oldest_overdue=max(run.oldest_overdue, done["oldest_overdue"] if reason == "expired" else 0.0),
+        oldest_overdue_seconds=max(
+            run.oldest_overdue_seconds, done["oldest_overdue_seconds"] if reason == "expired" else 0.0
+        ),
         updated_at=change.now,
     )
-    conn.execute(
-        update(runs).where(runs.c.id == run.id),
-        run_rows.values_of(moved) | {"worker": change.worker, "lease_until": change.lease_until},
-    )
-    return moved
+    place = {"next_part": found.next_part + 1, "worker": change.worker, "lease_until": change.lease_until}
+    conn.execute(update(runs).where(runs.c.id == run.id), run_rows.values_of(moved) | place)
+    return BatchResult(moved, more=found.next_part + 1 < found.parts)
 
 
 def _counts(gone: list[ArtifactRow], now: datetime) -> dict[str, Any]:
@@ -124,32 +131,16 @@ def _counts(gone: list[ArtifactRow], now: datetime) -> dict[str, Any]:
     return {
         "artifacts": len(gone),
         "bytes": sum(each.size for each in gone),
-        "oldest_overdue": max(late, default=0.0),
+        "oldest_overdue_seconds": max(late, default=0.0),
     }
 
 
-def _members(conn: Connection, run: RetentionRun, change: RemoveBatch) -> list[ArtifactRow]:
-    part = conn.execute(_PART, {"plan": run.plan_id, "part": change.part}).first()
-    if part is None:
-        return []
-    criteria = msgspec.json.decode(part.criteria, type=Criteria)
-    values: dict[str, Any] = {
-        "namespace": part.namespace,
-        "numbers": unpack_numbers(part.numbers),
-        "now": change.now,
-        **values_of(criteria),
-    }
-    return read_rows(conn, _MEMBERS[criteria.job], values)
-
-
-def apply_end(conn: Connection, change: EndRun) -> RetentionRun | None:
+def apply_end(conn: Connection, change: EndRun) -> None:
     """Write down how a run ended."""
     found = conn.execute(_LOCK, {"run": change.run_id}).first()
     if found is None:
-        return None
+        return
     run = run_rows.run_of(found)
-    if run.outcome is not Outcome.RUNNING:
-        return run
     ended = msgspec.structs.replace(
         run,
         outcome=change.outcome,
@@ -163,7 +154,6 @@ def apply_end(conn: Connection, change: EndRun) -> RetentionRun | None:
     conn.execute(update(runs).where(runs.c.id == run.id), run_rows.values_of(ended))
     details: dict[str, Detail] = {"artifacts": ended.artifacts, "bytes": ended.bytes, "items": ended.items}
     _tell(conn, ended, f"run.{change.outcome.value}", change.now, details)
-    return ended
 
 
 def _tell(conn: Connection, run: RetentionRun, action: str, at: datetime, details: dict[str, Detail]) -> None:
@@ -206,7 +196,7 @@ def apply_note_round(conn: Connection, change: NoteRound) -> None:
 
 def _add_round(conn: Connection, run: RetentionRun) -> None:
     """Add what was done to the hour's run. Behind the locks of what it counts, before those that all take last."""
-    conn.execute(_ADD[conn.dialect.name], run_rows.values_of(run))
+    conn.execute(_ADD[conn.dialect.name], run_rows.values_of(run) | {"parts": 0, "next_part": 0})
 
 
 def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:

@@ -1,7 +1,7 @@
 """Flip single bits of stored bytes, in files and in rows: never a wrong byte on any read, and each flip is found by the
 check, by a full read, or lies where no content is; its neighbours stay as they are.
 
-python tests/faults/bitrot.py sqlite+files --flips 1000        prints one JSON line
+python tests/faults/harnesses/bitrot.py sqlite+files --flips 1000        prints one JSON line
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 stored, is not ready, keeps reading, and takes payloads again without a restart as soon as there is room; everything
 acknowledged is there.
 
-python tests/faults/diskfull.py sqlite+files --rounds 30        prints one JSON line
+python tests/faults/harnesses/diskfull.py sqlite+files --rounds 30        prints one JSON line
 
 The disk is a real one of a few MiB: a tmpfs in a mount namespace of the script's own, which needs no privilege where
 user namespaces are allowed. Elsewhere it is a limit on the size of files (RLIMIT_FSIZE), and the report says so.
@@ -47,7 +47,7 @@ def with_disk(arguments: Sequence[str], *, limit: bool = False) -> subprocess.Co
         own = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh", folder]
         again = [sys.executable, __file__, *arguments]
         env = {k: v for k, v in os.environ.items() if not k.startswith("COATCHECK_")}  # noqa: TID251
-        env["PYTHONPATH"] = str(Path(__file__).parents[1])
+        env["PYTHONPATH"] = str(Path(__file__).parents[2])
         try:
             allowed = not limit and subprocess.run([*own, "true"], capture_output=True, check=False).returncode == 0
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Clients that go away in the middle of uploads and downloads, by the hundred: no descriptor, thread, intent or byte
 stays behind when the lease has passed, memory is bounded, and the service stops at once.
 
-python tests/faults/vanish.py sqlite+files --clients 600        prints one JSON line
+python tests/faults/harnesses/vanish.py sqlite+files --clients 600        prints one JSON line
 """
 
 import contextlib

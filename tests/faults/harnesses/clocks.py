@@ -7,7 +7,7 @@ What must hold on the embedded store, where the service's clock is the only one:
 - an upload across a jump back is taken; posting, deleting and posting again go on;
 - nothing is left behind.
 
-python tests/faults/clocks.py sqlite+files --rounds 20        prints one JSON line
+python tests/faults/harnesses/clocks.py sqlite+files --rounds 20        prints one JSON line
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """Pull the plug: start the service on what a power failure leaves, and look for everything that was acknowledged.
 
-python tests/faults/power.py sqlite+files --cycles 40        prints one JSON line
+python tests/faults/harnesses/power.py sqlite+files --cycles 40        prints one JSON line
 
 Every call that the service makes on its files, SQLite's too, is watched from outside (see syscalls.py). What was not
 synced at the moment of the failure is lost, wholly in one cycle and in part in the next.

@@ -1,6 +1,6 @@
 """Fail the k-th call on a file, for every k of a whole life: ingest small and large, fold, read, delete, sweep.
 
-python tests/faults/ioerrors.py sqlite+files --lives 0        prints one JSON line; 0 goes on until no call is left
+python tests/faults/harnesses/ioerrors.py sqlite+files --lives 0     prints one JSON line; 0: until no call is left
 
 One process runs the real use cases on a real store and is never restarted; SQLite's calls fail as ours do (see
 syscalls.py). What must hold, for every k and every error: what was answered as done is done; it is there after a power
@@ -235,7 +235,7 @@ def run(storage: str, lives: int, seed: int, faults: Sequence[str] = (), only: s
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         fds = (theirs.fileno(), watch.theirs.fileno())
         command = [sys.executable, __file__, "live", *map(str, fds), str(root), *faults]
-        environment = {"PATH": os.defpath, "PYTHONPATH": str(Path(__file__).parents[1])}
+        environment = {"PATH": os.defpath, "PYTHONPATH": str(Path(__file__).parents[2])}
         child = subprocess.Popen(command, pass_fds=fds, env=environment)
         theirs.close()
         try:

@@ -6,7 +6,7 @@ What must hold:
 - a lasting artifact keeps bytes that it shares with those that go; dead bytes go; nothing is left behind;
 - clocks of replicas that are an hour off change nothing.
 
-python tests/faults/replicas.py postgresql+s3 --leaders 100        prints one JSON line
+python tests/faults/harnesses/replicas.py postgresql+s3 --leaders 100        prints one JSON line
 """
 
 import random
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from faults import combos
 from faults.caller import Broken
-from faults.clocks import HOUR, put
 from faults.fork_server import Nursery, Running, nursery
+from faults.harnesses.clocks import HOUR, put
 from faults.ledger import Ask, Ledger
 from faults.report import Report, script
 

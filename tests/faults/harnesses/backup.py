@@ -1,7 +1,7 @@
 """Back a service up while it takes in, deletes and sweeps; restore, serve, and hold what it acknowledged against that.
 
-python tests/faults/backup.py --rounds 20                 prints one JSON line
-python tests/faults/backup.py --rounds 5 --control        the same with a backup without its protections
+python tests/faults/harnesses/backup.py --rounds 20                 prints one JSON line
+python tests/faults/harnesses/backup.py --rounds 5 --control        the same with a backup without its protections
 """
 
 import argparse

@@ -6,7 +6,7 @@ What must hold:
 - five seconds after the server is up, payloads are stored again;
 - no connection stays in a transaction, no descriptor stays open.
 
-python tests/faults/restarts.py postgresql+files --outages 30        prints one JSON line
+python tests/faults/harnesses/restarts.py postgresql+files --outages 30        prints one JSON line
 """
 
 import random

@@ -1,7 +1,7 @@
 """Sweep every second, with no grace, while clients post (half of it content that is stored already), delete, post again
 and read: a live artifact is never lost to the deletion of another one that shares its bytes.
 
-python tests/faults/sweep.py sqlite+files --operations 100000        prints one JSON line
+python tests/faults/harnesses/sweep.py sqlite+files --operations 100000        prints one JSON line
 """
 
 import random

@@ -1,7 +1,7 @@
 """Kill the service in a loop while it takes in, deletes, expires and sweeps; hold what it acknowledged against what is
 there.
 
-python tests/faults/kill.py sqlite+files --cycles 1000        prints one JSON line
+python tests/faults/harnesses/kill.py sqlite+files --cycles 1000        prints one JSON line
 """
 
 import random

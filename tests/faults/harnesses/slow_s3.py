@@ -8,7 +8,7 @@ What must hold:
 - nothing is left behind that an audit can see. Parts of uploads that were broken off are S3's to expire: no listing of
   objects shows them.
 
-python tests/faults/slow_s3.py postgresql+s3 --outages 40        prints one JSON line
+python tests/faults/harnesses/slow_s3.py postgresql+s3 --outages 40        prints one JSON line
 """
 
 import random

@@ -1,0 +1,256 @@
+"""The callback: requests get cards, models are offered `read_artifact`, and LiteLLM's own loop answers what they read.
+
+It keeps no conversation and refuses to break a request: whatever fails here is logged, and the request goes on as it
+came. A client that has `read_artifact` itself is left to answer its calls.
+"""
+
+# ruff: noqa: ANN401, ARG002 - LiteLLM's hooks are called by name
+# pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from typing import Any, Final
+from uuid import uuid4
+
+from fastapi import HTTPException
+from litellm.caching.in_memory_cache import InMemoryCache
+from litellm.integrations.custom_logger import CustomLogger
+from litellm.types.integrations.custom_logger import (
+    HEADROOM_INTERCEPTION_PREFIX,
+    AgenticLoopPlan,
+    AgenticLoopRequestPatch,
+    as_converted_stream,
+)
+
+from coatcheck_client import Client, declarations
+from coatcheck_client.contract.cards import is_own
+from coatcheck_client.contract.tools import READ
+from coatcheck_client.integrations.litellm import unseen
+from coatcheck_client.integrations.litellm.formats import FORMATS, Format, format_of
+from coatcheck_client.integrations.litellm.messages import Raw, has_card, is_worth_asking
+from coatcheck_client.integrations.litellm.usage import added, plain, with_usage
+
+log = logging.getLogger(__name__)
+
+POLICY: Final[Mapping[str, Any]] = {"protect": "none"}
+"""How requests are compacted unless said otherwise: at once, so that what was sent is never sent differently."""
+EXEMPT: Final = ("$web_search",)
+"""The service's own exemption, which a list of exempt tools would replace."""
+_ROUNDS: Final = 12
+"""How often a model reads before it must answer with what it has."""
+_TURNS: Final = 2_000
+"""Turns of which the proxy remembers what was read, the latest ones; each has a few thousand tokens."""
+_MARK: Final = "coatcheck"
+"""In the metadata of a request whose reads are answered here: which conversation it is, and which request."""
+
+
+class CoatcheckCallback(CustomLogger):
+    """Coatcheck for all clients of a LiteLLM proxy. Chat completions, Anthropic's Messages and OpenAI's Responses."""
+
+    server_fulfilled_tool_names = frozenset({READ.name})
+
+    def __init__(
+        self,
+        client: Client | None = None,
+        *,
+        session: str | None = None,
+        exempt_tools: Collection[str] = (),
+        policy: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Nothing is sent yet.
+
+        Args:
+            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+            session: what payloads belong to; None for LiteLLM's session of a request, if it has one.
+            exempt_tools: tools whose results and arguments stay as they are.
+            policy: how to compact, by the OpenAPI document; said beside the default, which protects nothing.
+        """
+        super().__init__()
+        self._client = client or Client()
+        self._session = session
+        self._policy = {**POLICY, "exempt_tools": [*EXEMPT, *exempt_tools], **(policy or {})}
+        self._unseen = InMemoryCache(max_size_in_memory=_TURNS)
+        self._spent = InMemoryCache(max_size_in_memory=_TURNS)
+
+    # ------------------------------------------------------------------------------------------ the request
+
+    async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Any, call_type: Any) -> Any:
+        """The request with cards, with what the model read before and the client never saw, and with the tool."""
+        form = FORMATS.get(str(getattr(call_type, "value", call_type)))
+        if form is None or not isinstance(data.get(form.key), list) or not _is_answerable(data):
+            return data
+        try:
+            seen = unseen.Conversation(getattr(user_api_key_dict, "api_key", None), data[form.key])
+            messages = await self._compacted(form, await unseen.put_back(self._unseen, form, seen), data)
+            if has_card(messages):
+                metadata = "litellm_metadata" if "litellm_metadata" in data else "metadata"
+                data[metadata] = {**(data.get(metadata) or {}), _MARK: [seen.digest, uuid4().hex]}
+                data["tools"] = [*(data.get("tools") or ()), *declarations(form.name)]
+                data.setdefault("max_agentic_loops", _ROUNDS + 1)
+            data[form.key] = messages
+        except Exception as e:  # noqa: BLE001 - a request is worth more than a card
+            log.warning("a request goes on as it came: %s", e)
+        return data
+
+    async def _compacted(self, form: Format, messages: list[Raw], data: Raw) -> list[Raw]:
+        if not is_worth_asking(messages, int(self._policy.get("inline_tokens", 1_000))):
+            return messages
+        session = self._session or data.get("litellm_session_id")
+        said: dict[str, Any] = {} if session is None else {"session": str(session)}
+        done = await asyncio.to_thread(self._client.compact, {form.key: messages}, policy=self._policy, **said)
+        return done.body[form.key] if done.report["changed"] else messages
+
+    async def async_pre_call_deployment_hook(self, kwargs: Any, call_type: Any) -> Any:
+        """A streamed request that may be read for is asked for whole; LiteLLM streams the answer to the client.
+
+        Messages of Anthropic need none of this: LiteLLM holds their streams back itself.
+        """
+        form = FORMATS.get(str(getattr(call_type, "value", call_type)))
+        if form is None or form.holds_streams or not kwargs.get("stream") or _conversation(kwargs) is None:
+            return None
+        return as_converted_stream(kwargs, HEADROOM_INTERCEPTION_PREFIX)
+
+    # ------------------------------------------------------------------------------------------ the answer
+
+    async def async_should_run_agentic_loop(
+        self,
+        response: Any,
+        model: str,
+        messages: list[Raw],
+        tools: Any,
+        stream: bool,
+        custom_llm_provider: str,
+        kwargs: Raw,
+    ) -> tuple[bool, Raw]:
+        """Whether the model reads. What it has read is kept for the request that brings results of its other calls."""
+        conversation, form = _conversation(kwargs), format_of(response)
+        calls = form.calls(response)
+        reads = [call for call in calls if is_own(form.name_of(call))]
+        if conversation is None:  # the client's own; of a stream that LiteLLM has held back for the tool's name
+            return bool(stream and reads), {"whole": True}
+        others = [form.id_of(call) for call in calls if call not in reads]
+        if not reads:
+            if others and (before := unseen.trailing(form, messages)):
+                await unseen.keep(self._unseen, form, conversation, others, unseen.Unseen(before, [], []))
+            return False, {}
+        return True, {"tool_calls": reads, "others": others, "depth": _depth(kwargs)}
+
+    async def async_build_agentic_loop_plan(
+        self,
+        tools: Raw,
+        model: str,
+        messages: list[Raw],
+        response: Any,
+        anthropic_messages_provider_config: Any,
+        anthropic_messages_optional_request_params: Raw,
+        logging_obj: Any,
+        stream: bool,
+        kwargs: Raw,
+    ) -> AgenticLoopPlan:
+        """The model's next request, with the answers; calls of the client's tools go to the client instead."""
+        if "whole" in tools:
+            return AgenticLoopPlan(response_override=response)
+        form, reads, others = format_of(response), tools["tool_calls"], tools["others"]
+        if others or tools["depth"] >= _ROUNDS:
+            if others:
+                kept = unseen.Unseen(unseen.trailing(form, messages), reads, await self._answers(form, reads))
+                await unseen.keep(self._unseen, form, _conversation(kwargs) or "", others, kept)
+            form.strip(response, {form.id_of(call) for call in reads})
+            # LiteLLM streams what was changed in place, except where it has held a stream back.
+            return AgenticLoopPlan(response_override=response if stream else None)
+        answers = await self._answers(form, reads)
+        said: Raw = {"tool_choice": form.no_choice} if tools["depth"] == _ROUNDS - 1 else {}
+        return AgenticLoopPlan(
+            run_agentic_loop=True,
+            request_patch=AgenticLoopRequestPatch(
+                messages=[*messages, *form.turn(response, reads), *form.results(answers)], optional_params=said
+            ),
+            metadata={"usage": plain(response.get("usage") if isinstance(response, dict) else response.usage)},
+        )
+
+    # ------------------------------------------------------------------------------------------ what the client gets
+
+    async def async_post_agentic_loop_response_hook(self, response: Any, plan: AgenticLoopPlan, kwargs: Raw) -> Any:
+        """The answer to the model's next request.
+
+        LiteLLM logs each of a model's requests with the tokens of the answer that it ends with, which is to have its
+        own, so that spend is right; what clients are told is the sum.
+        """
+        before = plan.metadata["usage"]
+        if isinstance(response, dict):  # of Messages; these are logged before
+            return {**response, "usage": added(plain(response.get("usage")), before)}
+        used, request = getattr(response, "usage", None), _request(kwargs)
+        if used is None or request is None:
+            return response
+        self._spent.set_cache(request, added(plain(used), self._spent.get_cache(request) or {}))
+        return response.model_copy(update={"usage": type(used)(**before)})
+
+    async def async_post_call_success_hook(self, data: Any, user_api_key_dict: Any, response: Any) -> Any:
+        """The answer, with the tokens of all that it took.
+
+        Raises:
+            HTTPException: 503 when the request after a read failed, and LiteLLM would give the client the read.
+        """
+        if _request(data) is None:
+            return response
+        form = format_of(response)
+        _refuse(form.name_of(call) for call in form.calls(response))
+        return with_usage(response, self._spent_on(data))
+
+    async def async_post_call_streaming_iterator_hook(
+        self, user_api_key_dict: Any, response: Any, request_data: Any
+    ) -> AsyncGenerator[Any, None]:
+        """The stream, likewise. Streams of Messages are bytes here, in which LiteLLM says itself that a read failed."""
+        async for part in response:
+            if _request(request_data) is None or isinstance(part, bytes | str):
+                yield part
+                continue
+            _refuse((FORMATS["acompletion"] if hasattr(part, "choices") else FORMATS["aresponses"]).names_in(part))
+            whole = getattr(part, "response", None)
+            if whole is None:
+                yield with_usage(part, self._spent_on(request_data))
+            else:
+                yield part.model_copy(update={"response": with_usage(whole, self._spent_on(request_data))})
+
+    def _spent_on(self, data: Raw) -> Raw:
+        request = _request(data)
+        return (self._spent.get_cache(request) or {}) if request else {}
+
+    async def _answers(self, form: Format, calls: list[Raw]) -> list[Raw]:
+        return [await asyncio.to_thread(form.answered, self._client, call) for call in calls]
+
+
+def _refuse(names: Iterable[str]) -> None:
+    """Keeps reads from clients, which cannot answer them."""
+    if any(map(is_own, names)):
+        raise HTTPException(503, "The model's request after a read failed. Send the request again.")
+
+
+def _is_answerable(data: Raw) -> bool:
+    """Whether reads can be answered here: the client has no such tool, and waits for one answer."""
+    offered = [tool.get("name") or (tool.get("function") or {}).get("name") for tool in data.get("tools") or ()]
+    return not any(map(is_own, offered)) and not data.get("background") and (data.get("n") or 1) == 1
+
+
+def _marked(kwargs: Mapping[str, Any]) -> list[str] | None:
+    """The mark of a request; None where its reads are not answered here."""
+    for name in ("litellm_metadata", "metadata"):
+        known = kwargs.get(name)
+        if isinstance(known, Mapping) and _MARK in known:
+            return known[_MARK]
+    return None
+
+
+def _conversation(kwargs: Mapping[str, Any]) -> str | None:
+    mark = _marked(kwargs)
+    return None if mark is None else mark[0]
+
+
+def _request(kwargs: Mapping[str, Any]) -> str | None:
+    mark = _marked(kwargs)
+    return None if mark is None else mark[1]
+
+
+def _depth(kwargs: Raw) -> int:
+    return int(kwargs.get("_agentic_loop_depth") or 0)

@@ -1,0 +1,172 @@
+"""The formats that clients of a proxy speak: a model's calls in its answer, and the same as messages again."""
+
+# ruff: noqa: ANN401, D102 - LiteLLM's answers are of many types; what a method is for, the first class says
+# pyright: basic
+
+from collections.abc import Collection
+from typing import Any, Final, Literal
+
+from coatcheck_client import Client, ServiceError
+from coatcheck_client.fallback import sentence
+from coatcheck_client.integrations.litellm.messages import Raw
+from coatcheck_client.integrations.litellm.usage import plain
+
+
+class Chat:
+    """OpenAI's Chat Completions: calls are in the message, each result is a message."""
+
+    name: Literal["openai-chat"] = "openai-chat"
+    key = "messages"
+    no_choice: Any = "none"
+    holds_streams = False
+    """Whether LiteLLM keeps a stream to itself until it is known that the model does not read."""
+
+    def calls(self, response: Any) -> list[Raw]:
+        """The calls of an answer, as the provider wrote them."""
+        return [one.model_dump(exclude_none=True) for one in response.choices[0].message.tool_calls or ()]
+
+    def id_of(self, call: Raw) -> str:
+        """The ID by which a result names its call."""
+        return call["id"]
+
+    def name_of(self, call: Raw) -> str:
+        """The name of the tool."""
+        return (call.get("function") or call.get("custom") or {}).get("name") or ""
+
+    def strip(self, response: Any, ids: Collection[str]) -> None:
+        """Takes calls out of an answer."""
+        choice = response.choices[0]
+        choice.message.tool_calls = [one for one in choice.message.tool_calls if one.id not in ids] or None
+        if choice.message.tool_calls is None:
+            choice.finish_reason = "stop"
+
+    def turn(self, response: Any, calls: list[Raw]) -> list[Raw]:
+        """What the model said, with these calls."""
+        return [{**response.choices[0].message.model_dump(exclude_none=True), "tool_calls": calls}]
+
+    def results(self, answers: list[Raw]) -> list[Raw]:
+        """The messages in which a model is given results."""
+        return answers
+
+    def answered(self, client: Client, call: Raw) -> Raw:
+        """The result of a call of `read_artifact`, in the provider's form. Blocks."""
+        return answered(client, call, {"role": "tool", "tool_call_id": call["id"]}, "content")
+
+    def calls_of(self, message: Raw) -> list[Raw]:
+        """The calls in a message of a request."""
+        return message.get("tool_calls") or []
+
+    def joined(self, turn: list[Raw], calls: list[Raw], answers: list[Raw], rest: list[Raw]) -> list[Raw]:
+        """The model's turn with calls that were taken out of it, their answers, and what came after it."""
+        last = {**turn[-1], "tool_calls": [*turn[-1]["tool_calls"], *calls]} if calls else turn[-1]
+        return [*turn[:-1], last, *answers, *rest]
+
+    def names_in(self, part: Any) -> list[str]:
+        """The tools whose calls begin in a part of a stream."""
+        delta = part.choices[0].delta if getattr(part, "choices", None) else None
+        return [one.function.name or "" for one in getattr(delta, "tool_calls", None) or () if one.function]
+
+
+class Messages(Chat):
+    """Anthropic's Messages: calls and results are blocks; all results of a turn stand in one message."""
+
+    name: Any = "anthropic"
+    no_choice: Any = {"type": "none"}  # noqa: RUF012 - sent as it is
+    holds_streams = True
+
+    def calls(self, response: Any) -> list[Raw]:
+        return [one for one in response["content"] if one.get("type") == "tool_use"]
+
+    def name_of(self, call: Raw) -> str:
+        return call.get("name") or ""
+
+    def strip(self, response: Any, ids: Collection[str]) -> None:
+        response["content"] = [one for one in response["content"] if one.get("id") not in ids]
+        if not self.calls(response) and response.get("stop_reason") == "tool_use":
+            response["stop_reason"] = "end_turn"
+
+    def turn(self, response: Any, calls: list[Raw]) -> list[Raw]:
+        kept = [one for one in response["content"] if one.get("type") != "tool_use" or one in calls]
+        return [{"role": "assistant", "content": kept}]
+
+    def results(self, answers: list[Raw]) -> list[Raw]:
+        return [{"role": "user", "content": answers}]
+
+    def answered(self, client: Client, call: Raw) -> Raw:
+        return answered(client, call, {"type": "tool_result", "tool_use_id": call["id"]}, "content")
+
+    def calls_of(self, message: Raw) -> list[Raw]:
+        content = message.get("content")
+        return [one for one in content if one.get("type") == "tool_use"] if isinstance(content, list) else []
+
+    def joined(self, turn: list[Raw], calls: list[Raw], answers: list[Raw], rest: list[Raw]) -> list[Raw]:
+        if not calls:
+            return [*turn, *rest]
+        said = {**turn[-1], "content": [*turn[-1]["content"], *calls]}
+        if not rest:
+            return [*turn[:-1], said, *self.results(answers)]
+        content = rest[0]["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        return [*turn[:-1], said, {**rest[0], "content": [*answers, *blocks]}, *rest[1:]]
+
+
+class Responses(Chat):
+    """OpenAI's Responses: calls and results are items."""
+
+    name: Any = "openai-responses"
+    key = "input"
+
+    def calls(self, response: Any) -> list[Raw]:
+        items = [plain(one) for one in response.output]
+        return [one for one in items if one.get("type") in {"function_call", "custom_tool_call"}]
+
+    def id_of(self, call: Raw) -> str:
+        return call["call_id"]
+
+    def name_of(self, call: Raw) -> str:
+        return call.get("name") or ""
+
+    def strip(self, response: Any, ids: Collection[str]) -> None:
+        response.output = [one for one in response.output if plain(one).get("call_id") not in ids]
+
+    def turn(self, response: Any, calls: list[Raw]) -> list[Raw]:
+        items = [plain(one) for one in response.output]
+        return [one for one in items if one.get("type") not in {"function_call", "custom_tool_call"} or one in calls]
+
+    def answered(self, client: Client, call: Raw) -> Raw:
+        return answered(client, call, {"type": "function_call_output", "call_id": call["call_id"]}, "output")
+
+    def names_in(self, part: Any) -> list[str]:
+        item = plain(getattr(part, "item", None))
+        return [self.name_of(item)] if self.calls_of(item) else []
+
+    def calls_of(self, message: Raw) -> list[Raw]:
+        return [message] if message.get("type") in {"function_call", "custom_tool_call"} else []
+
+    def joined(self, turn: list[Raw], calls: list[Raw], answers: list[Raw], rest: list[Raw]) -> list[Raw]:
+        return [*turn, *calls, *answers, *rest]
+
+
+Format = Chat
+_CHAT, _MESSAGES, _RESPONSES = Chat(), Messages(), Responses()
+FORMATS: Final[dict[str, Format]] = {
+    **dict.fromkeys(("completion", "acompletion"), _CHAT),
+    **dict.fromkeys(("anthropic_messages", "aanthropic_messages"), _MESSAGES),
+    **dict.fromkeys(("responses", "aresponses"), _RESPONSES),
+}
+"""By LiteLLM's types of calls."""
+
+
+def format_of(response: Any) -> Format:
+    """The format of an answer."""
+    if isinstance(response, dict):
+        return _MESSAGES
+    return _RESPONSES if hasattr(response, "output") else _CHAT
+
+
+def answered(client: Client, call: Raw, around: Raw, member: str) -> Raw:
+    """The result of a call as the service gives it; where that fails, a sentence that a model can act on."""
+    try:
+        return client.call([call])[0]
+    except ServiceError as e:
+        return {**around, member: sentence(e)}

@@ -1,0 +1,1 @@
+"""What was done with artifacts and in sessions."""

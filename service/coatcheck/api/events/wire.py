@@ -1,0 +1,70 @@
+"""Requests and answers about events: their fields, with their bounds."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from coatcheck.api.parameters import Limit, Session
+from coatcheck.core import ids
+from coatcheck.core.event import Action, Event
+from coatcheck.core.ids import ID_LENGTH
+
+
+class EventsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Query of the list of events; at least one of `session` and `artifact_id`."""
+
+    session: Session | None = None
+    artifact_id: Annotated[str, Meta(max_length=ID_LENGTH, description="Only events about this artifact.")] | None = (
+        None
+    )
+    limit: Limit = 50
+    before: (
+        Annotated[
+            str,
+            Meta(pattern="^[1-9][0-9]{0,17}$", description="Only events before this one: `next` of the previous page."),
+        ]
+        | None
+    ) = None
+
+
+class EventView(Struct, frozen=True, kw_only=True):
+    """One thing that was done."""
+
+    id: Annotated[str, Meta(description="A number that grows with time.")]
+    at: datetime
+    action: Annotated[Action, Meta(description="How an artifact was read, or what else was done in the session.")]
+    session: str | None
+    artifact_id: Annotated[str | None, Meta(description="Null: it was about the session.")]
+    key_id: Annotated[str | None, Meta(description="Key of the caller. Null: none was needed.")]
+    tokens: Annotated[int, Meta(description="Tokens of the answer; of a compaction, of the request that it returned.")]
+    tokens_before: Annotated[
+        int | None,
+        Meta(description="Of a compaction, tokens of the request as it came; of a search, of the whole response."),
+    ]
+    details: Annotated[
+        dict[str, Any],
+        Meta(description="What was asked: pattern, query, path or range; what a compaction replaced by what."),
+    ]
+
+
+class EventsView(Struct, frozen=True, kw_only=True):
+    """A page of events, the latest first."""
+
+    items: tuple[EventView, ...]
+    next: str | None
+
+
+def event_view(event: Event) -> EventView:
+    """An event as callers see it."""
+    return EventView(
+        id=str(event.number),
+        at=event.at,
+        action=event.action,
+        session=event.session,
+        artifact_id=None if event.artifact is None else ids.render(event.artifact),
+        key_id=event.key_id,
+        tokens=event.tokens,
+        tokens_before=event.tokens_before,
+        details=event.details,
+    )

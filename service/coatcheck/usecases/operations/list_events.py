@@ -1,0 +1,68 @@
+"""List what was done with an artifact or in a session: who read what, what it cost, what a compaction replaced."""
+
+from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import Caller, DeclaredMetadata
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.event import Event
+from coatcheck.core.redact.mask import Mask
+from coatcheck.ports.session_accounts import SessionAccounts
+from coatcheck.storing.redaction import RedactionPolicy
+from coatcheck.upkeep.note_accounts import NoteAccounts
+
+
+class EventPage(Struct, frozen=True):
+    """Events, and where the next page begins; None: there is none."""
+
+    events: list[Event]
+    next: int | None
+
+
+class ListEvents:
+    """Lists events, as of now in this process and as of a second ago in others."""
+
+    def __init__(self, accounts: SessionAccounts, note: NoteAccounts, redacting: RedactionPolicy | None = None) -> None:
+        """`redacting` masks secrets in what callers asked, where the policy masks them in what they read."""
+        self._accounts = accounts
+        self._note = note
+        self._redacting = redacting
+
+    async def __call__(
+        self,
+        caller: Caller,
+        *,
+        session: str | None = None,
+        artifact: int | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> EventPage:
+        """The events of a session, of an artifact, or of both, the latest first; those that the caller may see.
+
+        Raises:
+            CoatcheckError: `invalid_request` without a session and an artifact; `storage_full`, `storage_unavailable`.
+        """
+        if session is None and artifact is None:
+            raise CoatcheckError(Code.INVALID_REQUEST, "Name a session, an artifact, or both.", parameter="session")
+        await self._note()
+        found = await self._accounts.events(
+            caller.namespace, session=session, artifact=artifact, before=before, limit=limit
+        )
+        seen = [self._shown(each) for each in found if caller.sees(each.session)]
+        return EventPage(seen, found[-1].number if len(found) == limit else None)
+
+    def _shown(self, event: Event) -> Event:
+        if self._redacting is None:
+            return event
+        mask = self._redacting.mask(event.namespace, DeclaredMetadata(session=event.session))
+        return event if mask is None else replace(event, details=_masked(event.details, mask))
+
+
+def _masked(value: Any, mask: Mask) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, str):
+        return mask.text(value)
+    if isinstance(value, dict):
+        return {name: _masked(each, mask) for name, each in cast("dict[str, Any]", value).items()}
+    return [_masked(each, mask) for each in cast("list[Any]", value)] if isinstance(value, list) else value
