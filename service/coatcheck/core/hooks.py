@@ -30,7 +30,7 @@ _SPILLED: Final = ("persistedOutputPath", "persistedOutputSize", "rawOutputPath"
 """Where the host keeps an output that it has cut; what is shown then is what stands there, not the rest."""
 
 
-class Event(Struct, frozen=True, kw_only=True):
+class HookEvent(Struct, frozen=True, kw_only=True):
     """A tool call that a host reports to its hook."""
 
     tool_name: str
@@ -53,13 +53,13 @@ class Slot(Struct, frozen=True, kw_only=True):
     """Bytes of its texts."""
 
 
-def event_of(said: object) -> Event | None:
+def event_of(said: object) -> HookEvent | None:
     """The event that a hook's input tells; None for an event that no card goes back for."""
     event = as_object(said)
     name = event.get("tool_name")
     if event.get("hook_event_name") != EVENT or not isinstance(name, str) or "tool_response" not in event:
         return None
-    return Event(
+    return HookEvent(
         tool_name=name,
         response=event["tool_response"],
         session=as_text(event.get("session_id")),
@@ -69,7 +69,7 @@ def event_of(said: object) -> Event | None:
     )
 
 
-def slots(event: Event) -> list[Slot]:
+def slots(event: HookEvent) -> list[Slot]:
     """What of a response may become cards; nothing of what must stay as it is."""
     name, response = event.tool_name, event.response
     members = as_object(response)
@@ -97,7 +97,7 @@ def replaced(response: Value, cards: list[tuple[Slot, str]]) -> Value:
     return response
 
 
-def answer(event: Event, response: Value) -> Object:
+def answer(event: HookEvent, response: Value) -> Object:
     """The hook's output for a response that was changed."""
     output: Object = {"hookEventName": EVENT, "updatedToolOutput": response}
     if event.tool_name.startswith(_MCP):

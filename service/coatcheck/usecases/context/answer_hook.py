@@ -60,7 +60,7 @@ async def answer_hook(
 
 
 async def _card(
-    ingest: Ingest, caller: Caller, event: hooks.Event, slot: hooks.Slot, request: HookRequest
+    ingest: Ingest, caller: Caller, event: hooks.HookEvent, slot: hooks.Slot, request: HookRequest
 ) -> str | None:
     """Returns the card of a slot; None if its text stays."""
     if slot.size <= max(SMALL, request.inline_tokens or 0):  # a token has at least one byte
