@@ -159,7 +159,7 @@ class Selection:
         return out
 
     def _opening(self, tail: list[int]) -> list[int]:
-        """The first piece of the last line, where that is a long one and not the first: what a line is about it opens with."""
+        """The first piece of a long last line that is not the only one: what a line is about it opens with."""
         units = self._units
         if not tail or units.opens[tail[0]] or units.line[tail[0]] == units.line[0]:
             return []

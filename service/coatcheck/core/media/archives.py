@@ -57,7 +57,7 @@ def described(name: str, entries: Sequence[ArchiveEntry], exact: bool = True, na
 
 
 def _folders(files: Sequence[ArchiveEntry]) -> str:
-    """Returns the folders at the top with how many of the files each has, those with most first; nothing without any."""
+    """Returns the folders at the top and how many files each has, those with most first; nothing without any."""
     most = Counter(f"{top}/" for top, inner, _ in (entry.name.partition("/") for entry in files) if inner).most_common()
     named = [f"{folder[:_NAME]} {count}" for folder, count in most[:_FOLDERS]]
     rest = [f"… {len(most) - _FOLDERS} more"] if len(most) > _FOLDERS else []
