@@ -84,8 +84,9 @@ def test_a_long_last_line_is_shown_from_both_its_ends() -> None:
 
 
 def test_what_few_records_have_is_told_with_its_value() -> None:
-    pods = [{"name": f"p{n}", "status": {"states": [{"running": {"since": n * 31}}]}} for n in range(60)]
-    pods[41]["status"] = {"states": [{"waiting": {"reason": "CrashLoop", "exit": 137}}]}
+    states: list[dict[str, object]] = [{"running": {"since": n * 31}} for n in range(60)]
+    states[41] = {"waiting": {"reason": "CrashLoop", "exit": 137}}
+    pods = [{"name": f"p{n}", "status": {"states": [state]}} for n, state in enumerate(states)]
     text = card_of(json.dumps({"items": pods}, indent=2).encode(), DeclaredMetadata(), 600)[1]
     assert '.states[*].waiting: reason="CrashLoop", exit=137' in text
 

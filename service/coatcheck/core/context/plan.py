@@ -10,8 +10,6 @@ The caller stores each payload as ingest would, with its tool name and call ID, 
 `card_tokens`. The plan belongs to the body it was made of.
 """
 
-from io import BytesIO
-
 from msgspec import Struct
 
 from coatcheck.core.context.body.model import Format, HistoryIndex
@@ -148,9 +146,9 @@ def _planned(
     decisions = Replay(line, found.candidates, totals, fixed.total, policy, budget).run()
     payloads = [_payload(index, found.candidates[number], number, decisions) for number in sorted(decisions.replaced)]
     gone = sorted({*decisions.dropped, *line.notices}) if decisions.dropped else []
-    content, lengths = _joined(body, index, gone)
-    if gone:
-        payloads.append(_left_out(index, gone, content))
+    lines = {number: line_of(get(body, index.items[number].at)) for number in gone}
+    if lines:
+        payloads.append(_left_out(index, lines))
     return CompactionPlan(
         format=index.format,
         policy=policy,
@@ -168,7 +166,7 @@ def _planned(
         before=Sizes.sum([fixed, *sizes]),
         expected=decisions.expected,
         budget=budget,
-        dropped_bytes=[length for number, length in lengths.items() if number in decisions.dropped],
+        dropped_bytes=[len(data) for number, data in lines.items() if number in decisions.dropped],
     )
 
 
@@ -185,30 +183,21 @@ def _payload(index: HistoryIndex, one: ReplacementCandidate, number: int, decisi
     )
 
 
-def _joined(body: Value, index: HistoryIndex, gone: list[int]) -> tuple[bytes, dict[int, int]]:
-    """Returns messages as lines of JSON, which are never all in memory twice, and how many bytes each has."""
-    lines, lengths = BytesIO(), dict[int, int]()
-    for number in gone:
-        if lengths:
-            lines.write(b"\n")
-        lengths[number] = lines.write(line_of(get(body, index.items[number].at)))
-    return lines.getvalue(), lengths
-
-
-def _left_out(index: HistoryIndex, gone: list[int], content: bytes) -> PlannedPayload:
+def _left_out(index: HistoryIndex, lines: dict[int, bytes]) -> PlannedPayload:
     """The messages that are left out, earlier notices among them, as one payload."""
+    first = min(lines)
     return PlannedPayload(
         kind="message",
         why="left out",
-        message=gone[0],
+        message=first,
         places=(),
-        content=content,
+        content=b"\n".join(lines.values()),
         tool=None,
         call_id=None,
         tokens=0,
         key=OMITTED,
-        title=f"{len(gone):,} messages left out of a history",
-        role=index.items[gone[0]].role.value,
+        title=f"{len(lines):,} messages left out of a history",
+        role=index.items[first].role.value,
         left_out=True,
     )
 
