@@ -143,7 +143,7 @@ def cut(
     tools: bool = True,
     mask: Mask | None = None,
 ) -> RenderedCard:
-    """Returns the card of a draft; unless `stored` it says that nothing can be read back; without `tools` it names none."""
+    """Returns a draft's card; unless `stored` it says that nothing can be read back; without `tools` it names none."""
     d = draft if draft.engine == ENGINE else _described(draft)
     veil = None if mask is None else d.veil or masked_draft(mask, d.said, d.facts, d.sample, d.survey, d.text)
     made = card.cut(
