@@ -162,7 +162,7 @@ class Content:
         return twin
 
     async def read(self, start: int, end: int) -> bytes:
-        """Returns the bytes from `start` to before `end`, clipped to the content: `plain`, unless a mask hides parts."""
+        """Returns the bytes from `start` to before `end`, clipped to the content, with what a mask hides replaced."""
         if self._mask is None:
             return await self.plain(start, end)
         start, end = max(0, start), min(end, self.size)
