@@ -73,6 +73,7 @@ BOUNDS = {
     "extract_workers": (0, 64),
     "extract_seconds": (1, 60),
     "extract_memory": (256 * 1024**2, 64 * 1024**3),
+    "events": (0, 10_000_000),
 }
 
 

@@ -109,7 +109,7 @@ def test_what_is_in_an_archive_is_described_and_not_opened() -> None:
     )
     assert [row[2] for row in listing(found)] == [
         "PNG image, 9 x 8 pixels",
-        "ZIP archive: 3 files, 2.4 kB unpacked (sizes as stated); in src/ 2",
+        "ZIP archive: 3 files, 2.4 kB unpacked (sizes as stated)",
         "SQLite database",
         "gzip data",
     ]

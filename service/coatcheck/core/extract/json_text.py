@@ -15,7 +15,7 @@ EXTRACTOR: Final = "json-indented 1"
 _BOM: Final = b"\xef\xbb\xbf"
 _PRETTY: Final = 200
 """Mean bytes of a line up to which a document reads well as it is."""
-_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
+_TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
 _DEEPEST: Final = 32
 """Levels that are indented; deeper ones stand below each other, or a short document could become a huge one."""
 _GROWTH: Final = 8

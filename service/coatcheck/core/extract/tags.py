@@ -21,7 +21,7 @@ _CLOSING: Final = {
 _COMMENT_END: Final = re.compile("-->")
 TAG: Final = re.compile(
     r"<(?:(/?)([a-zA-Z][a-zA-Z0-9:-]{0,20}+)"
-    r"([^<>\"']*+(?:(?:\"[^\"<]*+\"|'[^'<]*+'|(?<==)(?:\"[^\"]*+\"|'[^']*+'))[^<>\"']*+)*+>|[^<>]*+>)"
+    r"([^<>\"']*+(?>(?:(?:\"[^\"<]*+\"|'[^'<]*+'|(?<==)(?:\"[^\"]*+\"|'[^']*+'))[^<>\"']*+)*)>|[^<>]*+>)"
     r"|[!?/][^<>]*+>)"
 )
 """A tag: slash, name, attributes with the `>` after them; where its quotes are broken, what stands before the next `>`.

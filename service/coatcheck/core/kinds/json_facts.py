@@ -24,8 +24,6 @@ _NESTED: Final = 12
 """Members of an object below the top whose values are named too."""
 _ELEMENTS: Final = 200
 """Elements of a list, evenly spread, that are looked at."""
-_FEW: Final = 0.05
-"""Share of the objects at a place up to which those that have a member are few: then the member's values are named."""
 _MAP: Final = 40
 """Members from which an object whose members are alike is a map: its keys are data."""
 
@@ -92,27 +90,20 @@ def scalars(value: object) -> str | None:
 
 
 def _add(parts: list[str], name: str, value: object) -> None:
-    if (shown := _short(name, value)) is not None:
-        parts.append(shown)
-
-
-def _short(name: str, value: object) -> str | None:
-    """Returns `name="value"`; None where either is long, or the value holds others."""
     if isinstance(value, dict | list):
-        return None
+        return
     shown = encode(value).decode()
-    return f"{name}={shown}" if len(shown) <= _VALUE and len(name) <= _VALUE else None
+    if len(shown) <= _VALUE and len(name) <= _VALUE:
+        parts.append(f"{name}={shown}")
 
 
 def key_lines(value: object, *, complete: bool) -> list[str]:
     """Returns a line for each place that holds an object, outermost first, with the keys that no line named before.
 
-    A line ends with `…` where the objects have further keys, which a line above it names. What few of many records have
-    is named with its first short value: it is what tells them apart.
+    A line ends with `…` where the objects have further keys, which a line above it names.
     """
     lines: list[str] = []
     queue: deque[tuple[str, list[object], bool]] = deque([("$", [value], complete)])
-    few: set[str] = set()
     named: set[str] = set()
     while queue and len(lines) < _LINES and sum(map(len, lines)) < _CHARS:
         path, values, exact = queue.popleft()
@@ -129,16 +120,12 @@ def key_lines(value: object, *, complete: bool) -> list[str]:
         parts = [counted(len(cast("list[object]", value)), "element")] if path == "$" and elements and complete else []
         if elements:
             queue.append((f"{path}[*]", elements, exact))
-            few.update([f"{path}[*]"] if path in few else [])
         if len(members) > _MAP and len({type(member) for inner in members.values() for member in inner}) == 1:
             queue.append((f"{path}.*", [member for inner in members.values() for member in inner], exact))
             count = counted(len(members), "key") if exact else "keys"
             parts.append(f"{count} such as {', '.join(map(_quoted, list(members)[:3]))}")
         elif members:
-            objects = sum(isinstance(each, dict) for each in values)
-            rare = {key for key, inner in members.items() if path in few or len(inner) <= objects * _FEW}
-            few.update(f"{path}{step(key)}" for key in rare)
-            new = [_member(key, members[key], exact, key in rare) for key in members if key in rare or key not in named]
+            new = [_member(key, members[key], exact) for key in members if key not in named]
             parts.append(", ".join([*new, "…"] if 0 < len(new) < len(members) else new))
             named.update(members)
             queue.extend((f"{path}{step(key)}", inner, exact) for key, inner in members.items())
@@ -147,9 +134,7 @@ def key_lines(value: object, *, complete: bool) -> list[str]:
     return lines
 
 
-def _member(key: str, values: list[object], exact: bool, valued: bool) -> str:
-    if valued and (shown := _short(key, values[0])) is not None:
-        return shown
+def _member(key: str, values: list[object], exact: bool) -> str:
     lengths = {len(cast("list[object]", value)) for value in values if isinstance(value, list)}
     return f"{_quoted(key)}[{max(lengths)}]" if exact and len(lengths) == 1 and lengths != {0} else _quoted(key)
 

@@ -4,7 +4,6 @@ A ZIP has a directory, which is read if a sample has it whole. Sizes are those t
 """
 
 import struct
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,8 +20,6 @@ _LARGEST: Final = 5
 _WALKED: Final = 20_000
 """Members that are looked at."""
 _NAME: Final = 160
-_FOLDERS: Final = 4
-"""Folders at the top that are named."""
 
 
 class ArchiveEntry(Struct, frozen=True):
@@ -46,22 +43,12 @@ def described(name: str, entries: Sequence[ArchiveEntry], exact: bool = True, na
     """
     files = [entry for entry in entries if not entry.name.endswith("/")]
     size = f", {sized(sum(entry.size for entry in files))} unpacked" if exact else ""
-    lines = [
-        f"{name}: {'' if exact else 'at least '}{counted(len(files), 'file')}{size} (sizes as stated){_folders(files)}"
-    ]
+    lines = [f"{name}: {'' if exact else 'at least '}{counted(len(files), 'file')}{size} (sizes as stated)"]
     if exact and len(files) > _LARGEST:
         lines.append(f"Largest: {_listed(sorted(files, key=lambda entry: -entry.size)[:_LARGEST])}")
     if files and names:
         lines.append(f"{'Files' if exact and len(files) <= names else 'First files'}: {_listed(files[:names])}")
     return tuple(lines)
-
-
-def _folders(files: Sequence[ArchiveEntry]) -> str:
-    """Returns the folders at the top and how many files each has, those with most first; nothing without any."""
-    most = Counter(f"{top}/" for top, inner, _ in (entry.name.partition("/") for entry in files) if inner).most_common()
-    named = [f"{folder[:_NAME]} {count}" for folder, count in most[:_FOLDERS]]
-    rest = [f"… {len(most) - _FOLDERS} more"] if len(most) > _FOLDERS else []
-    return f"; in {', '.join([*named, *rest])}" if named else ""
 
 
 def _listed(entries: Sequence[ArchiveEntry]) -> str:

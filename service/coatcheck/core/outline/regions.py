@@ -15,8 +15,8 @@ _LINE: Final = 4_000
 """Bytes of a line above which it opens nothing."""
 _BLANKS: Final = 200
 """Blanks that may stand before the last line of a here-document."""
-_STRING: Final = r""""(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?"""
-_DOUBLE: Final = r'"(?:[^"\\\n]|\\.)*+"?'
+_STRING: Final = r""""[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'?"""
+_DOUBLE: Final = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?'
 _CHARACTER: Final = r"'(?:\\.[^'\n]{0,8}|[^'\\\n])'"
 _HASH: Final = r"#[^\n]*+"
 _SLASHES: Final = r"//[^\n]*+"
@@ -52,7 +52,7 @@ _LANGUAGES: Final[dict[str, tuple[str, tuple[_Region, ...]]]] = {
     "ruby": (rf"{_HASH}|{_STRING}", (_Region(r"^=begin\b", "\n=end"), _here("<<[-~]"))),
     "php": (rf"{_HASH}|{_SLASHES}|{_STRING}", (_C_COMMENT, _here("<<<"))),
     "shell": (r"(?<![^\s;(])#[^\n]*+", (_here(r"(?:^|[^<])<<-?"),)),
-    "sql": (r"--[^\n]*+|'(?:[^'\n]|'')*+'?", (_C_COMMENT, _Region(r"(\$\w{0,40}\$)", "{}"))),
+    "sql": (r"--[^\n]*+|'[^'\n]*+(?:''[^'\n]*+)*+'?", (_C_COMMENT, _Region(r"(\$\w{0,40}\$)", "{}"))),
     "lua": (rf"--(?!\[=*\[)[^\n]*+|{_STRING}", (_Region(r"(?:--)?\[(=*)\[", "]{}]"),)),
     "perl": (rf"{_HASH}|{_STRING}", (_Region(r"^=[abd-z]\w*", "\n=cut"), _here("<<~?"))),
     "elixir": (rf"{_HASH}|{_DOUBLE}", (_TRIPLE, _SINGLE)),
@@ -138,7 +138,8 @@ class Regions:
         first = re.escape(closer[:1])
         rest = rb"|" + first + rb"(?!" + re.escape(closer[1:]) + rb")" if closer[1:] else b""
         slash, escaped = (rb"\\", rb"|\\.") if kind.escapes else (b"", b"")
-        inside = rb"(?s:[^" + first + slash + rb"]++" + escaped + rest + rb")*+"
+        # An atomic group: Python before 3.11.5 matches possessive groups of alternatives wrongly.
+        inside = rb"(?>(?s:[^" + first + slash + rb"]++" + escaped + rest + rb")*)"
         self._open = re.compile(inside + re.escape(closer)) if kind.escapes else closer
         return self._close(data, opener.start(), opener.end(), out)
 
