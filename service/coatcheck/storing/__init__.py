@@ -1,1 +1,1 @@
-"""What storing a payload takes, and finding it again: mechanisms that use cases share."""
+"""Mechanisms that use cases share for storing payloads and finding them again."""

@@ -1,7 +1,7 @@
-"""Whether a blob's bytes are still there, and the mark on those that are not.
+"""Checks whether a blob's bytes are still there, and marks those that are not.
 
-A row promises bytes; a disk may lose them all the same. What is found missing or damaged is condemned: nothing new
-points at it, and the next post of the same payload replaces it for every artifact that shares it. Removes nothing.
+A row promises bytes, yet a disk may lose them. A blob found missing or damaged is condemned: nothing new points at it,
+and the next post of the same payload replaces it for every artifact that shares it. Nothing is removed here.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class BlobHealth:
-    """Looks before bytes are relied upon, and remembers what was seen."""
+    """Checks blobs before anything relies on them, and remembers the results."""
 
     def __init__(self, catalog: Catalog, blobs: BlobStore, clock: Clock) -> None:
         self._catalog = catalog
@@ -28,10 +28,10 @@ class BlobHealth:
         self._running: dict[str, asyncio.Task[None]] = {}
 
     async def holds(self, namespace: str, blob: Blob) -> bool:
-        """Whether a blob may be pointed at: not condemned, and as long in its store as its row says.
+        """Returns whether a blob may be pointed at: it is not condemned, and its stored size is the one in its row.
 
-        It costs one look at the file's size; damage inside is found by those who read. What fails twice is condemned.
-        A blob in a place that the service was not given is believed: nothing speaks against its bytes.
+        This costs one look at the file's size; damage inside is found when the blob is read. A blob that fails twice is
+        condemned. A blob in a store that the service was not given is trusted: nothing speaks against its bytes.
 
         Raises:
             CoatcheckError: `storage_unavailable` when the store or the catalogue cannot be asked.
@@ -49,14 +49,14 @@ class BlobHealth:
         return False
 
     async def mark_corrupt(self, namespace: str, blob_id: str, why: str) -> None:
-        """Trust a blob no more, from now on and after a restart."""
+        """Condemns a blob, permanently."""
         change = MarkBlobCorrupt(namespace=namespace, blob_id=blob_id, now=self._clock.now())
         if await self._catalog.commit(change):
             because = why.rstrip(".")
             log.error("Blob %s of %r is lost: %s. Posting its payload again heals it.", blob_id, namespace, because)
 
     def damaged(self, namespace: str, blob_id: str, why: str) -> None:
-        """Condemn in the background what a reader found damaged; its answer need not wait for that."""
+        """Condemns, in the background, a blob that a reader found damaged."""
         if blob_id in self._running:
             return
         task = asyncio.ensure_future(self._note(namespace, blob_id, why))
@@ -64,7 +64,7 @@ class BlobHealth:
         task.add_done_callback(lambda _: self._running.pop(blob_id, None))
 
     async def settled(self) -> None:
-        """Return when everything that was found is written down or has failed to be."""
+        """Returns when all findings are written down, or could not be."""
         if self._running:
             await asyncio.wait(list(self._running.values()))
 

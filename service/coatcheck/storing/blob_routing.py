@@ -1,7 +1,7 @@
-"""Which of the opened blob stores has a blob: its placement says so, and is never guessed.
+"""Routes each blob to the store that its placement names; it is never guessed.
 
-An installation may change from files to S3 while it holds blobs. What the service was not given cannot be asked, which
-says nothing of the bytes: they are never condemned and never given up for that.
+An installation may switch from files to S3 while it holds blobs. A store that the service was not given cannot be
+asked, which says nothing about its bytes: they are neither condemned nor given up for that.
 """
 
 from coatcheck.core.artifact import Placement
@@ -15,19 +15,19 @@ _NAMES = {
 
 
 def all_stores(blobs: BlobStore) -> tuple[BlobStore, ...]:
-    """Every opened store; new blobs go to the first."""
+    """Returns every open store; new blobs go to the first."""
     return (blobs, *blobs.others)
 
 
 def store_of(blobs: BlobStore, placement: Placement) -> BlobStore | None:
-    """The opened store of a placement that is not `inline`; None when the service was not given it."""
+    """Returns the open store of a placement other than `inline`; None if the service was not given it."""
     if placement == blobs.placement:
         return blobs
     return next((other for other in blobs.others if other.placement == placement), None)
 
 
 def not_opened(blobs: BlobStore, placement: Placement) -> CoatcheckError:
-    """`storage_unavailable`: the bytes may be whole, in a place that the service was not given."""
+    """Returns `storage_unavailable`: the bytes may be intact, in a store that the service was not given."""
     opened = " and ".join(_NAMES[store.placement] for store in all_stores(blobs))
     return CoatcheckError(
         Code.STORAGE_UNAVAILABLE,

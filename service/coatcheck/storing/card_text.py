@@ -1,10 +1,10 @@
-"""The text view that a card is cut from: made at ingest, kept with the artifact, found again when the card is re-cut.
+"""The text view that a card is cut from: made at ingest, kept with the artifact, found again for later cards.
 
-What cannot be made or kept costs nobody the artifact or the card: the card is cut from the payload then, or from a
-view that is made again on the next occasion. Refuses to make views that only reading needs (`keep_text` does).
+If a view cannot be made or kept, the artifact and its card are stored all the same: the card is cut from the payload,
+or from a view that is made again next time. Views that only reading needs are not made here (`keep_text` makes them).
 
-Crash story: a small view is part of the ingest's one commit. A large one is kept after it, as any view is; a crash in
-between leaves an artifact without a view, which posting again or reading makes.
+Crash story: a small view is part of the ingest's single commit. A large one is kept afterwards, like any view; a crash
+in between leaves an artifact without a view, which is made when the payload is posted again or read.
 """
 
 import logging
@@ -31,9 +31,9 @@ from coatcheck.storing.keep_text import KeepText
 log = logging.getLogger(__name__)
 
 _LOOKED_AT: Final = 64 * 1024
-"""Bytes of the beginning that tell whether a card would show the view."""
+"""Bytes at the beginning that decide whether a card would show the view."""
 _DENSEST: Final = 8
-"""Times that a text is hardly ever smaller when it is compressed."""
+"""The highest compression ratio that text is likely to reach."""
 
 
 class TextViewDraft(Struct, frozen=True):
@@ -41,9 +41,9 @@ class TextViewDraft(Struct, frozen=True):
 
     extracted: ExtractedText
     text: CardSource | None
-    """What the card is cut from; None where it is cut from the payload all the same."""
+    """What the card is cut from; None if it is cut from the payload."""
     new: NewView | None
-    """What the ingest's commit keeps; None where the view is too large for it and is kept after it."""
+    """What the ingest's commit keeps; None if the view is too large for that and is kept afterwards."""
 
 
 class CardText:
@@ -67,13 +67,13 @@ class CardText:
         self._inline_bytes = inline_bytes
 
     def wants(self, facts: DetectedMetadata, sample: PayloadSample, payload: bytes | None) -> bool:
-        """Whether the card of a payload may show its view; None of a payload that is too large to be held."""
+        """Returns whether a payload's card may show its view; never for a payload too large to be held in memory."""
         return payload is not None and _worth_making(facts, sample)
 
     async def extracted(
         self, declared: DeclaredMetadata, facts: DetectedMetadata, payload: bytes
     ) -> ExtractedText | None:
-        """The text view of a payload whose card `wants` it. May take seconds: no worker thread must wait for it."""
+        """Returns the text view of a payload whose card `wants` it. May take seconds: no worker thread must wait."""
         told = view_inputs(declared, facts)
         return await self._extractor.extract(told.kind, told.media_type, told.source, payload)
 
@@ -118,7 +118,7 @@ class CardText:
         return TextViewDraft(extracted, text, NewView(view=kept, blob=blob, inline=stored))
 
     async def keep(self, artifact: Artifact, draft: TextViewDraft | None) -> None:
-        """Keep a view that was too large for the ingest's commit. What storage refuses is made again another time."""
+        """Keeps a view that was too large for the ingest's commit; if storage refuses it, it is made again later."""
         if draft is None or draft.new is not None:
             return
         try:
@@ -145,7 +145,7 @@ class CardText:
         return text
 
     async def _read(self, a: Artifact, view: FoundView) -> tuple[bool, CardSource | None]:
-        """Whether a view's bytes are all there, and what the card is cut from."""
+        """Returns whether a view's bytes are all there, and what the card is cut from."""
         if view.blob is None or not shows_text(a.facts, a.measure.size, view.view.extractor):
             return True, None
         try:
@@ -159,7 +159,7 @@ class CardText:
         return True, text_of(sample, view.view.measure, view.view.sections, a.facts.kind)
 
     async def _remade(self, found: FoundArtifact) -> FoundView | None:
-        """The view made now, as it was at ingest; None where storage does not take it."""
+        """Makes the view again, as at ingest; returns None if storage does not accept it."""
         shows_view = spec_of(found.artifact.facts.kind).shows_view
         if shows_view is not None and not shows_view(await self._open(found).read(0, _LOOKED_AT)):
             return None

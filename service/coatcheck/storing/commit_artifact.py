@@ -1,6 +1,6 @@
-"""Commit an artifact, pointing at no bytes but those that are there: the last step of storing a payload.
+"""Commits an artifact that points only at bytes that exist: the last step of storing a payload.
 
-Crash story: one transaction decides; before it there is at most an intent and a file, which the reaper takes.
+Crash story: a single transaction decides. Before it there is at most an intent and a file, which the reaper removes.
 """
 
 from msgspec.structs import replace
@@ -26,16 +26,16 @@ class ApproachingCommits:
         self.count = 0
 
     def __enter__(self) -> None:
-        """One more is on its way."""
+        """Counts one more commit on its way."""
         self.count += 1
 
     def __exit__(self, *_: object) -> None:
-        """It is about to be committed, or will not be."""
+        """Counts one less: it is about to be committed, or never will be."""
         self.count -= 1
 
 
 class CommitArtifact:
-    """Commits an artifact once its bytes are durable."""
+    """Commits artifacts whose bytes are durable."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class CommitArtifact:
         blobs_breaker: CircuitBreaker,
         rooms: QuotaEnforcer | None = None,
     ) -> None:
-        """`breaker` is the catalogue's. Without `rooms` nothing is limited."""
+        """`breaker` is that of the catalogue. Without `rooms`, nothing is limited."""
         self._rooms: QuotaEnforcer = rooms or NoQuota()
         self._catalog = catalog
         self._trust = trust

@@ -1,6 +1,6 @@
-"""Find the earlier artifact that a new one is to be compared with. Decided once, when the new one is created.
+"""Finds the earlier artifact to compare a new one with. This is decided once, when the new one is created.
 
-Compares nothing itself: the engine does, from the two surveys. A store that refuses costs the comparison, not the put.
+The comparison itself is made by the engine, from both surveys. If storage refuses, only the comparison is lost.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest
 
 PREVIOUS: Final = "previous"
-"""In the place of an ID: the last artifact of the same session, tool and command."""
+"""Stands for an ID: the latest artifact with the same session, tool and command."""
 
 
 async def earlier_run(

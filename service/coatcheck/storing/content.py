@@ -1,8 +1,8 @@
-"""An artifact's raw bytes, read through the frames that hold them: a range costs what it touches, wherever it lies.
+"""Reads an artifact's raw bytes through the frames that hold them: a range costs only the frames that it touches.
 
-It verifies what it reads (each frame carries a checksum) and never gives back bytes that differ from those handed
-over. What fails is read once more, past caches, before anyone is told: one spoilt answer is no damaged blob. It
-authorises nothing (`Find` did), cuts no text, and holds at most one range in memory.
+Everything that is read is verified (each frame has a checksum), so the bytes returned are those that were handed over.
+A read that fails is repeated once, past all caches, before the failure is reported: one bad answer does not mean a
+damaged blob. Access was decided before (`Find`). At most one range is held in memory, and no text is cut.
 """
 
 import logging
@@ -26,15 +26,15 @@ from coatcheck.storing.blob_routing import not_opened, store_of
 log = logging.getLogger(__name__)
 
 BLOCK_BYTES = 1024 * 1024
-"""Content in one block of a stream: eight frames, one store read."""
+"""Size of a block of a stream: eight frames, read from the store at once."""
 INDEX_CACHE_BYTES = 16 * 1024 * 1024
-"""Parsed indexes kept, counted as 24 bytes a frame: about 85 GB of content's worth of frames."""
+"""Size of the cache of parsed indexes, at 24 bytes per frame: enough for about 85 GB of content."""
 FRAME_CACHE_BYTES = 4 * 1024 * 1024
-"""Decoded frames kept: 32, so that the pages of one reading do not decompress a frame again and again."""
+"""Size of the cache of decoded frames: 32 of them, so that reading page by page decompresses each frame once."""
 _INLINE_DECODE = 64 * 1024
-"""Content up to this size is decoded on the event loop (about 50 us); a thread's hand-over costs as much."""
+"""Size up to which content is decoded on the event loop (about 50 us); handing it to a thread costs as much."""
 _FEW_FRAMES = 4
-"""Reads of at most this many frames are kept; streams would only push the others out."""
+"""Frames of a read up to which it is cached; streams would only displace the others."""
 
 Damaged = Callable[[str, str, str], None]
 """Hears of a blob whose bytes are missing or damaged: namespace, ID, what was found. Must not block or raise."""
@@ -60,7 +60,7 @@ class OpenContent:
         return OpenContent(self._inline, blobs, self._pool, self._damaged)
 
     def __call__(self, found: FoundArtifact) -> "Content":
-        """The content of an artifact that was found `with_bytes`.
+        """Opens the content of an artifact that was found `with_bytes`.
 
         Raises:
             CoatcheckError: `integrity` when its inline bytes are missing or its index is damaged;
@@ -69,7 +69,7 @@ class OpenContent:
         return self._open(found.artifact.namespace, found.artifact.blob, found.inline)
 
     async def of_view(self, namespace: str, view: FoundView) -> "Content":
-        """The content of a view that has bytes of its own.
+        """Opens the content of a view that has bytes of its own.
 
         Raises:
             CoatcheckError: as when calling.
@@ -80,7 +80,7 @@ class OpenContent:
         return self._open(namespace, view.blob, view.inline)
 
     async def of_blob(self, namespace: str, blob: Blob) -> "Content":
-        """The content of a blob, whoever points at it; for checks.
+        """Opens the content of a blob, whoever points at it; for checks.
 
         Raises:
             CoatcheckError: as when calling.
@@ -89,7 +89,7 @@ class OpenContent:
         return self._open(namespace, blob, inline)
 
     async def stored_size(self, namespace: str, blob: Blob) -> int | None:
-        """Stored bytes that are there of a blob, wherever they lie; None when there are none."""
+        """Returns how many stored bytes of a blob exist, wherever they are; None if there are none."""
         if blob.placement != "inline":
             return await self._store(blob).size(namespace, blob.id)
         inline = await self._inline.inline_bytes(namespace, blob.id)
@@ -162,16 +162,16 @@ class Content:
         return twin
 
     async def read(self, start: int, end: int) -> bytes:
-        """The bytes from `start` to before `end`, clipped to the content; as `plain` unless something hides parts."""
+        """Returns the bytes from `start` to before `end`, clipped to the content, with what a mask hides replaced."""
         if self._mask is None:
             return await self.plain(start, end)
         start, end = max(0, start), min(end, self.size)
         return await self._mask.read(self, start, end) if start < end else b""
 
     async def plain(self, start: int, end: int) -> bytes:
-        """The stored bytes from `start` to before `end`, clipped to the content.
+        """Returns the stored bytes from `start` to before `end`, clipped to the content.
 
-        Decompresses the frames of the range and no other, after one store read at most.
+        Decompresses only the frames of the range, after at most one read from the store.
 
         Raises:
             CoatcheckError: `integrity` when stored bytes are missing or damaged; `storage_unavailable`.
@@ -257,7 +257,7 @@ class _Watch:
 
 
 def _ignore(namespace: str, blob_id: str, why: str) -> None:
-    """For readers that have nobody to tell."""
+    """Does nothing, for readers without anybody to notify."""
 
 
 class ContentMask(Protocol):
@@ -265,11 +265,11 @@ class ContentMask(Protocol):
 
     @property
     def suffix(self) -> str:
-        """What tells names of hidden content from those of the stored one."""
+        """Distinguishes cache names of masked content from those of stored content."""
         ...
 
     async def read(self, content: Content, start: int, end: int) -> bytes:
-        """As many bytes as were asked, of which some stand in for others; asks `content.plain` for them."""
+        """Returns the requested bytes with parts replaced by others of the same length; reads `content.plain`."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What an ingest knows of a payload before its commit: its identity, its sizes, what it is, and the card of that.
+"""What an ingest knows about a payload before its commit: identity, sizes, detected metadata and card.
 
 Pure: `work_placement.py` decides where it runs.
 """
@@ -35,7 +35,7 @@ from coatcheck.core.survey.survey import Survey
 from coatcheck.core.tokens import Tokenizer
 
 Seen = tuple[DetectedMetadata, PayloadSample, Survey | None, int]
-"""What `look` sees, and by which engine; UNDESCRIBED: only what lists show."""
+"""The result of `look`, and which engine produced it; UNDESCRIBED: it has only what lists show."""
 
 
 @dataclass(frozen=True)
@@ -49,26 +49,26 @@ class Draft:
     facts: DetectedMetadata
     sample: PayloadSample
     survey: Survey | None = None
-    """What lies between the ends of a payload that the sample does not hold."""
+    """Survey of what lies between the ends of a payload that is too large for the sample."""
     engine: int = ENGINE
-    """What recognised the facts; UNDESCRIBED: they are not all that a card shows."""
+    """The engine that recognised the facts; UNDESCRIBED: a card would show more."""
     text: CardSource | None = None
     """The text view that the card is cut from."""
     namespace: str = ""
     veil: "MaskedDraft | None" = None
-    """What a model may see of all this, with secrets masked; None: not worked out yet, or nothing is masked."""
+    """What a model may see, with secrets masked; None: not determined yet, or nothing is masked."""
 
 
 @dataclass(frozen=True)
 class RenderedCard:
-    """A card, and what the model reads of the payload: the card's text, or all of the payload's."""
+    """A card, and what the model reads: the card's text, or the whole payload."""
 
     card: Card
     text: str
     tokens: int
     """Of `text`."""
     facts: DetectedMetadata | None = None
-    """What was recognised, as a model may see it; None: as it is."""
+    """Detected metadata as a model may see it; None: unmasked."""
     inline: bool = False
     """Whether `text` is the payload."""
 
@@ -79,7 +79,7 @@ def look(
     earlier: EarlierRun | None = None,
     carded: Callable[[Measure, Kind], bool] | None = None,
 ) -> Seen:
-    """Returns everything a card needs, or less where none is cut; after the intake's `end`.
+    """Returns everything that a card needs, or less if none will be cut. Call it after the intake's `end`.
 
     Args:
         intake: the payload.
@@ -107,7 +107,7 @@ def look(
 def drafted(
     namespace: str, said: DeclaredMetadata, measure: Measure, seen: Seen, text: CardSource | None = None
 ) -> Draft:
-    """The draft of a payload, with the ID that it will have unless another payload has it already."""
+    """Returns the draft of a payload, with the ID that it will get unless another payload has it already."""
     identity = ids.identity(namespace, said.session, said.tool_call_id, measure.sha256)
     return Draft(ids.render(ids.number(identity)), identity, said, measure, *seen, text, namespace)
 
@@ -127,7 +127,7 @@ def redrafted(
 
 
 def _described(draft: Draft) -> Draft:
-    """A draft with facts that this engine recognises."""
+    """Returns a draft with the facts that this engine recognises."""
     d = draft
     facts = recognise(d.sample, structs.replace(d.said, kind=d.facts.kind), d.survey).beside(d.facts)
     return dataclass_replace(d, facts=facts, engine=ENGINE)
@@ -143,7 +143,7 @@ def cut(
     tools: bool = True,
     mask: Mask | None = None,
 ) -> RenderedCard:
-    """The card of a draft; not `stored`, it says that nothing more can be read; without `tools` it names no tool."""
+    """Returns a draft's card; unless `stored` it says that nothing can be read back; without `tools` it names none."""
     d = draft if draft.engine == ENGINE else _described(draft)
     veil = None if mask is None else d.veil or masked_draft(mask, d.said, d.facts, d.sample, d.survey, d.text)
     made = card.cut(
@@ -165,18 +165,18 @@ def cut(
 
 @dataclass(frozen=True)
 class MaskedDraft:
-    """What a card is cut from where secrets are masked."""
+    """What a card is cut from when secrets are masked."""
 
     said: DeclaredMetadata
     facts: DetectedMetadata
-    """With a line for the card that says what is masked."""
+    """The facts, with a line that tells what is masked."""
     plain: DetectedMetadata
-    """Without it."""
+    """The facts without that line."""
     sample: PayloadSample
     survey: Survey | None
     text: CardSource | None
     secrets: bool
-    """Whether there are any in the sample."""
+    """Whether the sample contains any."""
 
 
 def masked_draft(
@@ -187,7 +187,7 @@ def masked_draft(
     survey: Survey | None,
     text: CardSource | None,
 ) -> MaskedDraft:
-    """The draft of a payload as a model may see it; a line of the card says what is masked."""
+    """Returns the draft of a payload as a model may see it; a line of the card tells what is masked."""
     v = veiled(mask, said, facts, sample, survey)
     masked = v.masked
     if text is not None:
@@ -197,19 +197,19 @@ def masked_draft(
 
 
 def uncut(draft: Draft) -> Card:
-    """The card of a draft without a text, for who reads none: names and sizes."""
+    """Returns a card without text, only names and sizes, for callers that read none."""
     d = draft
     shown = d.veil or d
     return card.named(d.id, shown.said, d.measure, shown.facts)
 
 
 def is_whole(measure: Measure, kind: Kind) -> bool:
-    """Whether a payload is a text of which nothing was dropped, with all its tokens counted."""
+    """Returns whether a payload is text, with nothing dropped and all tokens counted."""
     return measure.tokens.exact and not measure.dropped and measure.utf8 and spec_of(kind).readable
 
 
 def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[str, int] | None:
-    """All of a payload as a model may read it, and its tokens; None where it is no text, or not all at hand."""
+    """Returns a whole payload as a model may read it, and its tokens; None if it is not text or not all in memory."""
     d = draft
     if not (is_whole(d.measure, d.facts.kind) and d.sample.whole):
         return None
@@ -220,12 +220,12 @@ def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[s
 
 
 def policy_of(rules: Rules, draft: Draft) -> Policy:
-    """What administrators have decided for a payload."""
+    """Returns what administrators decided for a payload."""
     return policy_for(rules, draft.namespace, draft.said, draft.facts.kind)
 
 
 def policy_for(rules: Rules, namespace: str, said: DeclaredMetadata, kind: Kind) -> Policy:
-    """What administrators have decided for a payload that is declared like this, and of this kind."""
+    """Returns what administrators decided for payloads of this kind with these declarations."""
     if not rules:
         return NOTHING
     return rules.effective(namespace, session=said.session, kind=kind, tool_name=said.tool_name, labels=said.labels)

@@ -1,6 +1,6 @@
-"""What is stored already when a payload comes: the very same artifact, the answer of its key, the view of its card.
+"""Looks for what is stored already when a payload arrives: the same artifact, its key's answer, its card's view.
 
-Looking only spares work, or repeats an answer: a store that refuses is told of by the commit, not here.
+Looking only saves work or repeats an answer. If storage refuses, the commit reports it, not this.
 """
 
 from coatcheck.core import ids
@@ -17,16 +17,16 @@ from coatcheck.storing.ingest_deps import IngestDeps
 
 
 class StoredBefore:
-    """Looks for what was stored before."""
+    """Finds what was stored before."""
 
     def __init__(self, deps: IngestDeps, card_text: CardText | None, health: BlobHealth) -> None:
-        """Without `card_text` every card is cut from its payload."""
+        """Without `card_text`, every card is cut from its payload."""
         self._deps = deps
         self._card_text = card_text
         self._health = health
 
     async def artifact(self, caller: Caller, identity: bytes) -> Artifact | None:
-        """The artifact of this identity, with all its bytes; None where it is not there, or nobody can tell."""
+        """Returns the artifact with this identity, with all its bytes; None if there is none, or nobody can tell."""
         d = self._deps
         try:
             with d.catalog_breaker.watched():
@@ -44,7 +44,7 @@ class StoredBefore:
             return None
 
     async def answer(self, caller: Caller, key: IdempotencyKey) -> IngestResult | None:
-        """What this key was answered before; None where it is new, or where the artifact has lost its bytes.
+        """Returns the earlier answer for this key; None if the key is new or the artifact has lost its bytes.
 
         Raises:
             CoatcheckError: `idempotency_key_reused` for another request; `artifact_gone`, `artifact_not_found` where
@@ -67,7 +67,7 @@ class StoredBefore:
             return IngestResult(found.artifact, created=record.created, blob_used=False, replayed=True)
 
     async def card_source(self, caller: Caller, artifact: Artifact, otherwise: CardSource | None) -> CardSource | None:
-        """The text view that the artifact's card is cut from; `otherwise` while storage does not answer."""
+        """Returns the text view that the artifact's card is cut from; `otherwise` while storage does not answer."""
         d = self._deps
         try:
             with d.catalog_breaker.watched():
@@ -84,7 +84,7 @@ class StoredBefore:
 
 
 def key_reused() -> CoatcheckError:
-    """The error of an idempotency key that was used for another request."""
+    """Returns the error for an idempotency key that was used for another request."""
     return CoatcheckError(
         Code.IDEMPOTENCY_KEY_REUSED,
         "This Idempotency-Key was used for a different request. Use a new key for a new request.",
