@@ -87,3 +87,10 @@ def test_behind_a_proxy_that_takes_tls_off_no_other_host_can_set_the_cookie(runn
     running.client.cookies.clear()
     assert running.client.get("/", headers={"cookie": planted}).status_code == 200
     assert running.client.get("/", headers={"cookie": mine[:-2] + "AA"}).status_code == 303
+
+
+def test_a_timeline_takes_any_moment(running: Service) -> None:
+    for until in ("1900-01-01T00:00:00Z", "9999-12-31T23:59:59Z"):
+        assert running.client.get("/ui/session", params={"name": "s", "until": until}).status_code == 200
+    for until in ("2026-01-01T00:00:00", "yesterday"):
+        assert running.client.get("/ui/session", params={"name": "s", "until": until}).status_code == 400

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-Action = Literal["read", "outline", "search", "passages", "json", "web_search", "citations", "compaction"]
+Action = Literal["read", "outline", "search", "passages", "json", "web_search", "compaction"]
 """How an artifact was read, or what else was asked of a session."""
 
 DETAIL_CHARS: Final = 500
@@ -14,6 +14,7 @@ CHANGES: Final = 50
 """Changes of a compaction that are listed; the others are counted."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PROCESS_BITS: Final = 8
+_HIGHEST: Final = 2**63 - 1
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -47,8 +48,8 @@ def event_number(microseconds: int, process: int) -> int:
 
 
 def first_number(moment: datetime) -> int:
-    """Returns the lowest number that an event at or after a moment can have."""
-    return event_number((moment - _EPOCH) // timedelta(microseconds=1), 0)
+    """Returns the lowest number that an event at or after a moment can have; the highest of all for far moments."""
+    return min(_HIGHEST, event_number((moment - _EPOCH) // timedelta(microseconds=1), 0))
 
 
 def shortened(details: dict[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 import asyncio
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from coatcheck.api.artifacts.wire import artifact_view
 from coatcheck.api.events.wire import event_view
@@ -29,7 +29,7 @@ class SessionQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     """A session, and where in it to continue."""
 
     name: Session
-    until: datetime | None = None
+    until: Annotated[datetime, Meta(tz=True)] | None = None
     """Only what happened before this."""
     done: str | None = None
 
@@ -79,6 +79,8 @@ async def _timeline(
     """Payloads and events of a session, the latest first, and until when the next page goes; None: there is none."""
     where = ArtifactFilter(session=query.name, created_before=query.until)
     stored = await call.services.browse(call.who, where, None, PAGE)
+    while not stored.items and stored.next is not None:  # it looked as long as a list may, and found nothing yet
+        stored = await call.services.browse(call.who, where, stored.next, PAGE)
     before = None if query.until is None else first_number(query.until)
     done = await call.services.events(call.who, session=query.name, before=before, limit=PAGE)
     items: list[tuple[datetime, Artifact | None, Event | None]] = [
