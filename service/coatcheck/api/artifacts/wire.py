@@ -1,6 +1,6 @@
 """Wire types of artifacts: requests and answers.
 
-Times are RFC 3339 in UTC; digests are hexadecimal; what is unknown is null, not missing.
+Times are RFC 3339 in UTC; digests are hexadecimal; unknown values are null, not missing.
 """
 
 from datetime import datetime
@@ -57,7 +57,7 @@ class CardQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class PatchBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The body of `PATCH /v1/artifacts/{artifact_id}`. What is left out stays as it is."""
+    """The body of `PATCH /v1/artifacts/{artifact_id}`. Fields that are left out stay as they are."""
 
     EXAMPLES: ClassVar = [{"ttl": "7d", "pin": True}]
 
@@ -112,7 +112,7 @@ class ArtifactView(Struct, frozen=True, kw_only=True):
 
 
 class CardView(Struct, frozen=True, kw_only=True):
-    """A card at some budget."""
+    """A card at a certain budget."""
 
     id: Id
     text: Text
@@ -150,7 +150,7 @@ class ListView(Struct, frozen=True, omit_defaults=True):
 
 
 def artifact_view(artifact: Artifact) -> ArtifactView:
-    """Returns an artifact as callers see it; what was recognised replaces what was not declared."""
+    """Returns an artifact as callers see it; detected values fill in for those that were not declared."""
     said, facts, measure = artifact.said, artifact.facts, artifact.measure
     tokens = copy_fields(TokensView, measure.tokens)
     size = copy_fields(SizeView, measure, bytes=measure.size, dropped_bytes=measure.dropped, tokens=tokens)

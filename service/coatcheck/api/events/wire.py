@@ -1,4 +1,4 @@
-"""Requests and answers about events: their fields, with their bounds."""
+"""Wire types of events: fields of requests and answers, with their bounds."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from coatcheck.core.ids import ID_LENGTH
 
 
 class EventsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of the list of events; at least one of `session` and `artifact_id`."""
+    """The query parameters of `GET /v1/events`; at least one of `session` and `artifact_id`."""
 
     session: Session | None = None
     artifact_id: Annotated[str, Meta(max_length=ID_LENGTH, description="Only events about this artifact.")] | None = (
@@ -49,14 +49,14 @@ class EventView(Struct, frozen=True, kw_only=True):
 
 
 class EventsView(Struct, frozen=True, kw_only=True):
-    """A page of events, the latest first."""
+    """A page of events, latest first."""
 
     items: tuple[EventView, ...]
     next: str | None
 
 
 def event_view(event: Event) -> EventView:
-    """An event as callers see it."""
+    """Returns an event as callers see it."""
     return EventView(
         id=str(event.number),
         at=event.at,

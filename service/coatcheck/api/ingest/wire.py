@@ -1,4 +1,4 @@
-"""Wire types of ingest: what a request declares of a payload, and its receipt."""
+"""Wire types of ingest: what a request declares about a payload, and its receipt."""
 
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
@@ -33,7 +33,7 @@ from coatcheck.storing.ingest_request import Receipt
 
 
 class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a caller may declare of a payload; also the query parameters of the raw route and the fields of a form."""
+    """What a caller may declare about a payload; also the query of the raw route and the fields of a form."""
 
     media_type: MediaType | None = None
     tool_name: ToolName | None = None
@@ -96,7 +96,7 @@ class BatchBody(Struct, kw_only=True, forbid_unknown_fields=True):
     }
 
     items: Annotated[list[Raw], Meta(min_length=1, max_length=100)]
-    """Read one by one, so that each can fail on its own."""
+    """Decoded one by one, so that each can fail separately."""
     max_total_tokens: (
         Annotated[
             int,
@@ -113,7 +113,7 @@ class BatchBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReceiptView(Struct, frozen=True, kw_only=True):
-    """What an ingest answers."""
+    """The answer to an ingest."""
 
     id: Id
     stored: Annotated[
@@ -172,13 +172,13 @@ class BatchItem(Struct, frozen=True, omit_defaults=True):
 
 
 class BatchView(Struct, frozen=True):
-    """What a batch answers."""
+    """The answer to a batch."""
 
     results: tuple[BatchItem, ...]
 
 
 def receipt_view(receipt: Receipt) -> ReceiptView:
-    """The receipt as callers see it."""
+    """Returns a receipt as callers see it."""
     pictures, warnings = receipt.pictures, warnings_view(receipt.warnings)
     if pictures is None:
         return copy_fields(ReceiptView, receipt, warnings=warnings)

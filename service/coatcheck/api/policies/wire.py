@@ -104,7 +104,7 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
 
 
 class ScopeQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query that names a policy's scope: a namespace, whole or one part of it."""
+    """The query that names a policy's scope: a whole namespace or one part of it."""
 
     namespace: (
         Annotated[AnyNamespace, Meta(description="The namespace, or `*` for all of them. Default: the key's own.")]
@@ -158,7 +158,7 @@ class PolicyView(Struct, frozen=True, kw_only=True):
 
 
 class PoliciesView(Struct, frozen=True, kw_only=True):
-    """All policies that concern a namespace, or all of them."""
+    """All policies that concern a namespace, or all policies."""
 
     version: Annotated[int, Meta(description="Counts every change of any policy.")]
     items: tuple[PolicyView, ...]
@@ -204,10 +204,10 @@ class ExplainedView(Struct, frozen=True, kw_only=True):
 
 
 def scope_of(query: ScopeQuery, own: str) -> PolicyScope:
-    """The scope that is named; without a namespace it is in one's own.
+    """Returns the named scope; `own` is the default namespace.
 
     Raises:
-        CoatcheckError: `invalid_request` when it names two parts.
+        CoatcheckError: `invalid_request` if it names two parts.
     """
     named: list[tuple[Part, str]] = [(part, value) for part in PARTS if (value := getattr(query, part)) is not None]
     if len(named) > 1:
@@ -222,10 +222,10 @@ def scope_of(query: ScopeQuery, own: str) -> PolicyScope:
 
 
 def policy_of(body: PolicyBody) -> Policy:
-    """The policy that a body says.
+    """Returns the policy in a body.
 
     Raises:
-        CoatcheckError: `invalid_request` for a duration that is none.
+        CoatcheckError: `invalid_request` for an invalid duration.
     """
     given: dict[str, Any] = {
         name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET
@@ -239,7 +239,7 @@ def policy_of(body: PolicyBody) -> Policy:
 
 
 def _tombstone(value: int | str | UnsetType) -> int:
-    """Seconds that a tombstone lasts; 0: there is none. A tombstone cannot last for ever."""
+    """Returns the seconds that a tombstone lasts; 0: there is none. A tombstone cannot last forever."""
     if value in {0, "0"} or value is UNSET:
         return 0
     found = seconds(value, "tombstone_ttl")
@@ -251,23 +251,23 @@ def _tombstone(value: int | str | UnsetType) -> int:
 
 
 def policy_body(policy: Policy) -> PolicyBody:
-    """A policy as callers see it: durations in seconds."""
+    """Returns a policy as callers see it, with durations in seconds."""
     return PolicyBody(**decisions(policy))  # pyright: ignore[reportArgumentType] - the same fields
 
 
 def policy_scope_view(scope: PolicyScope) -> PolicyScopeView:
-    """A scope as callers see it."""
+    """Returns a scope as callers see it."""
     return PolicyScopeView(namespace=scope.namespace, **({} if scope.part is None else {scope.part: scope.value}))
 
 
 def version_view(version: PolicyVersion) -> PolicyVersionView:
-    """A version as callers see it."""
+    """Returns a version as callers see it."""
     policy = None if version.policy is None else policy_body(version.policy)
     return copy_fields(PolicyVersionView, version, policy=policy)
 
 
 def explained_view(explained: EffectivePolicy) -> ExplainedView:
-    """What holds, as callers see it."""
+    """Returns the policy in force as callers see it."""
     sources = tuple(
         SourceView(field=name, value=source.value, scope=policy_scope_view(source.scope))  # pyright: ignore[reportArgumentType]
         for name, source in sorted(explained.sources.items())
