@@ -61,7 +61,7 @@ def of_rows(
     seqs: Sequence[int],
     *also: ColumnElement[Any],
 ) -> list[Row[Any]]:
-    """Those of some rows that are live and meet all conditions but `terms`, newest first, with further columns."""
+    """Returns those of some rows that are live and meet all conditions but `terms`, newest first, with more columns."""
     wanted = _wanted(where)
     # Unordered: a planner with an order and a limit may walk through all rows from the newest.
     statement = _LIVE.where(among(artifacts.c.seq, _SEQS), *(_CONDITIONS[name] for name in wanted)).add_columns(*also)

@@ -155,7 +155,7 @@ leases = Table(
     Column("until", UtcDateTime, nullable=False),
 )
 
-writers = Table(  # PostgreSQL's only: see `postgres_marks`. No index but the key, so that rewriting a row is cheap.
+writers = Table(  # Only on PostgreSQL: see `commit_tokens`. Only a primary key, so that rewriting a row is cheap.
     "writers",
     metadata,
     Column("id", Text, primary_key=True),
