@@ -111,9 +111,9 @@ def _notes(version: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def can_corrupt(version: tuple[int, ...]) -> bool:
-    """Returns whether this SQLite has the WAL-reset defect (sqlite.org/wal.html:
+    """Returns whether this SQLite has the WAL-reset defect (sqlite.org/wal.html).
 
-    3.7.0 to 3.51.2, except two backports).
+    Affected are 3.7.0 to 3.51.2, except two backports.
     """
     fixed = {(3, 44): 6, (3, 50): 7}.get((version[0], version[1]))
     if fixed is not None:
