@@ -149,7 +149,7 @@ class Ranking:
         return rated if self._phrase is None else self._phrases_first(rated, parts)
 
     def _phrases_first(self, rated: list[RatedUnit], parts: list[DocumentPart]) -> list[RatedUnit]:
-        """Units in which the phrase begins, rated above all others: not so far above that these are not shown."""
+        """Returns units, those in which the phrase begins rated highest, but not so far that others are not shown."""
         ends: list[list[int]] = [[] for _ in parts]
         for unit in rated:
             ends[unit.part].append(unit.end - parts[unit.part].place.byte)

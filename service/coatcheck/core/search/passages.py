@@ -120,7 +120,7 @@ class PassageCutter:
         return CutText(text, cost, (_quote(text, where, body.place, exact=exact),), whole=True)
 
     def snippet(self, body: ResultBody, furniture: Ranges, tokens: int) -> str:
-        """Some sentences of a text's beginning, on one line: the first with most of the terms, and what follows it."""
+        """Returns sentences from a text's beginning on one line: the first with most of the terms, and what follows."""
         data = beginning(body)
         open_units = [each for each in units(data, 0) if not _covered(*each, furniture)]
         terms: dict[int, set[int]] = {}
