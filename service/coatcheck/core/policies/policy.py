@@ -170,9 +170,9 @@ class Rules:
         return sources
 
     def ceiling(self, namespace: str) -> int | None:
-        """Bytes of a payload that no policy of a namespace would allow, whatever the payload turns out to be.
+        """Returns the bytes above which every policy of a namespace refuses a payload, whatever it turns out to be.
 
-        None when there may be no limit: it can be told only of the whole payload.
+        None if there may be no limit: only the complete payload can tell.
         """
         if not self._policies:
             return None

@@ -51,7 +51,10 @@ def last_safe(data: bytes, low: int, high: int) -> int | None:
 
 
 def first_safe(data: bytes, low: int, high: int) -> int | None:
-    """The smallest safe cut in `[low, high)`, or None: at a blank or a line's start, else between letters and signs."""
+    """Returns the smallest safe cut in `[low, high)`, or None.
+
+    It is at a blank or a line's start, else between letters and signs.
+    """
     for pattern in (_SAFE, _TIGHT):
         match = pattern.search(data, low, min(len(data), high + 4))
         if match is not None and match.start() < high:
