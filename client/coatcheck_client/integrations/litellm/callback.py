@@ -76,7 +76,7 @@ class CoatcheckCallback(CustomLogger):
     # ------------------------------------------------------------------------------------------ the request
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Any, call_type: Any) -> Any:
-        """The request with cards, with what the model read before and the client never saw, and with the tool."""
+        """Returns the request with cards, with the model's reads that the client never saw, and with the tool."""
         form = FORMATS.get(str(getattr(call_type, "value", call_type)))
         if form is None or not isinstance(data.get(form.key), list) or not _is_answerable(data):
             return data
