@@ -45,7 +45,7 @@ _TAGS: Final = {
     "Hooks": "What agent hosts call by themselves after each tool call.",
     "Ingest": "Hand over payloads; get back what the model should read instead.",
     "Reading": "Read further: bytes, parts, matches.",
-    "Searching": "Web searches within a budget: what to read of a response, what to keep, which quotations are true.",
+    "Searching": "Web searches within a budget: what to read of a response, what to keep, and checks of quotations.",
     "Service": "Health and description of the service.",
     "Tools": "The tool with which a model reads further: how to declare it, and what a call returns.",
 }

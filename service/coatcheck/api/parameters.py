@@ -92,7 +92,7 @@ _Seconds = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_S
 _Duration = Annotated[str, Meta(extra_json_schema={"pattern": "^([0-9]{1,10}[smhdw]?|forever)$"})]
 Ttl = Annotated[
     _Seconds | _Duration | None,
-    Meta(description=f"Time to live from creation. {DURATION}; null keeps for ever.", examples=["7d"]),
+    Meta(description=f"Time to live from creation. {DURATION}; null: forever.", examples=["7d"]),
 ]
 IdleTtl = Annotated[
     _Seconds | _Duration | None,
@@ -130,10 +130,10 @@ Section = Annotated[
 
 def text_budget(least: int) -> Meta:
     """Returns bounds for the token budget of `text`, from `least` to 4,000."""
-    return Meta(ge=least, le=MAX_TOKENS, description="Most tokens of `text`; at most 30,000 characters in any case.")
+    return Meta(ge=least, le=MAX_TOKENS, description="Maximum tokens of `text`; at most 30,000 characters in any case.")
 
 
-Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Most items on a page.")]
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Maximum number of items on a page.")]
 Cursor = Annotated[str, Meta(description="`next` of the previous page.")]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_VALUE)]
 MAX_SEQ: Final = 2**63 - 1

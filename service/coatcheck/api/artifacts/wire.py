@@ -45,7 +45,7 @@ class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
     q: Telling | None = None
     cursor: Annotated[str, Meta(min_length=1, max_length=512, description="`next` of the previous page.")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=200, description="Most artifacts on a page.")] = 50
+    limit: Annotated[int, Meta(ge=1, le=200, description="Maximum number of artifacts on a page.")] = 50
 
 
 class CardQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -105,8 +105,8 @@ class ArtifactView(Struct, frozen=True, kw_only=True):
     utf8: Annotated[bool, Meta(description="Whether the payload is valid UTF-8.")]
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="Digest of the payload.")]
     created_at: datetime
-    expires_at: Annotated[datetime | None, Meta(description="Null: pinned, or kept for ever.")]
-    ttl: Annotated[int | None, Meta(description="Seconds from creation; null keeps for ever.")]
+    expires_at: Annotated[datetime | None, Meta(description="Null: pinned, or kept forever.")]
+    ttl: Annotated[int | None, Meta(description="Seconds from creation; null: forever.")]
     idle_ttl: Annotated[int | None, Meta(description="Seconds without a read; null: no idle expiry.")]
     pinned: bool
 

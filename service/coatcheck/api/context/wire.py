@@ -77,7 +77,7 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         int, _tokens("inline_tokens"), Meta(description="Output text of at most this many tokens stays as it is.")
     ] = _SHOWN.inline_tokens
     card_tokens: Annotated[
-        int, _tokens("card_tokens"), Meta(description="Most tokens of a card; at most `inline_tokens`.")
+        int, _tokens("card_tokens"), Meta(description="Maximum tokens of a card; at most `inline_tokens`.")
     ] = _SHOWN.card_tokens
     protect: Annotated[
         Literal["turn", "step", "none"],

@@ -37,14 +37,14 @@ class EventView(Struct, frozen=True, kw_only=True):
     session: str | None
     artifact_id: Annotated[str | None, Meta(description="Null: it was about the session.")]
     key_id: Annotated[str | None, Meta(description="Key of the caller. Null: none was needed.")]
-    tokens: Annotated[int, Meta(description="Tokens of the answer; of a compaction, of the request that it returned.")]
+    tokens: Annotated[int, Meta(description="Tokens of the answer; for a compaction, of the request that it returned.")]
     tokens_before: Annotated[
         int | None,
-        Meta(description="Of a compaction, tokens of the request as it came; of a search, of the whole response."),
+        Meta(description="For a compaction, tokens of the original request; for a search, of the whole response."),
     ]
     details: Annotated[
         dict[str, Any],
-        Meta(description="What was asked: pattern, query, path or range; what a compaction replaced by what."),
+        Meta(description="What was requested: pattern, query, path or range; what a compaction replaced, and by what."),
     ]
 
 

@@ -103,8 +103,8 @@ class BatchBody(Struct, kw_only=True, forbid_unknown_fields=True):
             Meta(
                 ge=MIN_BUDGET,
                 le=1_000_000,
-                description="Most tokens of the `text`s of all receipts together. If they exceed it, the largest are "
-                "returned as cards, or as smaller cards, that share what the others leave; at least 64 for each item.",
+                description="Maximum tokens of the `text`s of all receipts together. If they exceed it, the largest "
+                "are returned as cards, or as smaller cards, which share what the rest leave; at least 64 per item.",
                 examples=[12_000],
             ),
         ]
@@ -126,7 +126,7 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
     expires_at: Annotated[
         datetime | None,
         Meta(
-            description="When it will be gone, with the administrator's policies applied. Null: kept for ever, "
+            description="When it expires, with the administrator's policies applied. Null: kept forever, "
             "pinned, or not stored."
         ),
     ]
@@ -136,15 +136,15 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
     card: Annotated[
         Card,
         Meta(
-            description="The card as data. Of an inline payload it has names and sizes alone, since `text` shows all; "
-            "`GET …/card` cuts one."
+            description="The card as data. For an inline payload it has only names and sizes, since `text` is "
+            "complete; `GET …/card` renders a full one."
         ),
     ]
     content: Annotated[
         list[Any] | None,
         Meta(
-            description="If images came among the parts: the parts to put into the tool result in place of `text`, in "
-            "the shape in which they came: one with `text`, and the images. Of Gemini, the images belong beside the "
+            description="If there were images among the parts: the parts to put into the tool result in place of "
+            "`text`, in their original form: one with `text`, and the images. For Gemini, the images go beside the "
             "response, in `parts`. Null: there are no images."
         ),
     ] = None

@@ -66,7 +66,9 @@ class NewKeyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
         ]
         | None
     ) = None
-    ttl: Annotated[int | str, Meta(description=f"How long it is good. {DURATION}. Absent: for ever.")] | None = None
+    ttl: Annotated[int | str, Meta(description=f"How long the key is valid. {DURATION}. Absent: forever.")] | None = (
+        None
+    )
     requests_per_minute: (
         Annotated[int, Meta(ge=0, le=MOST, description="Requests per minute; 0: no limit. Default: as configured.")]
         | None

@@ -30,12 +30,12 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
 
     ttl: Annotated[
         Life,
-        Meta(description=f"How long an artifact is kept when the caller names no time. {DURATION}; null: for ever."),
+        Meta(description=f"How long an artifact is kept if the caller specifies no time. {DURATION}; null: forever."),
     ] = UNSET
     idle_ttl: Annotated[
         Life,
         Meta(
-            description="How long an artifact is kept without a read if the caller names no time; at least a "
+            description="How long an artifact is kept without a read if the caller specifies no time; at least a "
             "minute. Null: no limit."
         ),
     ] = UNSET
@@ -57,14 +57,16 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     ] = UNSET
     evict: Annotated[
         Literal["off", "least_recently_read"] | UnsetType,
-        Meta(description="What a full namespace does: refuse new payloads, or evict what was read longest ago."),
+        Meta(
+            description="What a full namespace does: refuse new payloads, or evict the least recently read artifacts."
+        ),
     ] = UNSET
     tombstone_ttl: Annotated[
         int | str | UnsetType, Meta(description="How long a removed artifact is reported as gone, with the reason.")
     ] = UNSET
     card_tokens: Annotated[
         Annotated[int, Meta(ge=64, le=8192)] | UnsetType,
-        Meta(description="Budget of a card when the caller names none."),
+        Meta(description="Budget of a card if the caller specifies none."),
     ] = UNSET
     inline_tokens: Annotated[
         Annotated[int, Meta(ge=0, le=100_000)] | UnsetType,
@@ -74,15 +76,15 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     ] = UNSET
     search_max_results: Annotated[
         Annotated[int, _search("max_results")] | UnsetType,
-        Meta(description="Results of a web search whose text is shown when the caller names no number."),
+        Meta(description="Results of a web search whose text is shown, if the caller specifies no number."),
     ] = UNSET
     search_max_tokens_per_result: Annotated[
         Annotated[int, _search("max_tokens_per_result")] | UnsetType,
-        Meta(description="Most tokens of one result of a web search when the caller names none."),
+        Meta(description="Maximum tokens of one result of a web search if the caller specifies none."),
     ] = UNSET
     search_max_total_tokens: Annotated[
         Annotated[int, _search("max_total_tokens")] | UnsetType,
-        Meta(description="Most tokens of the text of a web search when the caller names none."),
+        Meta(description="Maximum tokens of the text of a web search if the caller specifies none."),
     ] = UNSET
     search_allowed_domains: Annotated[
         DomainNames | UnsetType,
@@ -192,7 +194,7 @@ class SourceView(Struct, frozen=True, kw_only=True):
     """Which scope decides a field."""
 
     field: str
-    value: Annotated[int | str | None, Meta(description="Null: for ever, or no limit.")]
+    value: Annotated[int | str | None, Meta(description="Null: forever, or no limit.")]
     scope: PolicyScopeView
 
 

@@ -27,7 +27,7 @@ class ErrorExplanation(Struct, frozen=True):
     advice: Annotated[str, Meta(description="What to do next.")]
     retry_after: Annotated[
         int | None,
-        Meta(description="Seconds after which the same request may succeed; null: it does not get better by itself."),
+        Meta(description="Seconds after which the same request may succeed; null: repeating it does not help."),
     ]
 
 

@@ -70,7 +70,9 @@ class UndoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     run: Annotated[Name, Meta(description="A run's ID, instead of `artifacts`.")] | None = None
     cursor: Annotated[int, Meta(ge=0, le=MAX_SEQ, description="With `run`: `next` of the previous answer.")] = 0
     ttl: (
-        Annotated[int | str, Meta(description=f"How long what has expired shall live, counted from now. {DURATION}")]
+        Annotated[
+            int | str, Meta(description=f"New TTL, counted from now, for artifacts that have expired. {DURATION}")
+        ]
         | None
     ) = None
 

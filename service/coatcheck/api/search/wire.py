@@ -67,10 +67,10 @@ class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
         | None
     ) = None
     max_tokens_per_result: (
-        Annotated[int, _limit("max_tokens_per_result", "Most tokens of one result, including the line above it.")]
+        Annotated[int, _limit("max_tokens_per_result", "Maximum tokens of one result, including the line above it.")]
         | None
     ) = None
-    max_total_tokens: Annotated[int, _limit("max_total_tokens", "Most tokens of `text`.")] | None = None
+    max_total_tokens: Annotated[int, _limit("max_total_tokens", "Maximum tokens of `text`.")] | None = None
     allowed_domains: Annotated[
         DomainNames,
         Meta(

@@ -46,7 +46,7 @@ class ToolCallQuery(Struct, kw_only=True, forbid_unknown_fields=True):
             Meta(
                 ge=800,
                 le=MAX_TOKENS,
-                description="Most tokens of one answer. Default: 4,000. At most 30,000 characters in any case.",
+                description="Maximum tokens of one answer. Default: 4,000. At most 30,000 characters in any case.",
             ),
         ]
         | None
