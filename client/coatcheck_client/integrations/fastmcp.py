@@ -56,10 +56,7 @@ class CoatcheckServerMiddleware(Middleware):
     async def on_call_tool(
         self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, ToolResult]
     ) -> ToolResult:
-        """Returns the tool's result, or its card.
-
-        What a tool raises is raised, with a card in place of a very long message.
-        """
+        """Returns the tool's result, or its card; what a tool raises is raised, a very long message as a card."""
         name, arguments = context.message.name, context.message.arguments or {}
         if name == self._read.name:
             return await self._answer({"name": name, "arguments": arguments})

@@ -18,7 +18,7 @@ _HIGHEST: Final = 2**63 - 1
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """One event."""
+    """An entry of the event log."""
 
     number: int
     """Increases with time, unique in the store: see `event_number`."""

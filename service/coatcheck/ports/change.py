@@ -52,7 +52,7 @@ class ArtifactChange(NamespaceChange[Answer], frozen=True, kw_only=True):
 
 
 class Commits(Protocol):
-    """Commits changes."""
+    """Commits changes to the catalog."""
 
     async def commit(self, change: CatalogChange[Answer], /) -> Answer:
         """Carries out a change and returns its answer once it is durable; see the change's docstring.

@@ -62,7 +62,7 @@ class UploadSessionDeps(Protocol):
 
     @property
     def clock(self) -> Clock:
-        """Measures leases."""
+        """The clock that measures leases."""
         ...
 
     @property

@@ -64,7 +64,7 @@ class FileBlobStore:
 
     @property
     def placement(self) -> Placement:
-        """Always `file`."""
+        """Is always `file`."""
         return "file"
 
     @property

@@ -27,7 +27,7 @@ class MemoryBlobStore:
 
     @property
     def placement(self) -> Placement:
-        """Always `file`."""
+        """Is always `file`."""
         return "file"
 
     @property

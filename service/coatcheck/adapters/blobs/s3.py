@@ -52,7 +52,7 @@ class S3BlobStore:
 
     @property
     def placement(self) -> Placement:
-        """Always `s3`."""
+        """Is always `s3`."""
         return "s3"
 
     @property
