@@ -1,6 +1,6 @@
-"""The table of errors over HTTP: from a code to its status, what it means, and what to do.
+"""The table of errors over HTTP: for each code its status, what it means, and what to do.
 
-`docs/errors.md` and the pages at `/errors/{code}` are this table. Codes are permanent; sentences are not.
+`docs/errors.md` and the pages at `/errors/{code}` are generated from it. Codes are permanent; sentences are not.
 """
 
 from typing import Final

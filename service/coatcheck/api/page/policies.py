@@ -28,7 +28,7 @@ from coatcheck.core.policies.policy import FIELDS, PolicyScope
 
 _SCOPE: Final = ScopeQuery.__struct_fields__
 _NO_LIMIT: Final = "none"
-"""How a form says that there is no limit, or that something is kept for ever."""
+"""The form's word for no limit, or for keeping something forever."""
 
 
 class HoldForm(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""What stands where in a text: the files of a diff, commits, symbols and headings; and what an output adds up to."""
+"""Describes texts: the files of a diff, commits, symbols and headings, and the tallies of an output."""
 
 from collections import Counter
 from typing import Final
@@ -20,7 +20,7 @@ _LOOK: Final = 16 * 1024
 
 
 def describe_diff(payload: PayloadProbe) -> Description:
-    """Returns the files of a whole diff, each once, the largest changes first; nothing if one cannot be counted."""
+    """Returns the files of a complete diff, each once, largest changes first; nothing if one cannot be counted."""
     entries = landmarks(DIFF, (), payload.sample.head) if payload.sample.whole else []
     files: dict[str, tuple[int, int]] = {}
     for entry in entries:
@@ -39,9 +39,9 @@ def describe_diff(payload: PayloadProbe) -> Description:
 
 
 def describe_output(payload: PayloadProbe) -> Description:
-    """Returns commits or tallies of a text that is at hand whole; of a larger one its survey has the tallies.
+    """Returns commits or tallies of a text that is available in full; for a larger one, its survey has the tallies.
 
-    A document or a source file that a tool printed has nothing to be tallied, and is told by its headings or symbols.
+    A document or a source file that a tool printed has no tallies, and is described by its headings or symbols.
     """
     data = payload.sample.head
     if not payload.sample.whole:
@@ -65,7 +65,7 @@ def describe_output(payload: PayloadProbe) -> Description:
 
 
 def describe_source(payload: PayloadProbe) -> Description:
-    """Returns symbols or headings at the outer levels with their lines; without any, what an output is told by."""
+    """Returns symbols or headings at the outer levels with their lines; without any, the description of an output."""
     data, partial = first_lines(payload.sample)
     names = (payload.declared.title, payload.declared.url)
     if is_stream(data[:_LOOK]):
