@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from support.pages import PAGES, commands, is_of_a_stack, pattern, steps
+from support.pages import PAGES, Pasted, commands, is_of_a_stack, pattern, steps
 from support.pythons import VERSIONS, python_of
 from support.service import serving
 from support.used_servers import used
@@ -23,6 +23,8 @@ def paste(page: Path, python: str, home: Path) -> None:
     """Run a page; every command must end with 0 and print what the page shows."""
     pasted = steps(page)
     assert pasted
+    if any(step.command.startswith("export COATCHECK_") for step in pasted):
+        pasted.append(Pasted("coatcheck settings\n"))  # refuses what cannot be set
     (home / "work").mkdir()
     (home / "work" / "examples").symlink_to(ROOT / "examples")
     (home / "backups").mkdir()
@@ -78,6 +80,13 @@ def test_an_output_that_differs_from_what_is_shown_is_noticed() -> None:
     assert re.fullmatch(pattern("a … c\n    (more)\nd\n"), "a b c\nx\ny\nd\n")
     assert not re.fullmatch(pattern("a … c\n    (more)\nd\n"), "a b\nd\n")
     assert [step.command for step in commands("curl \\\n  -d 'a\nb' x\nls\n")] == ["curl \\\n  -d 'a\nb' x\n", "ls\n"]
+
+
+def test_a_setting_that_cannot_be_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```\nexport COATCHECK_BLOB_URL=s4://bucket\n```\n")
+    with pytest.raises(AssertionError, match="COATCHECK_BLOB_URL is not s3"):
+        paste(page, sys.executable, tmp_path)
 
 
 def test_what_is_not_run_says_why(tmp_path: Path) -> None:
