@@ -317,7 +317,8 @@ TABLE: Final[dict[Code, StatusRow]] = {
         403,
         "Forbidden host or origin",
         "The service answers under certain host names only, and while it does, to no other website.",
-        "Call the service by a host name that it answers to, not from another site.",
+        "Call the service by a host name that it answers to (the administrator adds names: COATCHECK_ALLOWED_HOSTS), "
+        "not from another site; a proxy passes the Host header on as it came.",
     ),
     Code.UNAUTHENTICATED: StatusRow(
         401,
