@@ -10,7 +10,6 @@ Crash story: that of an ingest.
 
 import hashlib
 import logging
-import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
@@ -36,6 +35,7 @@ from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import MESSAGES
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import survey_of
+from coatcheck.core.text.controls import CONTROL
 from coatcheck.core.views import parts
 from coatcheck.core.views.parts import PartsPayload
 from coatcheck.runtime.circuit_breaker import REFUSALS
@@ -59,7 +59,6 @@ _ROW_BYTES: Final = 300
 _ABSENT: Final = frozenset({Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE})
 _NAME_CHARS: Final = 256
 _CALL_CHARS: Final = 512
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class PayloadRetention(Struct, frozen=True, kw_only=True):
@@ -278,7 +277,7 @@ def _said(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention)
 
 def _sayable(name: str | None, most: int) -> str | None:
     """Returns a name as ingest accepts it; None if ingest would refuse it."""
-    return name if name is not None and len(name) <= most and not _CONTROL.search(name) else None
+    return name if name is not None and len(name) <= most and not CONTROL.search(name) else None
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:
