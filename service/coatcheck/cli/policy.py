@@ -1,13 +1,13 @@
 """`coatcheck policy`: what is decided for all payloads: list, show, set, remove, explain. Through a running service."""
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
 import click
 import httpx
 
+from coatcheck.cli.byte_size import bytes_of
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.http_client import ask, connect, service_options
 from coatcheck.core.policies.policy import FIELDS, PARTS
@@ -15,7 +15,6 @@ from coatcheck.core.policies.policy import FIELDS, PARTS
 _POLICIES = "/v1/admin/policies"
 _SIZES = ("max_bytes", "max_artifacts", "max_artifact_bytes")
 _COUNTS = tuple(name for name in FIELDS if name in {"card_tokens", "inline_tokens"} or name.startswith("search_"))
-_UNITS = {"": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4}
 _NONE = frozenset({"none", "null", "forever"})
 
 
@@ -150,10 +149,10 @@ def _field(text: str) -> tuple[str, Any]:
 
 
 def _size(name: str, value: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,18})([a-z]{0,3})", value.lower())
-    if found is None or found[2] not in _UNITS:
+    size = bytes_of(value)
+    if size is None:
         fail(Exit.WRONG, f"{name}={value}: give a whole number, for bytes with kib, mib, gib or tib, or none.")
-    return int(found[1]) * _UNITS[found[2]]
+    return size
 
 
 def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - options
