@@ -1,4 +1,4 @@
-"""`coatcheck policy`: what is decided for all payloads: list, show, set, remove, explain. Through a running service."""
+"""`coatcheck policy`: decisions for all payloads: list, show, set, remove, explain. Uses a running service."""
 
 import json
 from collections.abc import Callable
@@ -7,15 +7,13 @@ from typing import Any
 import click
 import httpx
 
-from coatcheck.cli.byte_size import bytes_of
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.http_client import ask, connect, service_options
 from coatcheck.core.policies.policy import FIELDS, PARTS
+from coatcheck.core.policies.words import NO_LIMIT, SIZES, size_of
 
 _POLICIES = "/v1/admin/policies"
-_SIZES = ("max_bytes", "max_artifacts", "max_artifact_bytes")
 _COUNTS = tuple(name for name in FIELDS if name in {"card_tokens", "inline_tokens"} or name.startswith("search_"))
-_NONE = frozenset({"none", "null", "forever"})
 
 
 def _scope(command: Callable[..., None]) -> Callable[..., None]:
@@ -126,7 +124,7 @@ def explain(service: str | None, key: str | None, as_json: bool, **options: Any)
 
 
 def _current(client: httpx.Client, scope: dict[str, str | None]) -> dict[str, Any]:
-    """The scope's policy as it is; empty when it has none."""
+    """Returns the scope's present policy; empty if it has none."""
 
     def send() -> httpx.Response:
         response = client.get(f"{_POLICIES}/history", params=_given(**scope))
@@ -141,18 +139,18 @@ def _field(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or name not in FIELDS:
         fail(Exit.WRONG, f"{text!r} is not FIELD=VALUE with a FIELD of {', '.join(FIELDS)}.")
-    if value.lower() in _NONE:
+    if value.lower() in NO_LIMIT:
         return name, None
-    if value and name in (*_SIZES, *_COUNTS):
+    if value and name in (*SIZES, *_COUNTS):
         return name, _size(name, value)
     return name, int(value) if value.isascii() and value.isdecimal() else value
 
 
 def _size(name: str, value: str) -> int:
-    size = bytes_of(value)
-    if size is None:
-        fail(Exit.WRONG, f"{name}={value}: give a whole number, for bytes with kib, mib, gib or tib, or none.")
-    return size
+    try:
+        return size_of(value)
+    except ValueError as error:
+        fail(Exit.WRONG, f"{name}={value}: {error}")
 
 
 def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - options
