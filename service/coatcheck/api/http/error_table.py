@@ -258,7 +258,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
         423,
         "Held",
         "A hold forbids deleting this, by anybody and by any route.",
-        "It stays until the hold is released; `holds` names what holds it.",
+        "Ask an administrator to release the hold that `holds` names.",
     ),
     Code.HOLD_NOT_FOUND: StatusRow(
         404, "No such hold", "There is no hold with this ID.", "Check the hold's ID; it may have been released."
@@ -330,7 +330,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
         403,
         "Not allowed",
         "The key is valid, but not for this route, namespace or session.",
-        "Use a key that may do this; `scope` names what it would have to have.",
+        "Use a key that may do this; `scope` names the scope that it needs.",
     ),
     Code.KEY_NOT_FOUND: StatusRow(
         404,
@@ -356,7 +356,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.INTERNAL: StatusRow(
         500,
         "Internal error",
-        "A bug in the service. The log has it whole, under the request ID.",
+        "A bug in the service. The log has the details under the request ID.",
         "Report the request ID to the administrator.",
     ),
 }
