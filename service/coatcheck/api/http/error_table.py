@@ -317,7 +317,8 @@ TABLE: Final[dict[Code, StatusRow]] = {
         403,
         "Forbidden host or origin",
         "The service answers only under certain host names, and does not answer other websites.",
-        "Call the service by a host name that it answers to, not from another site.",
+        "Call the service by a host name that it answers to (the administrator adds names: COATCHECK_ALLOWED_HOSTS), "
+        "not from another site; a proxy must pass the Host header on unchanged.",
     ),
     Code.UNAUTHENTICATED: StatusRow(
         401,

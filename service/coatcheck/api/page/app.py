@@ -43,6 +43,16 @@ HEADERS: Final = (
     ("cross-origin-resource-policy", "same-origin"),
 )
 _ASSETS: Final = "/ui/assets/"
+_DONE: Final = {
+    "job": "The job was changed.",
+    "kept": "The artifact was changed.",
+    "placed": "The hold was placed.",
+    "released": "The hold was released.",
+    "removed": "The policy was removed.",
+    "revoked": "The key was revoked.",
+    "set": "The policy was set.",
+}
+"""What a page says that a form led to, by the word in its address."""
 _UNKNOWN: Final = Caller(name="", scopes=frozenset())
 
 
@@ -173,6 +183,7 @@ def _shown(answer: Shown, call: PageCall, route: PageRoute) -> tuple[int, list[t
         "token": call.token,
         "now": call.now,
         "here": route.path,
+        "done": _DONE.get(call.given("done") or ""),
         "release": coatcheck.__version__,
     }
     body = render_page(answer.template, {**common, **answer.values})

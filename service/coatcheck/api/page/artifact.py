@@ -21,7 +21,6 @@ from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.policies.policy import PolicySource
 from coatcheck.core.reads.read_bounds import MAX_TOKENS
 from coatcheck.core.views.window import Unit
-from coatcheck.usecases.payloads.describe import Described
 from coatcheck.usecases.reading.read import ReadRequest
 from coatcheck.usecases.reading.search import PatternSearchRequest
 
@@ -62,14 +61,18 @@ class KeepForm(Struct, kw_only=True, forbid_unknown_fields=True):
 async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
     """Shows the artifact's card and a part of the payload, with the parts marked that the card shows."""
     query = call.query(ArtifactQuery)
-    described = await _described(call, artifact_id, query)
+    described = await call.inspection.describe(
+        call.who, ids.parse(artifact_id), budget=query.tokens, query=query.query, tools=query.tools != "none"
+    )
     card = described.card
     reading = await call.inspection.open_view(
         call.who, ids.parse(artifact_id), view="raw" if card.text is None else "text"
     )
     part = await part_of(reading, card, query.at)
     values = {
-        **_card_values(described),
+        "artifact": artifact_view(described.artifact),
+        "card": described.text,
+        "card_tokens": described.tokens,
         "query": query,
         "part": part,
         "view": reading.view,
@@ -81,13 +84,6 @@ async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
         "may_keep": call.may(DELETE),
     }
     return Shown("artifact.jinja", values)
-
-
-@page("GET /ui/artifacts/{artifact_id}/card", scope=READ)
-async def show_card(call: PageCall, artifact_id: str) -> PageAnswer:
-    """Shows the card alone, for the script that updates it while its budget and query are typed."""
-    described = await _described(call, artifact_id, call.query(ArtifactQuery))
-    return Shown("_card.jinja", _card_values(described))
 
 
 @page("GET /ui/artifacts/{artifact_id}/read", scope=READ)
@@ -122,16 +118,6 @@ async def keep_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
         labels=labels,
     )
     return Elsewhere(f"/ui/artifacts/{quote(artifact_id)}?done=kept")
-
-
-async def _described(call: PageCall, artifact_id: str, query: ArtifactQuery) -> Described:
-    return await call.inspection.describe(
-        call.who, ids.parse(artifact_id), budget=query.tokens, query=query.query, tools=query.tools != "none"
-    )
-
-
-def _card_values(described: Described) -> dict[str, Any]:
-    return {"artifact": artifact_view(described.artifact), "card": described.text, "card_tokens": described.tokens}
 
 
 def _ends(call: PageCall, a: Artifact) -> dict[str, PolicySource]:

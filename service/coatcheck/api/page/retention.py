@@ -53,6 +53,7 @@ async def show_retention(call: PageCall) -> PageAnswer:
         "status": await call.services.retention.status(call.who) if call.everywhere else None,
         "jobs": [str(job) for job in Job if call.everywhere or job in REMOVING],
         "runs": runs.items,
+        "first": address("/ui/retention", **given),
         "more": None if runs.next is None else address("/ui/retention", **given, cursor=runs.next),
         "query": query,
     }
@@ -94,7 +95,7 @@ async def undo_run(call: PageCall, run_id: str) -> PageAnswer:
     form = await call.form(UndoForm)
     ttl = seconds(form.ttl, "ttl")
     undone = await call.services.retention.undo.run(call.who, run_id, after=form.cursor, ttl=ttl)
-    return Shown("undone.jinja", {"run_id": run_id, "undone": undone, "next": undone.next})
+    return Shown("undone.jinja", {"run_id": run_id, "undone": undone, "next": undone.next, "ttl": form.ttl})
 
 
 @page("POST /ui/retention/jobs", scope=ADMIN)
@@ -119,5 +120,6 @@ async def show_audit(call: PageCall) -> PageAnswer:
     )
     lines = lines_view(found, query.limit)
     given = {"namespace": query.namespace, "run": query.run, "action": query.action}
+    first = address("/ui/audit", **given)
     more = None if lines.next is None else address("/ui/audit", **given, before=lines.next)
-    return Shown("audit.jinja", {"lines": lines.items, "more": more, "query": query})
+    return Shown("audit.jinja", {"lines": lines.items, "first": first, "more": more, "query": query})

@@ -16,6 +16,7 @@ from coatcheck.core.outline.output import Phases
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
+from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
 from coatcheck.core.structure.line_style import style_of
 from coatcheck.core.views.window import Position
 
@@ -58,10 +59,11 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
     return of_table(head, lines)
 
 
-def _commits(head: bytes) -> OutlineScanner | None:
+def _listed(head: bytes) -> OutlineScanner | None:
+    """Returns what finds the commits of a Git log, or the documents of a YAML stream."""
     if is_log(head):
         return Diff()
-    return Oneline() if is_oneline(head) else None
+    return Oneline() if is_oneline(head) else YamlDocuments() if is_stream(head) else None
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
@@ -85,14 +87,14 @@ TABLE: Final = Landmarks(structure=_table)
 """Columns, and the lines of the rows."""
 DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
 """Files and hunks, and commits if there are any."""
-SOURCE: Final = Landmarks(scanner=lambda names, head: _commits(head) or Symbols(language_of(names, head)))
-"""Symbols; commits of a Git log."""
+SOURCE: Final = Landmarks(scanner=lambda names, head: _listed(head) or Symbols(language_of(names, head)))
+"""Symbols; commits of a Git log; documents of a YAML stream."""
 OUTPUT: Final = Landmarks(
-    scanner=lambda names, head: _commits(head) or _printed(names, head) or _source(names, head) or Phases()
+    scanner=lambda names, head: _listed(head) or _printed(names, head) or _source(names, head) or Phases()
 )
-"""Phases; commits of a Git log; symbols of printed source, with or without line numbers."""
-PROSE: Final = Landmarks(scanner=lambda names, head: _commits(head) or _printed(names, head))
-"""Commits of a Git log; symbols of printed source."""
+"""Phases; commits of a Git log; documents of a YAML stream; symbols of printed source, with or without line numbers."""
+PROSE: Final = Landmarks(scanner=lambda names, head: _listed(head) or _printed(names, head))
+"""Commits of a Git log; documents of a YAML stream; symbols of printed source."""
 PRINTED: Final = Landmarks(scanner=_printed)
 """Only symbols of printed source: for kinds that have sections, if this payload has none."""
 

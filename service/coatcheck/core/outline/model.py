@@ -14,7 +14,19 @@ TITLE_CHARS: Final = 120
 """Maximum characters of a title that is cut from a line."""
 
 What = Literal[
-    "heading", "result", "part", "symbol", "commit", "file", "hunk", "phase", "cell", "column", "rows", "value"
+    "heading",
+    "result",
+    "part",
+    "document",
+    "symbol",
+    "commit",
+    "file",
+    "hunk",
+    "phase",
+    "cell",
+    "column",
+    "rows",
+    "value",
 ]
 
 
