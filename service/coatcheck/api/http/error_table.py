@@ -33,14 +33,14 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.HEADER_TOO_LARGE: StatusRow(
         431,
         "Header section too large",
-        "What stands before the body is larger than any request of this interface needs.",
-        "Send at most 64 KiB and 256 fields before the body.",
+        "The header section is larger than any request to this service needs.",
+        "Send at most 64 KiB and 256 header fields.",
     ),
     Code.HEADER_TIMEOUT: StatusRow(
         408,
         "Header section too slow",
-        "The head of the request did not arrive whole in time, and the connection was closed.",
-        "Send the request line and all fields in 10 seconds.",
+        "The request line and header fields did not arrive in time, and the connection was closed.",
+        "Send the request line and all header fields within 10 seconds.",
     ),
     Code.INVALID_JSON: StatusRow(
         400, "Invalid JSON", "The body is not JSON (RFC 8259).", "Correct the JSON at the byte that `position` names."
@@ -48,7 +48,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.INVALID_CONTENT: StatusRow(
         400,
         "Invalid content",
-        "The body was read, but there is no payload in it that could be stored.",
+        "The body was read, but contains no payload that could be stored.",
         'Give `content` as text, as {"base64": …}, or as a tool result in a provider\'s shape. A raw body must not be '
         "empty, unless `allow_empty=true` says so.",
     ),
@@ -61,7 +61,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.INVALID_CURSOR: StatusRow(
         400,
         "Invalid cursor",
-        "The cursor is damaged, or was given for another artifact, list or query.",
+        "The cursor is damaged, or belongs to another artifact, list or query.",
         "Start again without a cursor.",
     ),
     Code.INVALID_PATTERN: StatusRow(
@@ -79,43 +79,43 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.INVALID_IDEMPOTENCY_KEY: StatusRow(
         400,
         "Invalid idempotency key",
-        "The field Idempotency-Key is empty, too long, or has other characters.",
+        "The field Idempotency-Key is empty, too long, or contains characters that are not allowed.",
         "Send 1 to 200 printable ASCII characters, for example a UUID.",
     ),
     Code.DIGEST_MISMATCH: StatusRow(
         400,
         "Digest mismatch",
-        "The body does not have the digest that its header field names. Nothing was stored.",
-        "The body was changed on its way; send it again.",
+        "The body's digest differs from the one in the header field. Nothing was stored.",
+        "The body was changed in transit; send it again.",
     ),
     Code.CORRUPT_ENCODING: StatusRow(
         400,
         "Corrupt content coding",
-        "The body is not what Content-Encoding says. Nothing was stored.",
+        "The body could not be decompressed as Content-Encoding says. Nothing was stored.",
         "Compress and send the body again.",
     ),
     Code.UNSUPPORTED_ENCODING: StatusRow(
         415,
         "Unsupported content coding",
-        "The body is compressed in a way that the service does not undo.",
+        "The body is compressed with a method that the service does not support.",
         "Use gzip, zstd or none.",
     ),
     Code.UNSUPPORTED_MEDIA_TYPE: StatusRow(
         415,
         "Unsupported media type",
-        "The route takes bodies of other media types.",
+        "The route does not accept bodies of this media type.",
         "Send the Content-Type that the route documents.",
     ),
     Code.DECOMPRESSION_LIMIT: StatusRow(
         413,
         "Decompression limit",
-        "The compressed body grows further than a payload may, or needs more memory to unpack than is allowed.",
+        "The decompressed body is larger than a payload may be, or decompressing it needs more memory than is allowed.",
         "Send the body without Content-Encoding.",
     ),
     Code.PAYLOAD_TOO_LARGE: StatusRow(
         413,
         "Payload too large",
-        "The payload is larger than the service stores, or than this caller may send in a minute.",
+        "The payload is larger than the service accepts, or than this caller may send in a minute.",
         "Send less, or ask for `oversize=keep_ends`.",
     ),
     Code.BODY_TOO_LARGE: StatusRow(
@@ -133,13 +133,13 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.IDEMPOTENCY_KEY_REUSED: StatusRow(
         422,
         "Idempotency key reused",
-        "This key came before, within 24 hours, with another request.",
+        "This key was used within the last 24 hours with a different request.",
         "Use a new key for a request that differs from the first.",
     ),
     Code.ARTIFACT_NOT_FOUND: StatusRow(
         404,
         "Artifact not found",
-        "Nothing is stored under this ID for this caller; whether somebody else has it is not told.",
+        "This caller has no artifact with this ID. The answer does not tell whether somebody else has.",
         "No artifact has this ID. Check the ID; if it is right, run the tool again.",
     ),
     Code.ARTIFACT_GONE: StatusRow(
@@ -157,7 +157,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.SECTION_NOT_FOUND: StatusRow(
         404,
         "Section not found",
-        "The artifact is there, but has no section of this name.",
+        "The artifact has no section with this name.",
         "Use a section that the card or the outline names.",
     ),
     Code.VIEW_NOT_AVAILABLE: StatusRow(
@@ -169,7 +169,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.OFFSET_PAST_END: StatusRow(
         422,
         "Offset past the end",
-        "Reading was to begin after the end of the view or section.",
+        "The offset is after the end of the view or section.",
         "Use an offset within the size that `detail` names.",
     ),
     Code.NOT_TEXT: StatusRow(
@@ -193,8 +193,8 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.JSON_TOO_LARGE: StatusRow(
         422,
         "JSON too large for this path",
-        "Following this path would need more memory, or more levels, than one request may use.",
-        "Go further down by names and indices, or take records one by one.",
+        "Following this path would need more memory or deeper nesting than one request may use.",
+        "Use a path with more names and indices, or read records one by one.",
     ),
     Code.RANGE_NOT_SATISFIABLE: StatusRow(
         416,
@@ -211,21 +211,21 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.COUNT_PENDING: StatusRow(
         503,
         "Count pending",
-        "The tokens of a large artifact are being counted, which its positions in tokens need.",
+        "The tokens of a large artifact are still being counted, and positions in tokens need that count.",
         "Retry the same call.",
         retry_after=1,
     ),
     Code.UPLOAD_FENCED: StatusRow(
         503,
         "Upload given up",
-        "The upload made no progress for too long, so its beginning was removed. Nothing was stored.",
+        "The upload made no progress for too long and was discarded. Nothing was stored.",
         "Retry the same call.",
         retry_after=1,
     ),
     Code.OVERLOADED: StatusRow(
         503,
         "Overloaded",
-        "The service, or its storage, has more to do at this moment than it takes on.",
+        "The service or its storage has too much to do at the moment.",
         "Retry the same call after the time in Retry-After.",
         retry_after=2,
     ),
@@ -239,7 +239,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.STORAGE_FULL: StatusRow(
         507,
         "Storage full",
-        "The disk or the store behind the service has no room.",
+        "The disk, database or object store behind the service is full.",
         "Ask the administrator to free space; nothing was stored.",
     ),
     Code.QUOTA_EXCEEDED: StatusRow(
@@ -257,7 +257,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.HELD: StatusRow(
         423,
         "Held",
-        "A hold forbids deleting this, by anybody and by any route.",
+        "A hold prevents this from being deleted, by anybody and through any route.",
         "Ask an administrator to release the hold that `holds` names.",
     ),
     Code.HOLD_NOT_FOUND: StatusRow(
@@ -278,13 +278,13 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.PLAN_CHANGED: StatusRow(
         409,
         "Plan changed",
-        "There is no such plan any more, or too little of it is left. Nothing was removed.",
+        "The plan no longer exists, or too little of it is left. Nothing was removed.",
         "Make a new plan, review it, and apply that one.",
     ),
     Code.CONFIRMATION_NEEDED: StatusRow(
         409,
         "Confirmation needed",
-        "The plan removes a large share of what is stored. Nothing was removed yet.",
+        "The plan would remove a large share of what is stored. Nothing has been removed yet.",
         "If that much is meant to go, apply with confirm=true.",
     ),
     Code.RUN_NOT_FOUND: StatusRow(
@@ -296,14 +296,14 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.STORAGE_UNAVAILABLE: StatusRow(
         503,
         "Storage unavailable",
-        "The database or the store does not answer, or the service is stopping.",
+        "The database or the object store does not answer, or the service is stopping.",
         "Retry the same call.",
         retry_after=5,
     ),
     Code.INTEGRITY: StatusRow(
         500,
         "Stored bytes are damaged",
-        "The stored bytes are not those that were handed over: their checksum differs, or they are missing.",
+        "The stored bytes are damaged: they are missing, or their checksum is wrong.",
         "Run the tool again, and tell the administrator.",
     ),
     Code.SCHEMA_OUTDATED: StatusRow(
@@ -316,14 +316,14 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.FORBIDDEN_HOST: StatusRow(
         403,
         "Forbidden host or origin",
-        "The service answers under certain host names only, and while it does, to no other website.",
+        "The service answers only under certain host names, and does not answer other websites.",
         "Call the service by a host name that it answers to (the administrator adds names: COATCHECK_ALLOWED_HOSTS), "
-        "not from another site; a proxy passes the Host header on as it came.",
+        "not from another site; a proxy must pass the Host header on unchanged.",
     ),
     Code.UNAUTHENTICATED: StatusRow(
         401,
         "Key required",
-        "The request brings no key, or one that is unknown, expired or revoked.",
+        "The request has no key, or one that is unknown, expired or revoked.",
         "Present a valid key: `Authorization: Bearer ck_live_…`, or `X-Api-Key`.",
     ),
     Code.FORBIDDEN: StatusRow(
@@ -341,16 +341,16 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.NAMESPACE_NOT_FOUND: StatusRow(
         404,
         "Namespace not found",
-        "There is no namespace of this name.",
-        "List the namespaces, or make this one first.",
+        "There is no namespace with this name.",
+        "List the namespaces, or create this one first.",
     ),
     Code.ROUTE_NOT_FOUND: StatusRow(
-        404, "No such route", "The service has nothing under this path.", "See /v1/openapi.json for the routes."
+        404, "No such route", "No route has this path.", "See /v1/openapi.json for the routes."
     ),
     Code.METHOD_NOT_ALLOWED: StatusRow(
         405,
         "Method not allowed",
-        "The path is there, but not for this method.",
+        "The path exists, but does not take this method.",
         "Use a method that the Allow field names.",
     ),
     Code.INTERNAL: StatusRow(

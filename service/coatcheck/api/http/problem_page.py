@@ -6,13 +6,13 @@ _HEAD = """# Errors
 
 Errors over HTTP are problem details (RFC 9457), `application/problem+json`: `type` (`/errors/` and the code), `title`,
 `status`, `code`, `detail` and `request_id`, and for some codes further members such as `field`, `position` or `limit`.
-`GET` of the `type` explains the code: as a page, or as text or JSON, by the field `Accept`.
+`GET` the `type` to have the code explained, as a page, text or JSON, depending on the header field `Accept`.
 A code is permanent: it is never renamed and never used for something else. `detail` is a sentence for a person or a
 model and may change.
 
-Where the answer may be different in a moment, it carries `Retry-After`. The answer `artifact_not_found` is the same,
-byte for byte, for an ID that never existed, that belongs to someone else, and that was forgotten; its request ID is in
-the header field `X-Request-ID` only, which every answer carries.
+If a retry may succeed soon, the answer has `Retry-After`. The answer `artifact_not_found` is the same, byte for byte,
+whether the ID never existed, belongs to someone else, or was forgotten; so its request ID is only in the header field
+`X-Request-ID`, which every answer has.
 
 | code | status | title | what happened | what to do |
 |---|---|---|---|---|
