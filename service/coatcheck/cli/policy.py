@@ -1,4 +1,4 @@
-"""`coatcheck policy`: what is decided for all payloads: list, show, set, remove, explain. Through a running service."""
+"""`coatcheck policy`: decisions for all payloads: list, show, set, remove, explain. Uses a running service."""
 
 import json
 from collections.abc import Callable
@@ -124,7 +124,7 @@ def explain(service: str | None, key: str | None, as_json: bool, **options: Any)
 
 
 def _current(client: httpx.Client, scope: dict[str, str | None]) -> dict[str, Any]:
-    """The scope's policy as it is; empty when it has none."""
+    """Returns the scope's present policy; empty if it has none."""
 
     def send() -> httpx.Response:
         response = client.get(f"{_POLICIES}/history", params=_given(**scope))

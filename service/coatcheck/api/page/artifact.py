@@ -1,4 +1,4 @@
-"""The page of an artifact: what the model saw and the payload, reading and searching, and what decides its end."""
+"""The page of an artifact: what the model saw, the payload, ways to read and search it, and what decides its expiry."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
@@ -25,7 +25,7 @@ from coatcheck.usecases.reading.read import ReadRequest
 from coatcheck.usecases.reading.search import PatternSearchRequest
 
 EVENTS: Final = 50
-"""Reads that are listed."""
+"""Number of reads that are listed."""
 WAYS: Final = ("outline", "search", "passages", "lines", "bytes", "json")
 _HIGHEST: Final = 2**53
 _ENDS: Final = ("ttl", "idle_ttl", "max_ttl", "evict")
@@ -40,7 +40,7 @@ class ArtifactQuery(CardQuery, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReadingQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A way of reading, and its one or two words."""
+    """A way of reading, with its one or two arguments."""
 
     way: Literal["outline", "search", "passages", "lines", "bytes", "json"] = "outline"
     what: Annotated[str, Meta(max_length=4000)] | None = None
@@ -59,7 +59,7 @@ class KeepForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
 @page("GET /ui/artifacts/{artifact_id}", scope=READ)
 async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
-    """Shows the artifact's card and a part of the payload, in which what the card shows is marked."""
+    """Shows the artifact's card and a part of the payload, with the parts marked that the card shows."""
     query = call.query(ArtifactQuery)
     described = await call.inspection.describe(
         call.who, ids.parse(artifact_id), budget=query.tokens, query=query.query, tools=query.tools != "none"
@@ -121,7 +121,7 @@ async def keep_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
 
 
 def _ends(call: PageCall, a: Artifact) -> dict[str, PolicySource]:
-    """Returns which policies decide how long such an artifact is kept, for those who may see policies."""
+    """Returns which policies decide how long such an artifact is kept, to callers who may see policies."""
     if not call.may(ADMIN):
         return {}
     sources = call.services.policies.rules.explain(
@@ -131,7 +131,7 @@ def _ends(call: PageCall, a: Artifact) -> dict[str, PolicySource]:
 
 
 async def _events(call: PageCall, number: int) -> list[EventView]:
-    """Who read it and what for, the latest first."""
+    """Returns who read it and for what, latest first."""
     return [event_view(each) for each in (await call.services.events(call.who, artifact=number, limit=EVENTS)).events]
 
 

@@ -1,4 +1,4 @@
-"""Retention: the schedule, a plan with its list, applying it, runs and what they removed, the audit log."""
+"""Retention: the schedule, planning and applying jobs, runs and what they removed, the audit log."""
 
 from typing import Annotated, Final
 
@@ -15,7 +15,7 @@ from coatcheck.core.keys import administered
 from coatcheck.core.retention.jobs import REMOVING, Job
 
 _WAIT: Final = 2.0
-"""Seconds for which applying a plan waits for its end; afterwards the run's page shows how it goes on."""
+"""Seconds that applying a plan waits for its end; after that, the run's page shows the progress."""
 
 
 class ApplyForm(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -65,7 +65,7 @@ async def plan_retention(call: PageCall) -> PageAnswer:
     """Plans a job and shows exactly what it would remove."""
     form = await call.form(PlanAsk)
     plain(form.session, "session")
-    if form.session is not None and form.namespace is None:  # a session is of one namespace
+    if form.session is not None and form.namespace is None:  # a session belongs to a single namespace
         form = replace(form, namespace=administered(call.who, None))
     return Shown("plan.jinja", {"plan": await call.services.retention.plan(call.who, form.job, form.scope())})
 
