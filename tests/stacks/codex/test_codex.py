@@ -13,7 +13,7 @@ import pytest
 
 from coatcheck_client import Client
 from model_server import model_server
-from scenario import LOG, NEEDLE, ROOT, plan
+from scenario import LOG, NEEDLE, ROOT, plan, saw_a_card
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -130,8 +130,29 @@ def test_without_cards_the_host_cuts_what_is_long(codex: Path, tmp_path: Path) -
 
 def test_an_exempt_tool_is_left_alone_as_the_page_has_it(service_url: str, codex: Path, tmp_path: Path) -> None:
     with model_server(plan()) as model:
-        assert NEEDLE in answered(codex, tmp_path, config(model.url, service_url, blocks()[1]))
+        assert NEEDLE in answered(codex, tmp_path, config(model.url, service_url, blocks()[2]))
     assert LOG.splitlines()[-1] in model.results[1][0]
+
+
+def test_a_sub_agent_has_cards(service_url: str, codex: Path, tmp_path: Path) -> None:
+    wait = Call("wait_agent", lambda results: {"targets": [json.loads(results[-1])["agent_id"]], "timeout_ms": 60_000})
+    with model_server(plan([Call("spawn_agent", {"message": "Which code?"})], [wait])) as model:
+        saw_a_card(model, answered(codex, tmp_path, config(model.url, service_url, blocks()[0])))
+
+
+def test_what_all_servers_stored_is_read_by_one_as_the_page_has_it(
+    service_url: str, codex: Path, tmp_path: Path
+) -> None:
+    reader = tomllib.loads(blocks()[1])["mcp_servers"]["coatcheck"]
+    assert (reader["command"], reader["args"]) == ("coatcheck", ["mcp"])
+    command, *rest = os.environ["COATCHECK_STACKS_COMMAND"].split()
+    values = {**reader, "command": command, "args": [*rest, "mcp", "--url", service_url]}
+    del values["env"]
+    lines = ["", "[mcp_servers.coatcheck]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]
+    with model_server(plan()) as model:
+        toml = config(model.url, service_url, blocks()[0], "--no-read-tool") + "\n".join(lines)
+        saw_a_card(model, answered(codex, tmp_path, toml))
+    assert [one for one in model.offered[0] if "read_artifact" in one] == ["mcp__coatcheck.read_artifact"]
 
 
 @pytest.mark.parametrize("member", ["updatedToolOutput", "updatedMCPToolOutput"])
