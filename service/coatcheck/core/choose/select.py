@@ -81,10 +81,13 @@ class Selection:
         units = self._units
         total = len(units)
         tail = self._end(range(total - 1, -1, -1), budget * _TAIL)
+        opening = self._opening(tail)
+        tail[1:1] = opening
         head = self._end(range(total), budget * _HEAD)
         first = self._candidates(budget)
         self._price({*first, *tail, *head})
-        long = {end[0]: int(budget * share * _PART) for end, share in ((tail, _TAIL), (head, _HEAD)) if end}
+        parts = [*((place, _TAIL) for place in [*tail[:1], *opening]), *((place, _HEAD) for place in head[:1])]
+        long = {place: int(budget * share * _PART) for place, share in parts}
         long = {place: room for place, room in long.items() if self._prices[place] * _PART > room}
         self._left -= sum(long.values())  # so that a part of each can be shown, whatever else is
         for places, share in ((tail, _TAIL), (head, _HEAD)):
@@ -130,13 +133,19 @@ class Selection:
         if not self._take(place, self._rate(place)):
             text = self._units.text[place]
             size = len(text) * (room - SEAM) // self._prices[place]
-            part = text[-size:] if last else text[:size]
-            price = counts([part.decode("utf-8", "replace")], self._tokenizer)[0]
+            price = self._part_price(text, size, last=last)
+            if price > self._left - SEAM:  # the end of a line may be denser than the whole of it
+                size = size * (self._left - SEAM) // (price + SEAM)
+                price = self._part_price(text, size, last=last)
             if not _SMALLEST // 2 <= price <= self._left - SEAM or not self._units.shorten(place, size, last=last):
                 return
             self._prices[place], self._costs[place] = price, price**self._worth.weights.thrift
             self._take(place, self._rate(place))
         self._ends.add(place)
+
+    def _part_price(self, text: bytes, size: int, *, last: bool) -> int:
+        part = text[-size:] if last else text[:size]
+        return counts([part.decode("utf-8", "replace")], self._tokenizer)[0] if size > 0 else 0
 
     def _end(self, places: range, room: float) -> list[int]:
         """The units that may fit into an end's share, from the end inwards."""
@@ -148,6 +157,16 @@ class Selection:
                 if size > room * 8:
                     break
         return out
+
+    def _opening(self, tail: list[int]) -> list[int]:
+        """The first piece of a long last line that is not the only one: what a line is about it opens with."""
+        units = self._units
+        if not tail or units.opens[tail[0]] or units.line[tail[0]] == units.line[0]:
+            return []
+        place = tail[0]
+        while place and not units.opens[place] and units.follows(place):
+            place -= 1
+        return [place] if units.opens[place] and units.line[place] == units.line[tail[0]] else []
 
     def _candidates(self, budget: int) -> dict[int, float]:
         """The units worth pricing, with their values: the best of several budgets, by a guess of their price."""

@@ -59,14 +59,11 @@ _BARE: Final = 1.5
 """Something went wrong, in words that also mean other things."""
 _WEAK: Final = 0.8
 _BENIGN: Final = 0.5
-_WARNING: Final = 0.6
 _LATE: Final = 0.6
 """How much more a statement at the end is worth than one at the beginning."""
 _BELOW: Final = (0.6, 0.45, 0.3, 0.2)
 _ABOVE: Final = (0.5, 0.3)
 """Of a statement's worth, that of the lines below and above it."""
-_PIECES: Final = 0.3
-"""Of a statement's worth, that of the other pieces of a long line."""
 _VERDICT: Final = 6.0
 _NOVEL: Final = 2.0
 """What a line is worth of which an earlier run has no word."""
@@ -191,8 +188,6 @@ def weight(flags: int) -> float:
         return 0.0
     if flags & BENIGN:
         worth *= _BENIGN
-    if flags & WARNING and not flags & SURE:
-        worth *= _WARNING
     return worth
 
 
@@ -246,18 +241,14 @@ def _statements(base: dict[int, float], units: Units, flags: dict[int, int], sca
 
 
 def _around(base: dict[int, float], units: Units, place: int, worth: float) -> None:
-    """Gives the lines below and above a statement their shares of its worth; further pieces of its own line as well."""
-    line, total = units.line, len(units)
+    """Gives the units below and above a statement their shares of its worth."""
     for step, shares in ((1, _BELOW), (-1, _ABOVE)):
-        near = place + step
-        while 0 <= near < total and line[near] == line[place]:
-            base[near] = max(base.get(near, 0.0), worth * _PIECES)
-            near += step
+        near = place
         for share in shares:
-            if not 0 <= near < total:
+            near += step
+            if not 0 <= near < len(units):
                 break
             base[near] = max(base.get(near, 0.0), worth * share)
-            near += step
 
 
 def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:

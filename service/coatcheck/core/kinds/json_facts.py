@@ -24,6 +24,10 @@ _NESTED: Final = 12
 """Members of an object below the top whose values are named too."""
 _ELEMENTS: Final = 200
 """Elements of a list, evenly spread, that are looked at."""
+_FEW: Final = 0.05
+"""Share of the objects at a place up to which those that have a member are few: then the member's values are named."""
+_DIFFERENT: Final = 3
+"""Different values of such a member that are named."""
 _MAP: Final = 40
 """Members from which an object whose members are alike is a map: its keys are data."""
 
@@ -90,20 +94,27 @@ def scalars(value: object) -> str | None:
 
 
 def _add(parts: list[str], name: str, value: object) -> None:
-    if isinstance(value, dict | list):
-        return
-    shown = encode(value).decode()
-    if len(shown) <= _VALUE and len(name) <= _VALUE:
+    if len(name) <= _VALUE and (shown := _short(value)) is not None:
         parts.append(f"{name}={shown}")
+
+
+def _short(value: object) -> str | None:
+    """Returns a value as JSON; None where it is long, or holds others."""
+    if isinstance(value, dict | list):
+        return None
+    shown = encode(value).decode()
+    return shown if len(shown) <= _VALUE else None
 
 
 def key_lines(value: object, *, complete: bool) -> list[str]:
     """Returns a line for each place that holds an object, outermost first, with the keys that no line named before.
 
-    A line ends with `…` where the objects have further keys, which a line above it names.
+    A line ends with `…` where the objects have further keys, which a line above it names. What few of many records have
+    is named with its values where they are short: it is what tells them apart.
     """
     lines: list[str] = []
     queue: deque[tuple[str, list[object], bool]] = deque([("$", [value], complete)])
+    few: set[str] = set()
     named: set[str] = set()
     while queue and len(lines) < _LINES and sum(map(len, lines)) < _CHARS:
         path, values, exact = queue.popleft()
@@ -120,12 +131,16 @@ def key_lines(value: object, *, complete: bool) -> list[str]:
         parts = [counted(len(cast("list[object]", value)), "element")] if path == "$" and elements and complete else []
         if elements:
             queue.append((f"{path}[*]", elements, exact))
+            few.update([f"{path}[*]"] if path in few else [])
         if len(members) > _MAP and len({type(member) for inner in members.values() for member in inner}) == 1:
             queue.append((f"{path}.*", [member for inner in members.values() for member in inner], exact))
             count = counted(len(members), "key") if exact else "keys"
             parts.append(f"{count} such as {', '.join(map(_quoted, list(members)[:3]))}")
         elif members:
-            new = [_member(key, members[key], exact) for key in members if key not in named]
+            objects = sum(isinstance(each, dict) for each in values)
+            rare = {key for key, inner in members.items() if path in few or len(inner) <= objects * _FEW}
+            few.update(f"{path}{step(key)}" for key in rare)
+            new = [_member(key, members[key], exact, key in rare) for key in members if key in rare or key not in named]
             parts.append(", ".join([*new, "…"] if 0 < len(new) < len(members) else new))
             named.update(members)
             queue.extend((f"{path}{step(key)}", inner, exact) for key, inner in members.items())
@@ -134,9 +149,20 @@ def key_lines(value: object, *, complete: bool) -> list[str]:
     return lines
 
 
-def _member(key: str, values: list[object], exact: bool) -> str:
+def _member(key: str, values: list[object], exact: bool, valued: bool) -> str:
+    if valued and (shown := _values(values, exact)) is not None:
+        return f"{_quoted(key)}={shown}"
     lengths = {len(cast("list[object]", value)) for value in values if isinstance(value, list)}
     return f"{_quoted(key)}[{max(lengths)}]" if exact and len(lengths) == 1 and lengths != {0} else _quoted(key)
+
+
+def _values(values: list[object], exact: bool) -> str | None:
+    """Returns `"one" or "another"`, and `or …` where there may be more; None where one is long or holds others."""
+    different = list(dict.fromkeys(map(_short, values)))
+    named = [shown for shown in different[:_DIFFERENT] if shown is not None]
+    if len(named) < min(len(different), _DIFFERENT):
+        return None
+    return " or ".join(named if exact and len(different) <= _DIFFERENT else [*named, "…"])
 
 
 def _quoted(key: str) -> str:

@@ -10,6 +10,8 @@ from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.sections import of_sections
 
 _NAMED: Final = 80
+_INNER: Final = 30
+"""Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
 _LARGEST: Final = 64 * 1024
 """Bytes of the beginning that are looked through, in about 2 ms; of a larger file the outline says where it ends."""
 _OUTER: Final = 2
@@ -35,7 +37,7 @@ def describe_entries(entries: list[Entry], data: bytes, *, partial: bool) -> Des
     """Returns a fact that names entries of the outer levels; None where there are fewer than two."""
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
-    deepest = _OUTER if sum(entry.level <= _OUTER for entry in entries) <= _NAMED else 1
+    deepest = _OUTER if sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
     outer = [entry for entry in entries if entry.level <= deepest] or entries
     lines = data.count(b"\n")
     where = f" of the first {lines} lines" if partial else ""

@@ -4,7 +4,9 @@ A ZIP has a directory, which is read if a sample has it whole. Sizes are those t
 """
 
 import struct
+from collections import Counter
 from collections.abc import Sequence
+from posixpath import commonprefix
 from typing import Final
 
 from msgspec import Struct
@@ -20,6 +22,8 @@ _LARGEST: Final = 5
 _WALKED: Final = 20_000
 """Members that are looked at."""
 _NAME: Final = 160
+_FOLDERS: Final = 4
+"""Folders that are named."""
 
 
 class ArchiveEntry(Struct, frozen=True):
@@ -45,14 +49,29 @@ def described(name: str, entries: Sequence[ArchiveEntry], exact: bool = True, na
     size = f", {sized(sum(entry.size for entry in files))} unpacked" if exact else ""
     lines = [f"{name}: {'' if exact else 'at least '}{counted(len(files), 'file')}{size} (sizes as stated)"]
     if exact and len(files) > _LARGEST:
+        lines += _folders(files)
         lines.append(f"Largest: {_listed(sorted(files, key=lambda entry: -entry.size)[:_LARGEST])}")
     if files and names:
         lines.append(f"{'Files' if exact and len(files) <= names else 'First files'}: {_listed(files[:names])}")
     return tuple(lines)
 
 
+def _folders(files: Sequence[ArchiveEntry]) -> list[str]:
+    """Returns a line with the outermost folders that divide the files, those with most files first; none if none do."""
+    names = [entry.name for entry in files]
+    start = commonprefix(names).rfind("/") + 1
+    found = Counter(name[: name.index("/", start) + 1] for name in names if "/" in name[start:])
+    most = [f"{_clipped(folder)} {counted(count, 'file')}" for folder, count in found.most_common(_FOLDERS)]
+    rest = [f"… {len(found) - _FOLDERS} more"] if len(found) > _FOLDERS else []
+    return [f"Folders: {'; '.join([*most, *rest])}"] if found else []
+
+
 def _listed(entries: Sequence[ArchiveEntry]) -> str:
-    return "; ".join(f"{entry.name[:_NAME]}{'…' * (len(entry.name) > _NAME)} {sized(entry.size)}" for entry in entries)
+    return "; ".join(f"{_clipped(entry.name)} {sized(entry.size)}" for entry in entries)
+
+
+def _clipped(name: str) -> str:
+    return f"{name[:_NAME]}{'…' * (len(name) > _NAME)}"
 
 
 def sized(size: int) -> str:
