@@ -13,7 +13,7 @@ import pytest
 
 from coatcheck_client import Client
 from model_server import model_server
-from scenario import LOG, NEEDLE, ROOT, plan, saw_a_card
+from scenario import LOG, NEEDLE, PICTURE, ROOT, plan, saw_a_card
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -138,6 +138,12 @@ def test_a_sub_agent_has_cards(service_url: str, codex: Path, tmp_path: Path) ->
     wait = Call("wait_agent", lambda results: {"targets": [json.loads(results[-1])["agent_id"]], "timeout_ms": 60_000})
     with model_server(plan([Call("spawn_agent", {"message": "Which code?"})], [wait])) as model:
         saw_a_card(model, answered(codex, tmp_path, config(model.url, service_url, blocks()[0])))
+
+
+def test_an_image_stays_beside_the_card(service_url: str, codex: Path, tmp_path: Path) -> None:
+    with model_server(plan([Call("get_pictured_log", {})])) as model:
+        saw_a_card(model, answered(codex, tmp_path, config(model.url, service_url, blocks()[0])))
+    assert PICTURE in json.dumps(model.bodies[1])
 
 
 def test_what_all_servers_stored_is_read_by_one_as_the_page_has_it(

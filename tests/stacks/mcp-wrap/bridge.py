@@ -69,11 +69,14 @@ class Process:
             for heard in self._open.values():
                 heard.put(None)
 
-    def end(self) -> int:
-        """Ends the input, as a host does, and returns the exit code."""
+    def finish(self) -> None:
+        """Ends the input, as a host does."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        return self._process.wait(10)
+
+    def ended(self) -> int:
+        """The exit code, for which it has 20 seconds."""
+        return self._process.wait(20)
 
 
 class Bridge(ThreadingHTTPServer):
@@ -86,7 +89,7 @@ class Bridge(ThreadingHTTPServer):
         self._command = command
         self._processes: dict[str, Process] = {}
         self._shared: list[Process] = []
-        self._codes: list[int] = []
+        self._ended: list[Process] = []
         self._lock = threading.Lock()
 
     def process(self, session: str | None, message: Json) -> tuple[str | None, Process | None]:
@@ -107,11 +110,16 @@ class Bridge(ThreadingHTTPServer):
     def forget(self, session: str) -> None:
         """Ends a session."""
         with self._lock:
-            self._codes.append(self._processes.pop(session).end())
+            process = self._processes.pop(session)
+            self._ended.append(process)
+        process.finish()
 
     def codes(self) -> list[int]:
         """Ends what still runs; returns the exit codes of all processes."""
-        return [*self._codes, *(process.end() for process in (*self._processes.values(), *self._shared))]
+        running = (*self._processes.values(), *self._shared)
+        for process in running:
+            process.finish()
+        return [process.ended() for process in (*self._ended, *running)]
 
 
 class Handler(BaseHTTPRequestHandler):
