@@ -5,6 +5,7 @@ alike. A message of the server that belongs to no request by itself goes to the 
 Only Python's own library is needed.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -18,6 +19,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 Json = Any
+_OWN: Final = "COATCHECK_STACKS_"
+"""What variables of these tests begin with, which are no settings."""
 _SESSION: Final = "mcp-session-id"
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 """What a request says by itself from protocol 2026-07-28 on, which has no sessions."""
@@ -28,7 +31,8 @@ class Process:
 
     def __init__(self, command: Sequence[str]) -> None:
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=dict(os.environ))
+        env = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=env)
         self._lock = threading.Lock()
         self._open: dict[Json, SimpleQueue[Json]] = {}
         self._tokens: dict[Json, Json] = {}
@@ -72,7 +76,8 @@ class Process:
     def finish(self) -> None:
         """Ends the input, as a host does."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # one that has ended by itself says so by its exit code
+            self._process.stdin.close()
 
     def ended(self) -> int:
         """The exit code, for which it has 20 seconds."""

@@ -1,6 +1,7 @@
 """The protocol's conformance suite says of a server behind `mcp-wrap` what it says of the server itself."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -48,17 +49,38 @@ def tools(checks: Checks) -> list[str]:
     return found["details"]["availableTools"]
 
 
+@pytest.fixture(scope="module")
+def suite(node_modules: Path) -> Path:
+    """The suite's program."""
+    return node_modules / "conformance"
+
+
+@pytest.fixture(scope="module", params=["2025-11-25", "2026-07-28"])
+def revision(request: pytest.FixtureRequest) -> str:
+    """A version of the protocol, each of which has its own scenarios."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def plain(suite: Path, revision: str, tmp_path_factory: pytest.TempPathFactory) -> Checks:
+    """What the suite says of the server itself."""
+    return said(suite, tmp_path_factory.mktemp("plain"), revision, *SERVER)
+
+
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("way", ["command", "url"])
 def test_every_scenario_comes_out_as_without_the_wrapper(
-    service_url: str, node_modules: Path, tmp_path: Path, revision: str
+    service_url: str, suite: Path, revision: str, plain: Checks, tmp_path: Path, way: str
 ) -> None:
-    suite = node_modules / "conformance"
-    wrapper = [sys.executable, "-m", "coatcheck_client.integrations.mcp_wrap", "--url", service_url, "--"]
-    plain = said(suite, tmp_path / "plain", revision, *SERVER)
-    wrapped = said(suite, tmp_path / "wrapped", revision, *wrapper, *SERVER)
+    if way == "command":
+        wrapper = [sys.executable, "-m", "coatcheck_client.integrations.mcp_wrap", "--url", service_url, "--", *SERVER]
+        wrapped = said(suite, tmp_path, revision, *wrapper)
+    else:
+        with bridge(*SERVER) as url:
+            wrapper = [*os.environ["COATCHECK_STACKS_COMMAND"].split(), "mcp-wrap", "--url", service_url, url]
+            wrapped = said(suite, tmp_path, revision, *wrapper)
     assert tools(wrapped) == [*tools(plain), "read_artifact"]
     assert outcomes(wrapped) == outcomes(plain)
     assert len(wrapped) > 30
-    failed = [one for scenario, each in wrapped.items() if not ELSEWHERE.match(scenario) for one in each]
-    assert not [one for one in failed if one["status"] in {"FAILURE", "WARNING"}]
+    counted = [one for scenario, each in wrapped.items() if not ELSEWHERE.match(scenario) for one in each]
+    assert not [one for one in counted if one["status"] in {"FAILURE", "WARNING"}]
