@@ -14,6 +14,7 @@ from bench import (
     json_path,
     kinds,
     large,
+    offloading,
     page,
     passages,
     peers,
@@ -50,6 +51,7 @@ PARTS = {
     "redaction": redaction.run,
     "page": page.run,
     "peers": peers.run,
+    "offloading": offloading.run,
 }
 
 

@@ -18,7 +18,8 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from coatcheck_client import Client, Retries
 from coatcheck_client.integrations.langchain import CoatcheckMiddleware
 from model_server import model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, failing, plan, run_snippet, saw_a_card, sees_cards, snippet
+from page import block, run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, failing, plan, saw_a_card, sees_cards
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -170,18 +171,20 @@ class TestDeepAgents:
     async def test_the_sub_agent_that_the_framework_adds_has_cards_as_the_page_has_it(
         self, service_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("COATCHECK_URL", service_url)
         given = {"description": "Which code?", "subagent_type": "general-purpose"}
-        with model_server(plan([Call("task", given)])) as model:
-            names = {"model": openai(model.url), "tools": ALL, "CoatcheckMiddleware": CoatcheckMiddleware}
-            exec(compile(snippet("langchain", 1), "langchain.md", "exec"), names)  # noqa: S102
+        with model_server(plan([Call("task", given)])) as model, block("langchain", 3) as written:
+            monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+            monkeypatch.setenv("COATCHECK_URL", service_url)
+            names: dict[str, Any] = {**TOOLS, "CoatcheckMiddleware": CoatcheckMiddleware}
+            exec(compile(written.text, "langchain.md", "exec"), names)  # noqa: S102
             saw_a_card(model, (await names["agent"].ainvoke(ASKED))["messages"][-1].text)
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "langchain", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "langchain")
     assert NEEDLE in printed

@@ -1,4 +1,4 @@
-"""What a JSON document holds: the short values near its top, and every distinct key once, breadth first, by path."""
+"""Describes a JSON document: the short values near its top, and every distinct key once, breadth first, by path."""
 
 from collections import deque
 from typing import Final, cast
@@ -18,22 +18,25 @@ _CELLS: Final = 40
 _LINES: Final = 120
 _CHARS: Final = 16_000
 _VALUE: Final = 80
-"""Characters of a value that is short."""
+"""Maximum characters of a short value."""
 _SCALARS: Final = 24
 _NESTED: Final = 12
-"""Members of an object below the top whose values are named too."""
+"""Maximum members of an object below the top whose values are named too."""
 _ELEMENTS: Final = 200
-"""Elements of a list, evenly spread, that are looked at."""
+"""Elements of a list, evenly spread, that are examined."""
 _FEW: Final = 0.05
-"""Share of the objects at a place up to which those that have a member are few: then the member's values are named."""
+"""Maximum share of the objects at a place that have a rare member, whose values are then named."""
 _DIFFERENT: Final = 3
-"""Different values of such a member that are named."""
+"""Maximum different values of such a member that are named."""
 _MAP: Final = 40
-"""Members from which an object whose members are alike is a map: its keys are data."""
+"""Members from which an object with similar members is a map: its keys are data."""
 
 
 def describe_json(payload: PayloadProbe) -> Description:
-    """Returns short values near the top, then keys by path; from the beginning of a document that is not at hand."""
+    """Returns short values near the top, then keys by path.
+
+    From the beginning of a document that is not available in full.
+    """
     sample, reading = payload.sample, payload.json
     if reading is None:
         return NOTHING
@@ -57,7 +60,7 @@ def describe_json(payload: PayloadProbe) -> Description:
 
 
 def _tallied(sample: PayloadSample) -> tuple[str, ...]:
-    """Returns what all lines of JSON lines add up to that are at hand whole, and are too many to be read."""
+    """Returns the tallies of JSON lines that are available in full, and too many to be read."""
     tallies = Tallies()
     if sample.whole:
         tallies.feed(sample.head)
@@ -65,14 +68,14 @@ def _tallied(sample: PayloadSample) -> tuple[str, ...]:
 
 
 def _members(members: tuple[ObjectMember, ...]) -> list[str]:
-    """Returns the short values at the top of a document that is not at hand whole, and the keys of its members."""
+    """Returns the short values at the top of a document that is not available in full, and the keys of its members."""
     values = [f"{each.name}={each.value}" for each in members if each.value and len(each.value) <= _VALUE]
     keys = [f"{_quoted(each.name)}{f'[{each.elements}]' if each.elements else ''}" for each in members]
     return [*([", ".join(values[:_SCALARS])] if values else []), f"$: {', '.join(keys)}"]
 
 
 def _cells(entries: list[Entry]) -> Description:
-    """Returns the cells of a notebook, as `section` takes them, and what failed in them."""
+    """Returns the cells of a notebook, as `section` accepts them, and what failed in them."""
     shown = [f"{entry.title}{f' ({entry.detail})' if entry.detail else ''}" for entry in entries]
     return Description(facts=(f"Notebook, {counted(len(entries), 'cell')}: {first_of(shown, _CELLS)}",))
 
@@ -107,10 +110,10 @@ def _short(value: object) -> str | None:
 
 
 def key_lines(value: object, *, complete: bool) -> list[str]:
-    """Returns a line for each place that holds an object, outermost first, with the keys that no line named before.
+    """Returns a line per place with an object, outermost first, with the keys that no earlier line names.
 
-    A line ends with `…` where the objects have further keys, which a line above it names. What few of many records have
-    is named with its values where they are short: it is what tells them apart.
+    A line ends with `…` if the objects have further keys, which a line above it names. A member that only few of many
+    records have is named with its short values, as it tells these records apart.
     """
     lines: list[str] = []
     queue: deque[tuple[str, list[object], bool]] = deque([("$", [value], complete)])

@@ -1,7 +1,7 @@
-"""Texts inside a JSON document that is itself a string, as the arguments of a call are at OpenAI.
+"""Texts inside a JSON document that is itself a string, like the arguments of a call in OpenAI's formats.
 
-What is not replaced keeps its bytes, spaces and escapes, because providers cache by bytes: the new text is spliced in
-for the old one's literal. Only what is no strict JSON is written anew.
+Whatever is not replaced keeps its bytes, spaces and escapes, because providers cache by bytes: the new text replaces
+only the old one's literal. Only text that is not strict JSON is rewritten.
 """
 
 import json
@@ -14,11 +14,11 @@ from coatcheck.core.context.body.pointer import Pointer, edited
 from coatcheck.core.context.body.shape import Value
 
 MAX_DEPTH = 64
-"""Nesting that is looked into; arguments of tools are flat."""
+"""Maximum depth that is read; arguments of tools are flat."""
 
 
 def parsed(text: str) -> Value:
-    """The document in a string; None when there is none, or it is nested too deeply to be looked into."""
+    """Returns the document in a string; None if there is none, or it is nested too deeply."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -26,13 +26,13 @@ def parsed(text: str) -> Value:
 
 
 def spliced(text: str, edits: Mapping[Pointer, Value]) -> str:
-    """The document with other values at these places."""
+    """Returns the document with other values at these places."""
     written = {
         pointer: msgspec.Raw(json.dumps(new, ensure_ascii=text.isascii()).encode()) for pointer, new in edits.items()
     }
     try:
         return splice.spliced(text.encode(), written).decode()
-    except (msgspec.DecodeError, ValueError, RecursionError):  # NaN, or half of a surrogate pair: Python takes them
+    except (msgspec.DecodeError, ValueError, RecursionError):  # NaN, or half of a surrogate pair, which Python accepts
         return _rewritten(text, edited(parsed(text), edits))
 
 
