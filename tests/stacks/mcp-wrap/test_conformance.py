@@ -29,7 +29,7 @@ def said(suite: Path, folder: Path, revision: str, *command: str) -> Checks:
     with bridge(*command) as url:
         asked = [NODE, suite, "server", "--url", url, "--requirements", revision, "--output-dir", folder]
         asked += ["--timeout", "120000"]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=400, check=False)
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=1_500, check=False)
     found = {
         STAMP.sub("", file.parent.name.removeprefix("server-")): json.loads(file.read_text())
         for file in folder.glob("*/checks.json")
@@ -67,7 +67,7 @@ def plain(suite: Path, revision: str, tmp_path_factory: pytest.TempPathFactory) 
     return said(suite, tmp_path_factory.mktemp("plain"), revision, *SERVER)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("way", ["command", "url"])
 def test_every_scenario_comes_out_as_without_the_wrapper(
     service_url: str, suite: Path, revision: str, plain: Checks, tmp_path: Path, way: str
