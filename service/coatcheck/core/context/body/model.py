@@ -1,6 +1,6 @@
 """A request body, whatever its format, as items in order: who wrote each, its calls, outputs, texts and opaque parts.
 
-An index is read-only and holds the body's own strings, never copies. It says where everything stands as a pointer into
+An index is read-only and holds the body's own texts, never copies. It says where everything stands as a pointer into
 the body, so that whoever changes something changes exactly that. What an adapter does not know it passes by: unknown
 fields are not in the index, unknown items are in it as `OTHER`, so that they keep their place among the others.
 """
@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object
+from coatcheck.core.text.long_text import Text
 
 
 class Format(StrEnum):
@@ -41,7 +42,7 @@ class Piece(Struct, frozen=True, kw_only=True, gc=False):
     """The value in the body that holds it."""
     inside: Pointer = ()
     """Where in the JSON document that is the string at `at`; empty when the value itself is meant."""
-    text: str
+    text: Text
     structured: bool = False
     """The value is a list or an object; `text` is that value serialised, keys sorted, as ingest would store it."""
     cited: bool = False
@@ -106,7 +107,7 @@ class Opaque(Struct, frozen=True, gc=False):
     at: Pointer
     kind: str
     """`thinking` where it is bound to all that stands before it; otherwise `reasoning`, `compaction`, `signature`."""
-    text: str = ""
+    text: Text = ""
     """The part of it that counts as text, if any."""
     blob: int = 0
     """Characters of it that are ciphertext."""
@@ -131,7 +132,7 @@ class Item(Struct, kw_only=True, gc=False):
     opaque: list[Opaque] = field(default_factory=list[Opaque])
 
     @property
-    def texts(self) -> list[str]:
+    def texts(self) -> list[Text]:
         """What is said in it, without where it stands."""
         return [piece.text for piece in self.said]
 
