@@ -15,6 +15,7 @@ from bench import (
     json_path,
     kinds,
     large,
+    offloading,
     page,
     passages,
     peers,
@@ -52,6 +53,7 @@ PARTS = {
     "redaction": redaction.run,
     "page": page.run,
     "peers": peers.run,
+    "offloading": offloading.run,
 }
 
 

@@ -37,7 +37,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> object:
-    """A public name, from the module that has it."""
+    """Returns a public name, from the module that has it."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,6 +1,6 @@
 """What an administrator's key may do: the routes under /v1/admin.
 
-Answers are JSON objects, whose members the OpenAPI document names.
+Answers are JSON objects, whose members the OpenAPI document describes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ROOT = "/v1/admin"
 
 
 class AdminMethods:
-    """The operations of administration, `client.admin`. They raise `ServiceError`; None asks for every namespace."""
+    """The operations of administration, `client.admin`. They raise `ServiceError`; None means every namespace."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -54,7 +54,7 @@ class AdminMethods:
         requests_per_minute: int | None = None,
         bytes_per_minute: int | None = None,
     ) -> Members:
-        """Creates a key; `key` of the answer is its secret, which is shown only this once."""
+        """Creates a key; `key` of the answer is its secret, which is returned only this once."""
         body: dict[str, Any] = {"name": name, "scopes": list(scopes), "namespace": namespace}
         limits = {"requests_per_minute": requests_per_minute, "bytes_per_minute": bytes_per_minute}
         return await self._send("POST", "keys", **body, session_prefix=session_prefix, ttl=ttl, **limits)
@@ -72,12 +72,12 @@ class AdminMethods:
 
     @client_method
     async def create_namespace(self, name: str) -> Members:
-        """Creates a namespace, or returns the one that there is."""
+        """Creates a namespace, or returns the existing one."""
         return await self._send("POST", "namespaces", name=name)
 
     @client_method
     async def disable_namespace(self, name: str, *, disabled: bool = True) -> Members:
-        """Disables a namespace, whose keys are refused then, or enables it again; returns it."""
+        """Disables a namespace, whose keys are then refused, or enables it again; returns it."""
         return await self._send("PATCH", f"namespaces/{segment(name)}", disabled=disabled)
 
     @client_method
@@ -110,7 +110,7 @@ class AdminMethods:
         until: str | None = None,
         ttl: Ttl = None,
     ) -> Members:
-        """Forbids deleting an artifact, a session or a namespace, until a time (RFC 3339) or for good."""
+        """Forbids deleting an artifact, a session or a namespace, until a time (RFC 3339) or until it is released."""
         body = {"namespace": namespace, "session": session, "artifact": artifact, "until": until}
         return await self._send("POST", "holds", reason=reason, **body, **({} if ttl is None else {"ttl": ttl}))
 
@@ -126,7 +126,7 @@ class AdminMethods:
 
     @client_method
     async def set_policy(self, policy: Members, **scope: str | None) -> Members:
-        """Decides something for a scope: `namespace`, and one of `session`, `kind`, `tool`, `label`, or neither."""
+        """Sets the policy of a scope: `namespace`, and at most one of `session`, `kind`, `tool`, `label`."""
         return await self._send("PUT", "policies", policy=policy, **scope)
 
     @client_method
@@ -162,7 +162,7 @@ class AdminMethods:
 
     @client_method
     async def apply_retention(self, digest: str, *, confirm: bool = False, wait: float = 5.0) -> Members:
-        """Removes what a plan names, or refuses where that has changed; returns its run after `wait` seconds."""
+        """Removes what a plan names, or refuses if that has changed; returns its run after at most `wait` seconds."""
         return await self._send("POST", "retention/apply", digest=digest, confirm=confirm, wait=wait)
 
     @client_method
@@ -188,7 +188,7 @@ class AdminMethods:
 
     @client_method
     async def schedule_job(self, name: str, *, paused: bool | None = None, interval: Ttl = None) -> Members:
-        """Pauses, resumes or paces a scheduled job; returns it."""
+        """Pauses or resumes a scheduled job, or changes its interval; returns it."""
         paced = {} if interval is None else {"interval": interval}
         return await self._send("PATCH", f"retention/jobs/{segment(name)}", paused=paused, **paced)
 

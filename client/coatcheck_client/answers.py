@@ -1,6 +1,6 @@
-"""What an HTTP answer means: the value that was asked for, or the error. Pure.
+"""Interprets HTTP answers: as the requested value, or as an error. Pure.
 
-An answer that is no problem of Coatcheck's own (a proxy's page, another service) is an error, too, and says who
+An answer that is not one of Coatcheck's own problems (a proxy's page, another service) is an error too, and says who
 answered. Whatever the bytes are, nothing else is raised.
 """
 
@@ -22,22 +22,22 @@ T = TypeVar("T")
 _SHOWN: Final = 200
 """Characters of a foreign answer that an error repeats."""
 _OURS: Final = frozenset({UNREACHABLE, UNEXPECTED, CHANGED})
-"""Codes that no service answers: what they mean here must not come from outside."""
+"""Codes that the service never uses: their meaning here must not come from outside."""
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-"""What may be half of a surrogate pair."""
+"""Matches what may be half of a surrogate pair."""
 _NOT_READ: Final = (ValueError, RecursionError)
-"""What decoders raise: all that is malformed or of another shape is a ValueError, and depth is not."""
+"""What decoders raise: a ValueError for everything malformed or of another type, except for depth."""
 
 
 def read(status: int, headers: Mapping[str, str], data: bytes, kind: type[T], *, url: str) -> T:
-    """The value of an answer.
+    """Returns the value of an answer.
 
     Args:
-        status: of the answer.
-        headers: of the answer, by lower-case names.
+        status: that of the answer.
+        headers: those of the answer, by lower-case names.
         data: its body.
-        kind: what was asked for.
-        url: who was asked, for errors.
+        kind: the expected type.
+        url: the service's address, for errors.
 
     Raises:
         ServiceError: the service's problem, or `unexpected_answer`.
@@ -54,7 +54,7 @@ def read(status: int, headers: Mapping[str, str], data: bytes, kind: type[T], *,
 
 
 def problem(status: int, headers: Mapping[str, str], data: bytes, *, url: str) -> ServiceError:
-    """The error that an answer is."""
+    """Returns the error in an answer."""
     after = seconds(headers.get("retry-after"), headers.get("date"))
     said = _members(data)
     code, detail = said.pop("code", None), said.pop("detail", None)
@@ -66,7 +66,7 @@ def problem(status: int, headers: Mapping[str, str], data: bytes, *, url: str) -
 
 
 def _members(data: bytes) -> dict[str, Any]:
-    """The members of an object; none where it is no object."""
+    """Returns the members of an object; none if it is not an object."""
     try:
         return _decoded(data, dict[str, Any])
     except _NOT_READ:
@@ -74,7 +74,7 @@ def _members(data: bytes) -> dict[str, Any]:
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:
-    """JSON as a value. Halves of surrogate pairs, which bodies of callers may hold and msgspec refuses, stay."""
+    """Decodes JSON. Halves of surrogate pairs, which bodies of callers may contain and msgspec refuses, stay."""
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError:
@@ -86,33 +86,33 @@ def _decoded(data: bytes, kind: type[T]) -> T:
 
 
 def sent_headers(ask: ClientRequest[Any], size: int | None) -> Pairs:
-    """What goes with a request; `size` announces a streamed payload's bytes."""
+    """Returns a request's headers; `size` is the announced length of a streamed payload."""
     if size is None:
         return ask.headers
     return (*ask.headers, ("content-length", str(size + sum(map(len, ask.around)))))
 
 
 def unreachable(url: str, error: Exception) -> ServiceError:
-    """Nobody answered, or the connection broke."""
+    """Returns the error if nobody answered, or the connection broke."""
     why = str(error) or type(error).__name__
     return ServiceError(UNREACHABLE, f"Coatcheck at {url} cannot be reached: {why}.")
 
 
 def unsendable(error: Exception) -> ServiceError:
-    """The request itself is such that it was not sent."""
+    """Returns the error for a request that cannot be sent."""
     return ServiceError(WRONG, f"The request cannot be sent as it is: {error}.")
 
 
 def worth_repeating(error: ServiceError) -> bool:
-    """Whether the same request may succeed a little later."""
+    """Returns whether the same request may succeed a little later."""
     return error.code in {UNREACHABLE, CHANGED} or error.status in AGAIN
 
 
 def verdicts(answer: dict[str, Any]) -> tuple[Verdict, ...]:
-    """What became of quotations."""
+    """Returns the results for quotations."""
     return msgspec.convert(answer["results"], tuple[Verdict, ...])
 
 
 def is_gone(error: ServiceError) -> bool:
-    """Whether an artifact is not there any more."""
+    """Returns whether an artifact no longer exists."""
     return error.code in {"artifact_gone", "artifact_not_found"}

@@ -1,4 +1,4 @@
-"""The client for code on an event loop: as the other one, method for method."""
+"""The client for code on an event loop, with the methods of the blocking one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class AwaitedConnection:
-    """See Connection: what blocks runs in a thread."""
+    """A Connection in which blocking work runs in a thread."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class AwaitedConnection:
 class AsyncClient(Awaited, ClientMethods):
     """Talks to one Coatcheck service from one event loop. Close it, or use it in an `async with` block.
 
-    Errors, and what puts answer in an outage, are those of `Client`. Files are read and written in threads.
+    Errors, and what puts return during an outage, are those of `Client`. Files are read and written in threads.
     """
 
     _connects = AwaitedConnection

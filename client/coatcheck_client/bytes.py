@@ -1,4 +1,4 @@
-"""Payloads that are sent, and contents that are fetched, in pieces."""
+"""Sends payloads, and fetches contents, in pieces."""
 
 import base64
 import hashlib
@@ -18,15 +18,15 @@ _DIGEST: Final = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
 
 
 async def framed(pieces: AsyncIterable[bytes], around: Around, size: int | None) -> AsyncGenerator[bytes]:
-    """A body in pieces: what stands around a payload, and of the payload exactly the bytes that were announced.
+    """Yields a body: what is around a payload, and exactly the announced bytes of the payload.
 
     Args:
-        pieces: of the payload.
-        around: what stands before and after it.
-        size: bytes that were announced. A file may have grown since; None where nothing was announced.
+        pieces: those of the payload.
+        around: what precedes and follows it.
+        size: the announced bytes, as a file may have grown since; None if none were announced.
 
     Raises:
-        ServiceError: `payload_changed` where there are fewer.
+        ServiceError: `payload_changed` if there are fewer.
     """
     yield around[0]
     left = size
@@ -43,7 +43,7 @@ async def framed(pieces: AsyncIterable[bytes], around: Around, size: int | None)
 
 
 class RememberedPieces:
-    """Pieces that are remembered, in part, while they pass."""
+    """Passes pieces on, and remembers the ends of the payload."""
 
     def __init__(self, pieces: AsyncIterator[bytes], budget: int) -> None:
         """`budget`: bytes of each end to remember."""
@@ -53,7 +53,7 @@ class RememberedPieces:
         """What the source raised."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Pass them on."""
+        """Yields the pieces."""
         try:
             async for piece in self._pieces:
                 self.ends.feed(piece)
@@ -63,7 +63,7 @@ class RememberedPieces:
             raise
 
     async def drained(self) -> Ends:
-        """The ends of the whole payload: what was not passed on is read now.
+        """Returns the ends of the whole payload: what was not passed on is read now.
 
         Raises:
             Exception: what the source raised.
@@ -76,7 +76,7 @@ class RememberedPieces:
 
 
 def ends_of_file(path: Path, budget: int) -> Ends:
-    """The ends of a file, without reading what lies between."""
+    """Returns the ends of a file, without reading what is between them."""
     ends = Ends(budget)
     with path.open("rb") as file:
         ends.feed(file.read(2 * budget))
@@ -89,7 +89,7 @@ def ends_of_file(path: Path, budget: int) -> Ends:
 
 
 def said_of_file(path: Path, declared: DeclaredFields) -> DeclaredFields:
-    """What the file's name says, where the caller said nothing."""
+    """Returns the declaration, completed by the file's name where the caller said nothing."""
     known: DeclaredFields = {"title": path.name}
     media_type = mimetypes.guess_type(path.name)[0]
     if media_type is not None:
@@ -98,12 +98,12 @@ def said_of_file(path: Path, declared: DeclaredFields) -> DeclaredFields:
 
 
 def size_of(opened: BinaryIO) -> int | None:
-    """Bytes of an open file; None for one that is made up as it is read."""
+    """Returns the size of an open file; None for one that is generated as it is read."""
     return os.fstat(opened.fileno()).st_size or None
 
 
 class ContentDownload:
-    """A content on its way in, perhaps over several connections: how to go on, and whether all of it is right."""
+    """The download of a content, perhaps over several connections: how to continue, and whether all of it is right."""
 
     def __init__(self) -> None:
         """Before the first byte."""
@@ -113,17 +113,17 @@ class ContentDownload:
         self._sum = hashlib.sha256()
 
     def headers(self) -> Pairs:
-        """What to ask with: the rest, if it is still the rest of the same bytes (RFC 9110 section 13.1.5)."""
+        """Returns the headers that request the rest, if it belongs to the same bytes (RFC 9110 section 13.1.5)."""
         plain = (("accept-encoding", "identity"), ("accept", "*/*"))
         if self.done == 0 or not self._etag:
             return plain
         return (*plain, ("range", f"bytes={self.done}-"), ("if-range", self._etag))
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
-        """An answer begins.
+        """Checks the beginning of an answer.
 
         Raises:
-            ServiceError: `unexpected_answer` when it does not go on where the last one broke off.
+            ServiceError: `unexpected_answer` if it does not continue where the last one broke off.
         """
         if self.done and status != 206:  # noqa: PLR2004 - partial content
             raise ServiceError(
@@ -140,10 +140,10 @@ class ContentDownload:
         self._sum.update(piece)
 
     def finish(self) -> None:
-        """All arrived.
+        """Checks the whole content.
 
         Raises:
-            ServiceError: `digest_mismatch` when these are not the bytes that were stored.
+            ServiceError: `digest_mismatch` if these are not the bytes that were stored.
         """
         if self._digest is not None and base64.b64encode(self._sum.digest()).decode() != self._digest:
             raise ServiceError("digest_mismatch", "The downloaded bytes do not match their digest. Download again.")

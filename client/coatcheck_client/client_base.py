@@ -1,4 +1,4 @@
-"""What the methods of a client are made with: its options, its connections, and what sends requests."""
+"""What a client's methods use: its options, its connections, and what sends requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coatcheck_client.sender import Sender
 
 
 class ClientBase:
-    """A client without operations, over a connection that blocks or one that is awaited."""
+    """A client without operations, over a blocking or an asynchronous connection."""
 
     def __init__(self, setup: Options, connection: Connection) -> None:
         self._setup = setup
@@ -27,7 +27,7 @@ class ClientBase:
 
     @client_method
     async def ready(self) -> bool:
-        """Returns whether the service serves requests now; asks once, and waits for a second."""
+        """Returns whether the service serves requests now; asks once, and waits for at most a second."""
         return await self._sender.is_ready()
 
     def _declared(self, declared: DeclaredFields) -> DeclaredFields:

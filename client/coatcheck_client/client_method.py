@@ -1,7 +1,7 @@
-"""Client methods that are written once, as coroutines, and serve callers that block and callers on an event loop.
+"""Client methods that are written once, as coroutines, for callers that block and callers on an event loop.
 
-A client that blocks has a connection whose coroutines never suspend: each runs to its end at the first step, so no
-event loop is needed and asyncio is not imported.
+A blocking client has a connection whose coroutines never suspend: each runs to its end at the first step, so no event
+loop is needed and asyncio is not imported.
 """
 
 import functools
@@ -21,7 +21,7 @@ class Awaited:
 
 
 class client_iterator(Generic[P, T]):  # noqa: N801 - a decorator
-    """Makes an asynchronous generator function a method that iterates in one client as it does in the other."""
+    """Makes an asynchronous generator function a method that iterates in both clients."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], AsyncGenerator[T]]) -> None:
         @functools.wraps(function)
@@ -38,13 +38,13 @@ class client_iterator(Generic[P, T]):  # noqa: N801 - a decorator
     @overload
     def __get__(self, client: Awaited, owner: type) -> Callable[P, AsyncGenerator[T]]: ...
     def __get__(self, client: object, owner: type) -> Callable[..., Any]:
-        """The method of a client, or the function where `client` is None."""
+        """Returns the method of a client, or the function if `client` is None."""
         function: Any = self._blocking if issubclass(owner, Blocking) else self._awaited
         return function.__get__(client, owner)
 
 
 class client_factory(Generic[P, T]):  # noqa: N801 - a decorator
-    """Makes a method that returns a coroutine function return, in one client, a function that blocks."""
+    """Makes a method that returns a coroutine function return a blocking function in the blocking client."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Callable[..., Coroutine[Any, Any, T]]]) -> None:
         @functools.wraps(function)
@@ -67,7 +67,7 @@ class client_factory(Generic[P, T]):  # noqa: N801 - a decorator
     @overload
     def __get__(self, client: Awaited, owner: type) -> Callable[P, Callable[..., Coroutine[Any, Any, T]]]: ...
     def __get__(self, client: object, owner: type) -> Callable[..., Any]:
-        """The method of a client, or the function where `client` is None."""
+        """Returns the method of a client, or the function if `client` is None."""
         function: Any = self._blocking if issubclass(owner, Blocking) else self._awaited
         return function.__get__(client, owner)
 
@@ -91,16 +91,16 @@ class client_method(Generic[P, T]):  # noqa: N801 - a decorator
     @overload
     def __get__(self, client: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, client: object, owner: type) -> Callable[..., Any]:
-        """The method of a client, or the function where `client` is None."""
+        """Returns the method of a client, or the function if `client` is None."""
         function: Any = self._blocking if issubclass(owner, Blocking) else self._awaited
         return function.__get__(client, owner)
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends; returns its result.
+    """Runs a coroutine that never suspends; returns its result.
 
     Raises:
-        RuntimeError: in the coroutine, where it suspends all the same.
+        RuntimeError: in the coroutine, if it suspends nevertheless.
     """
     needs_loop = RuntimeError("A blocking client cannot wait for this: it needs an event loop. Use AsyncClient.")
     try:
@@ -112,7 +112,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def iterate(pieces: AsyncGenerator[T]) -> Iterator[T]:
-    """The items of an asynchronous generator that never suspends. It is closed when the iterator is."""
+    """Yields the items of an asynchronous generator that never suspends. It is closed with the iterator."""
     try:
         while True:
             try:

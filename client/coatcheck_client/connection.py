@@ -20,7 +20,7 @@ CONNECT_SECONDS: Final = 5.0
 
 
 class Exchange(Struct, frozen=True):
-    """One request on the wire."""
+    """One HTTP request."""
 
     method: str
     url: str
@@ -28,10 +28,10 @@ class Exchange(Struct, frozen=True):
     headers: Pairs
     body: bytes | AsyncGenerator[bytes] | None
     seconds: float
-    """Without any progress after which it has failed; connecting has a shorter time of its own."""
+    """Seconds without any progress after which it has failed; connecting has a shorter limit of its own."""
 
     def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of httpx's `stream`."""
+        """Returns the keyword arguments of httpx's `stream`."""
         return {
             "method": self.method,
             "url": self.url,
@@ -46,42 +46,42 @@ class Connection(Protocol):
     """The HTTP connections of one client, and whatever else it waits for."""
 
     def exchange(self, request: Exchange) -> AbstractAsyncContextManager[httpx.Response]:
-        """Sends a request; the response, whose body is not read yet, is closed at the end of the block."""
+        """Sends a request; yields the response with its body unread, and closes it at the end of the block."""
         ...
 
     async def read(self, response: httpx.Response) -> bytes:
-        """The whole body of a response, decoded."""
+        """Returns the whole body of a response, decoded."""
         ...
 
     def raw_pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
-        """The body of a response as it arrives, not decoded."""
+        """Yields the body of a response as it arrives, not decoded."""
         ...
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The result of a function that may block, such as one that reads a file."""
+        """Returns the result of a function that may block, such as one that reads a file."""
         ...
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-        """The result of some work of this client.
+        """Returns the result of this client's work.
 
         Raises:
-            TimeoutError: after so many seconds, whatever the work is waiting for; it is given up.
+            TimeoutError: after `seconds`, whatever the work is waiting for; it is given up.
         """
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Waits for so many seconds."""
+        """Waits for `seconds`."""
         ...
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         ...
 
 
 async def pieces_of(
     payload: BinaryIO | Iterable[bytes] | AsyncIterable[bytes], connection: Connection
 ) -> AsyncIterator[bytes]:
-    """The payload in pieces, wherever it comes from."""
+    """Yields the payload in pieces, from any source."""
     if isinstance(payload, AsyncIterable):
         async for piece in payload:
             yield piece

@@ -1,6 +1,6 @@
-"""Which of several parts an excerpt shows, and the words for what it does not show. Pure.
+"""Decides which of several parts an excerpt shows, and describes those that it does not show. Pure.
 
-The parts are foreign: of what they say of themselves nothing but a plain name of their type is repeated.
+Parts come from outside: nothing of their own description is repeated except a plain name of their type.
 """
 
 import re
@@ -16,21 +16,21 @@ _TEXTS: Final = frozenset({"text", "input_text", "output_text", "text-plain"})
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
 _NAMELESS: Final = "other"
 _NAMED: Final = 8
-"""Types that are named at most."""
+"""Maximum number of types that are named."""
 
 
 class OmittedParts(Struct, frozen=True):
-    """Parts of which not everything is among the texts."""
+    """Parts that are not completely among the texts."""
 
     parts: int
-    """All that there are."""
+    """Number of all parts."""
     gone: tuple[str, ...]
     """Types of those without any text."""
     cut: tuple[str, ...]
-    """Types of those with a text and more than that."""
+    """Types of those with a text and more."""
 
     def lines(self, budget: int) -> str:
-        """What is not shown, in numbers and types: two lines at most, of `budget` bytes each if their numbers fit."""
+        """Returns what is not shown, in numbers and types: up to two lines, of `budget` bytes each if numbers fit."""
         return "".join(
             _counted(lead, kinds, self.parts, budget)
             for lead, kinds in (("not shown", self.gone), ("only the text is shown of", self.cut))
@@ -39,7 +39,7 @@ class OmittedParts(Struct, frozen=True):
 
 
 def texts_of(parts: Iterable[Json]) -> tuple[list[str], OmittedParts | None]:
-    """The texts of parts, in order, and what else there is; None where there is nothing else."""
+    """Returns the texts of parts, in order, and what else there is; None if there is nothing else."""
     texts: list[str] = []
     gone: list[str] = []
     cut: list[str] = []
@@ -57,7 +57,7 @@ def texts_of(parts: Iterable[Json]) -> tuple[list[str], OmittedParts | None]:
 
 
 def joined(texts: Iterable[str]) -> str:
-    """Texts as the service joins them: on lines of their own, without an empty one between."""
+    """Returns texts joined as the service does: on separate lines, without empty ones between."""
     whole: list[str] = []
     for text in texts:
         if whole and not whole[-1].endswith("\n"):
@@ -72,7 +72,7 @@ def _text(part: Json) -> str | None:
 
 
 def _is_all_text(part: Json) -> bool:
-    """Whether a part with a text is nothing else; annotations and marks of caches are no content."""
+    """Returns whether a part with a text is nothing else; annotations and cache marks are not content."""
     if isinstance(part, str):
         return True
     block = cast("dict[str, Json]", part)
@@ -82,7 +82,7 @@ def _is_all_text(part: Json) -> bool:
 
 
 def _kind(part: Json) -> str:
-    """What a part is: its type, or where it has none its only member, as Gemini has it."""
+    """Returns what a part is: its type, or, if it has none, its only member, as in Gemini's form."""
     if not isinstance(part, dict):
         return _NAMELESS
     block = cast("dict[str, Json]", part)
@@ -91,7 +91,7 @@ def _kind(part: Json) -> str:
 
 
 def _counted(lead: str, kinds: Sequence[str], total: int, budget: int) -> str:
-    """One line, with as many types as there is room for."""
+    """Returns one line, with as many types as there is room for."""
     known = Counter(kinds).most_common()
     begun = f"¦ {lead}: {len(kinds)} of {total} parts"
     for named in range(min(len(known), _NAMED), 0, -1):

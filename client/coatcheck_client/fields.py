@@ -1,4 +1,4 @@
-"""What may be asked beside an artifact's ID: the query parameters of the reading routes, by the OpenAPI document."""
+"""Optional query parameters of the reading routes, as in the OpenAPI document."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
@@ -7,7 +7,7 @@ View = Literal["raw", "text"]
 
 
 class ReadParameters(TypedDict, total=False):
-    """Of a read."""
+    """Optional parameters of a read."""
 
     unit: Literal["line", "char", "byte", "token"]
     offset: int
@@ -19,7 +19,7 @@ class ReadParameters(TypedDict, total=False):
 
 
 class SearchParameters(TypedDict, total=False):
-    """Of a search in an artifact."""
+    """Optional parameters of a search in an artifact."""
 
     literal: bool
     ignore_case: bool
@@ -40,7 +40,7 @@ class PassageParameters(TypedDict, total=False):
 
 
 class ValueParameters(TypedDict, total=False):
-    """Of values by path."""
+    """Optional parameters of values by path."""
 
     fields: str
     limit: int
@@ -49,7 +49,7 @@ class ValueParameters(TypedDict, total=False):
 
 
 class OutlineParameters(TypedDict, total=False):
-    """Of an outline."""
+    """Optional parameters of an outline."""
 
     section: str
     offset: int
@@ -58,7 +58,7 @@ class OutlineParameters(TypedDict, total=False):
 
 
 class ListParameters(TypedDict, total=False):
-    """Of a list."""
+    """Optional parameters of a list."""
 
     session: str
     kind: str
@@ -73,7 +73,7 @@ class ListParameters(TypedDict, total=False):
 
 
 class SearchResultsParameters(TypedDict, total=False):
-    """Of a web search's response."""
+    """Optional parameters of a web search's response."""
 
     query: str | None
     session: str | None
@@ -94,7 +94,7 @@ class SearchResultsParameters(TypedDict, total=False):
 
 
 class HookParameters(TypedDict, total=False):
-    """Of a host's hook."""
+    """Optional parameters of a host's hook."""
 
     card_tokens: int | None
     inline_tokens: int | None
@@ -103,7 +103,7 @@ class HookParameters(TypedDict, total=False):
 
 
 class MeasureParameters(TypedDict, total=False):
-    """Of a context's account."""
+    """Optional parameters of measuring a context."""
 
     format: str | None
     session: str | None
@@ -118,7 +118,7 @@ class MeasureParameters(TypedDict, total=False):
 
 
 class CompactParameters(TypedDict, total=False):
-    """Of a compaction; `format` where it is not to be recognised."""
+    """Optional parameters of a compaction; `format` if it should not be detected."""
 
     format: str | None
     session: str | None

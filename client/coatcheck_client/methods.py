@@ -1,4 +1,4 @@
-"""What both clients are: every operation of the service, and how a client is made."""
+"""What both clients are: every operation of the service, and how a client is created."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class ClientMethods(PutMethods, ReadMethods, ModelMethods):
-    """A client, but for how it waits."""
+    """A client, except for how it waits."""
 
     _connects: Callable[..., Any]
-    """Makes the connection, from options, a transport and what sleeps."""
+    """Creates the connection, from options, a transport and what sleeps."""
 
     def __init__(
         self,
@@ -35,25 +35,25 @@ class ClientMethods(PutMethods, ReadMethods, ModelMethods):
         transport: Any = None,  # noqa: ANN401 - of the kind that the client's httpx has
         sleep: Callable[[float], Any] | None = None,
     ) -> None:
-        """Nothing is sent yet.
+        """Sends nothing yet.
 
         Args:
             url: where the service is; None: `COATCHECK_URL`, or else http://127.0.0.1:8321.
-            key: to present, where the service asks for one; None: `COATCHECK_KEY`, if that is set.
-            session: said of every payload, unless a put says otherwise.
-            card_tokens: the same.
-            inline_tokens: the same.
-            deadline: seconds that a put, or what a model waits for, may take in all, with every attempt and pause. Of
-                files and streams: seconds without any progress.
-            timeout: seconds without any progress after which any other request counts as failed.
+            key: the key to present, if the service needs one; None: `COATCHECK_KEY`, if that is set.
+            session: declared for every payload, unless a put specifies another.
+            card_tokens: likewise.
+            inline_tokens: likewise.
+            deadline: seconds that a put, or what a model waits for, may take in total, with all attempts and pauses.
+                For files and streams: seconds without any progress.
+            timeout: seconds without any progress after which any other request has failed.
             retries: how often and how long to try again.
-            on_unreachable: what a put answers when the service fails or refuses: `ends` of the payload, within the
-                card's budget, or the `original`. What was refused for a secret in it is never answered.
+            on_unreachable: what a put returns if the service fails or refuses: `ends` of the payload, within the card's
+                budget, or the `original`. A payload that was refused for a secret in it is never returned.
             transport: how to reach the service, instead of by TCP without a proxy: one of httpx's transports.
-            sleep: waits, between attempts; a coroutine function for a client on an event loop.
+            sleep: waits between attempts; a coroutine function for a client on an event loop.
 
         Raises:
-            ValueError: for what is no URL of a service, or no key.
+            ValueError: for an invalid URL or key.
         """
         said = {"session": session, "card_tokens": card_tokens, "inline_tokens": inline_tokens}
         setup = options(

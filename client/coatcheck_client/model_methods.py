@@ -1,4 +1,4 @@
-"""What a model calls, and what is made of a request before the model gets it."""
+"""The methods that a model's calls need, and those that change a request before the model gets it."""
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,7 +17,7 @@ ANSWER: Final = cast("type[Json]", Any)
 
 
 class ModelMethods(ClientBase):
-    """The operations that an agent waits for between two turns. They take the client's deadline at most."""
+    """The operations that an agent waits for between two turns. They take at most the client's deadline."""
 
     @client_method
     @described(READ)
@@ -57,7 +57,7 @@ class ModelMethods(ClientBase):
         """Executes one or several tool calls as the provider wrote them; returns results in the provider's form.
 
         Raises:
-            ServiceError: for what holds no call, or when the service fails; whatever else a call asks is answered.
+            ServiceError: if there is no call, or the service fails; the calls themselves always get an answer.
         """
         parameters = {"format": form, "max_tokens": max_tokens}
         return await self._sender.send_soon(post("/v1/tools/call", call, ANSWER, parameters))

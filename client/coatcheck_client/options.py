@@ -1,4 +1,4 @@
-"""How a client is set up: checked once, used by both clients."""
+"""The options of a client: checked once, used by both clients."""
 
 import os
 import uuid
@@ -13,7 +13,7 @@ from coatcheck_client.retry import Retries
 
 DEFAULT_URL: Final = "http://127.0.0.1:8321"
 OnUnreachable = Literal["original", "ends"]
-"""What a put answers when the service fails: the payload as it was given, or its two ends within the card's budget."""
+"""What a put returns if the service fails: the payload as it was given, or its two ends within the card's budget."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class Options(Struct, frozen=True, kw_only=True):
     retries: Retries
     on_unreachable: OnUnreachable
     said: DeclaredFields
-    """What is said of every payload, unless a put says otherwise."""
+    """Declared for every payload, unless a put specifies otherwise."""
 
 
 def options(
@@ -39,10 +39,10 @@ def options(
     on_unreachable: OnUnreachable,
     said: Mapping[str, object],
 ) -> Options:
-    """Returns checked options; what is not given comes from `COATCHECK_URL` and `COATCHECK_KEY`.
+    """Returns checked options; missing ones come from `COATCHECK_URL` and `COATCHECK_KEY`.
 
     Raises:
-        ValueError: for what is no URL of a service, or no key.
+        ValueError: for an invalid URL or key.
     """
     url = url or os.environ.get("COATCHECK_URL") or DEFAULT_URL  # noqa: TID251 - as the command line does
     key = os.environ.get("COATCHECK_KEY") or None if key is None else key  # noqa: TID251 - the same

@@ -1,9 +1,9 @@
-"""Whatever a tool returned, as what can be posted: text, bytes, or JSON. Pure; refuses nothing, and loses nothing.
+"""Converts whatever a tool returned to what can be posted: text, bytes, or JSON. Pure; refuses nothing, loses nothing.
 
-Text and bytes are taken as they are, also of types derived from them. Lists, mappings, sets and objects with fields
-(dataclasses, msgspec's and pydantic's models) are JSON, of which the service knows parts and the tool results of every
-provider. What JSON has no word for (not-a-number, keys that are no names, cycles, any depth) is text in JSON's manner,
-and every other object is the text that Python shows of it.
+Text and bytes are taken as they are, including derived types. Lists, mappings, sets and objects with fields
+(dataclasses, msgspec's and pydantic's models) become JSON, in which the service recognises parts and the tool results
+of every provider. What JSON cannot represent (not-a-number, keys that are not names, cycles, any depth) becomes text in
+the style of JSON, and every other object is the text that Python shows for it.
 """
 
 import base64
@@ -28,7 +28,7 @@ _CYCLE: Final = '"(the object itself)"'
 
 
 def payload_of(value: object) -> Payload:
-    """A value as it is posted."""
+    """Returns a value as it is posted."""
     try:
         if isinstance(value, str):
             return str.__str__(value)
@@ -43,47 +43,47 @@ def payload_of(value: object) -> Payload:
 
 
 def as_json(value: object) -> bytes:
-    """A value as compact JSON.
+    """Returns a value as compact JSON.
 
     Raises:
-        Exception: where JSON cannot hold it, or whatever the value's own code raises.
+        Exception: if JSON cannot represent it, or whatever the value's own code raises.
     """
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair: as an escape JSON can hold it
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can contain as an escape
         return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_json).encode()
 
 
 def _json(value: object) -> object:
-    """What stands for an object that JSON does not know."""
+    """Returns what stands for an object that JSON does not know."""
     members = _members(value)
     return _leaf(value) if members is None else members
 
 
 def _members(value: object) -> dict[Any, Any] | list[Any] | None:
-    """The members of a container, or the fields of an object, as they are; None for anything else."""
+    """Returns the members of a container, or the fields of an object, unchanged; None for anything else."""
     if isinstance(value, Mapping):
         return dict(cast("Mapping[Any, Any]", value))
     if isinstance(value, list | tuple):
         return list(cast("Iterable[Any]", value))
     if isinstance(value, AbstractSet):
-        return sorted(cast("Iterable[Any]", value), key=_text)  # a set's own order is another in each process
+        return sorted(cast("Iterable[Any]", value), key=_text)  # a set's own order differs between processes
     return _fields(value)
 
 
 def _fields(value: object) -> dict[Any, Any] | None:
-    """The fields of an object; None where it does not say which it has."""
+    """Returns the fields of an object; None if it does not say which it has."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, msgspec.Struct):
         return msgspec.structs.asdict(value)
-    dump = None if isinstance(value, type) else getattr(value, "model_dump", None)  # as pydantic's models have it
+    dump = None if isinstance(value, type) else getattr(value, "model_dump", None)  # as in pydantic's models
     dumped: object = dump() if callable(dump) else None
     return cast("dict[Any, Any]", dumped) if isinstance(dumped, dict) else None
 
 
 def _leaf(value: object) -> str:
-    """Something without parts as text: bytes as the text that they are, or else in base64."""
+    """Returns something without parts as text: bytes as the text that they are, or else in base64."""
     if not issubclass(type(value), bytes | bytearray | memoryview):
         return _text(value)
     try:
@@ -93,7 +93,7 @@ def _leaf(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    """Text as it is, and of anything else what Python shows; a number too long for that in hexadecimal."""
+    """Returns text as it is, and anything else as Python shows it; a number too long for that in hexadecimal."""
     if issubclass(type(value), str):
         return str.__str__(cast("str", value))
     shown: tuple[Callable[[Any], str], ...] = (str, repr, hex, object.__repr__)
@@ -116,7 +116,7 @@ class _Mark:
 
 
 def _written(value: object) -> str:
-    """A value in JSON's manner, of any depth, with what JSON has no word for as Python shows it."""
+    """Returns a value in the style of JSON, of any depth, with what JSON cannot represent as Python shows it."""
     written: list[str] = []
     waiting: list[object] = [value]
     opened: set[int] = set()
@@ -136,7 +136,7 @@ def _written(value: object) -> str:
 
 
 def _parts(value: object) -> list[Any] | None:
-    """Marks, members and the closing bracket of a container; None for what has no members that can be told."""
+    """Returns marks, members and the closing bracket of a container; None for anything without known members."""
     try:
         members = _members(value)
     except Exception:  # noqa: BLE001 - its own code
@@ -154,7 +154,10 @@ def _parts(value: object) -> list[Any] | None:
 
 
 def _word(value: object) -> str:
-    """A value without members. Its type is looked at, because what it says of its class may be code of its own."""
+    """Returns a value without members.
+
+    Its type is checked, because what it says about its class may be code of its own.
+    """
     if value is None or value is True or value is False:
         return json.dumps(value)
     return _text(value) if issubclass(type(value), int | float) else json.dumps(_leaf(value), ensure_ascii=False)

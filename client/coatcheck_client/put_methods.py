@@ -1,4 +1,4 @@
-"""Handing over. Nothing raises from here but what the caller's own file or stream raises."""
+"""The methods that store. They raise nothing except what the caller's own file or stream raises."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class PutMethods(ClientBase):
         on_unreachable: OnUnreachable | None = None,
         **declared: Unpack[DeclaredFields],
     ) -> Receipt:
-        """Stores what a tool returned, and returns its receipt; never raises, and takes the client's deadline at most.
+        """Stores what a tool returned, and returns its receipt; never raises, and takes at most the client's deadline.
 
         Args:
-            content: text, bytes, a list of parts, a tool result in any provider's shape, or any other value: what JSON
-                can hold is sent as JSON, everything else as the text that Python shows of it.
-            idempotency_key: what makes a repeated put the same put; None for a fresh one.
-            on_unreachable: what `text` is when the service fails or refuses; None: as the client was told.
-            declared: what is said of the payload.
+            content: text, bytes, a list of parts, a tool result in any provider's form, or any other value: what JSON
+                can represent is sent as JSON, everything else as the text that Python shows for it.
+            idempotency_key: identifies a repeated put; None for a new one.
+            on_unreachable: what `text` is if the service fails or refuses; None: the client's own setting.
+            declared: metadata of the payload.
         """
         return await self._put(content, idempotency_key, on_unreachable, declared)
 
@@ -70,13 +70,13 @@ class PutMethods(ClientBase):
     async def put_file(
         self, path: str | Path, *, idempotency_key: str | None = None, **declared: Unpack[DeclaredFields]
     ) -> Receipt:
-        """Stores a file, streamed; its name is the title and tells the media type, unless `declared` does.
+        """Stores a file, streamed; its name is the title and determines the media type, unless `declared` does.
 
-        When the service fails the receipt has both ends of the file. An attempt fails after the deadline without any
-        progress, however long the file takes in all.
+        If the service fails, the receipt has both ends of the file. An attempt fails after the deadline without any
+        progress, however long the file takes in total.
 
         Raises:
-            OSError: for a file that cannot be read.
+            OSError: if the file cannot be read.
         """
         file = Path(path)
         whole = said_of_file(file, self._declared(declared))
@@ -107,7 +107,7 @@ class PutMethods(ClientBase):
     ) -> Receipt:
         """Stores a stream that can be read once. It is sent again only if none of it was read yet.
 
-        When the service fails the receipt has both ends of the stream, which is read to its end for that.
+        If the service fails, the receipt has both ends of the stream, which is read to its end for that.
 
         Raises:
             Exception: whatever the stream raises.
@@ -132,7 +132,7 @@ class PutMethods(ClientBase):
     async def _stored(
         self, sending: Awaitable[Receipt], instead: Callable[[ServiceError], Awaitable[Receipt]]
     ) -> Receipt:
-        """The receipt of a put, or what is answered in the service's place; the log says why."""
+        """Returns the receipt of a put, or what replaces the service's answer; the log says why."""
         try:
             return await sending
         except ServiceError as e:
@@ -149,14 +149,14 @@ class PutMethods(ClientBase):
     ) -> Callable[..., Coroutine[Any, Any, str]]:
         """Returns a function that takes a tool's text and returns what the model reads: the text, or its card.
 
-        Called with a text, and `tool_name`, `tool_call_id` or whatever else a put declares. It never raises. Text that
-        cannot have more than `max_tokens` is not sent; cards, what `read_artifact` answered, and what is no text come
-        back as they are.
+        Call it with a text, and `tool_name`, `tool_call_id` or whatever else a put declares. It never raises. Text that
+        cannot have more than `max_tokens` is not sent; cards, answers of `read_artifact`, and anything but text come
+        back unchanged.
 
         Args:
             max_tokens: the most that comes back while the service is there; longer text is stored, and becomes a card.
-            on_unreachable: what comes back when the service fails or refuses.
-            declared: what is said of every payload.
+            on_unreachable: what comes back if the service fails or refuses.
+            declared: metadata of every payload.
         """
         limits: DeclaredFields = {
             "inline_tokens": max_tokens,
@@ -186,7 +186,7 @@ class PutMethods(ClientBase):
 
 
 def _is_worth_a_card(text: object, max_tokens: int, said: DeclaredFields) -> bool:
-    """Whether something is text, may have more tokens than that (each has a byte at least), and is not ours already."""
+    """Returns whether something is text, may have more tokens than that (each has at least a byte), and is not ours."""
     if not issubclass(type(text), str) or is_own(said.get("tool_name")):
         return False
     plain = str.__str__(cast("str", text))

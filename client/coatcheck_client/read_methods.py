@@ -1,4 +1,4 @@
-"""Reading on, and changing what is kept."""
+"""The methods that read, and that change what is kept."""
 
 from __future__ import annotations
 
@@ -125,7 +125,10 @@ class ReadMethods(ClientBase):
     async def verify_citations(
         self, quotes: Iterable[Mapping[str, Any]], *, citation: str | None = None
     ) -> tuple[results.Verdict, ...]:
-        """Checks that quotations (`quote`, `citation`, `range`) stand in what they cite; answers in the order given."""
+        """Checks that quotations (`quote`, `citation`, `range`) appear in what they cite.
+
+        Returns results in the given order.
+        """
         body = {"quotes": [dict(one) for one in quotes]} | ({} if citation is None else {"citation": citation})
         return answers.verdicts(await self._sender.send(post("/v1/citations/verify", body, Members)))
 
@@ -139,7 +142,7 @@ class ReadMethods(ClientBase):
         pin: bool | UnsetType = UNSET,
         labels: Sequence[str] | UnsetType = UNSET,
     ) -> results.Artifact:
-        """Changes an artifact's expiry, pin or labels; what is left out stays."""
+        """Changes an artifact's expiry, pin or labels; what is left out stays as it is."""
         declared = {"ttl": ttl, "idle_ttl": idle_ttl, "pin": pin, "labels": labels}
         changes = {name: value for name, value in declared.items() if value is not UNSET}
         return await self._sender.send(post(requests.at(artifact_id), changes, results.Artifact, method="PATCH"))

@@ -1,7 +1,7 @@
-"""A request of the client as a value: what to send, how to read the answer, whether it may be sent twice. Pure.
+"""A request of the client as a value: what to send, how to decode the answer, whether it may be sent twice. Pure.
 
-Nothing is checked that the service checks: its words are
-better, and they are passed on. What HTTP or JSON cannot carry at all is a `ServiceError` at once.
+What the service checks is not checked here: its messages are better, and they are passed on. What HTTP or JSON cannot
+represent is a `ServiceError` at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,19 +17,19 @@ from coatcheck_client.payload import Payload, as_json
 T = TypeVar("T")
 
 Json = Any
-"""Whatever is JSON."""
+"""Any JSON value."""
 
 Ttl = int | str | None
-"""Seconds, text such as `12h`, or None for ever."""
+"""Seconds, text such as `12h`, or None for forever."""
 AS_JSON: Final = 4 * 1024**2
-"""Characters up to which text is sent as JSON; longer text is sent as it is."""
+"""Maximum characters of text that is sent as JSON; longer text is sent as it is."""
 LONGEST_TITLE: Final = 1_000
-"""Characters of a title. Titles come from pages, and a page must not fail a put: the service cuts those it finds
-itself there, and refuses longer ones that it is told."""
+"""Maximum characters of a title. Titles come from pages, and a page must not make a put fail: the service cuts those it
+finds itself, and refuses longer ones that are declared."""
 
 
 class DeclaredFields(TypedDict, total=False):
-    """What may be said of a payload; the OpenAPI document has every field's meaning and bounds."""
+    """What may be declared about a payload; the OpenAPI document has every field's meaning and bounds."""
 
     media_type: str | None
     tool_name: str | None
@@ -61,13 +61,13 @@ class ClientRequest(Struct, Generic[T], frozen=True, kw_only=True):
     headers: wire.Pairs = ()
     body: bytes | None = None
     around: wire.Around = (b"", b"")
-    """What stands before and after a payload that is streamed."""
+    """What precedes and follows a payload that is streamed."""
     again: bool = True
-    """Whether it may be sent again when nobody knows what became of it."""
+    """Whether it may be sent again if its outcome is unknown."""
 
 
 def put(payload: Payload, declared: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
-    """Text and parts as JSON, bytes and long text as they are."""
+    """Returns a put: text and parts as JSON, bytes and long text as they are."""
     if isinstance(payload, bytes):
         return raw(payload, declared, key)
     if isinstance(payload, str) and len(payload) > AS_JSON:
@@ -85,7 +85,10 @@ def put(payload: Payload, declared: DeclaredFields, key: str) -> ClientRequest[r
 
 
 def raw(content: bytes | None, declared: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
-    """The payload as the body; None where it is streamed. What is too long for a URL goes as a form around it."""
+    """Returns a put with the payload as the body; None if it is streamed.
+
+    If a URL would be too long, a form is used.
+    """
     declared = _titled(declared)
     media_type = declared.get("media_type")
     kind = () if media_type is None else (wire.field_value("media_type", media_type),)
@@ -119,20 +122,20 @@ def _keyed(key: str) -> tuple[str, str]:
 
 
 def _titled(declared: DeclaredFields) -> DeclaredFields:
-    """What is said, with a title that the service takes."""
+    """Returns the declaration, with a title that the service accepts."""
     title = declared.get("title")
     return declared if title is None or len(title) <= LONGEST_TITLE else {**declared, "title": title[:LONGEST_TITLE]}
 
 
 _NULLABLE: Final = frozenset({"ttl", "idle_ttl"})
-"""Where null says something."""
+"""Fields in which null has a meaning."""
 
 
 def at(artifact_id: str | None, end: str = "") -> str:
-    """The path of an artifact, or of something of it.
+    """Returns the path of an artifact, or of something below it.
 
     Raises:
-        ServiceError: `invalid_request` for what is no ID, as in a receipt of what was not stored.
+        ServiceError: `invalid_request` if it is not an ID, as in a receipt of what was not stored.
     """
     if not isinstance(artifact_id, str):
         raise ServiceError(
@@ -142,19 +145,19 @@ def at(artifact_id: str | None, end: str = "") -> str:
 
 
 def segment(text: str) -> str:
-    """Text as one segment of a path."""
+    """Returns text as one segment of a path."""
     return quote(wire.mended(text), safe="")
 
 
 def get(
     path: str, answer: type[T], parameters: Mapping[str, Any] | None = None, *, again: bool = True
 ) -> ClientRequest[T]:
-    """A request that reads."""
+    """Returns a request that reads."""
     return ClientRequest(method="GET", path=path, answer=answer, params=params(parameters or {}), again=again)
 
 
 def delete(path: str, answer: type[T], parameters: Mapping[str, Any] | None = None) -> ClientRequest[T]:
-    """A request that deletes."""
+    """Returns a request that deletes."""
     return ClientRequest(method="DELETE", path=path, answer=answer, params=params(parameters or {}))
 
 
@@ -167,18 +170,18 @@ def post(
     key: str | None = None,
     method: str = "POST",
 ) -> ClientRequest[T]:
-    """A request with a JSON body.
+    """Returns a request with a JSON body.
 
     Args:
-        path: where to.
-        body: anything that is JSON.
-        answer: what the answer is decoded into.
+        path: where to send it.
+        body: any JSON value.
+        answer: the type of the answer.
         parameters: query parameters.
         key: an idempotency key.
         method: POST, or PATCH.
 
     Raises:
-        ServiceError: `invalid_request` for a body that is nested too deeply, or a key that no header can hold.
+        ServiceError: `invalid_request` for a body that is nested too deeply, or a key that no header can contain.
     """
     headers = (("content-type", "application/json"), *((_keyed(key),) if key is not None else ()))
     return ClientRequest(
@@ -187,10 +190,10 @@ def post(
 
 
 def encoded(value: Json) -> bytes:
-    """A value as JSON. Halves of surrogate pairs, which JSON can hold and UTF-8 cannot, go as escapes.
+    """Returns a value as JSON. Halves of surrogate pairs, which JSON can contain but UTF-8 cannot, become escapes.
 
     Raises:
-        ServiceError: `invalid_request` for what is nested too deeply, or what JSON has no word for.
+        ServiceError: `invalid_request` for what is nested too deeply, or what JSON cannot represent.
     """
     try:
         return as_json(value)
@@ -201,14 +204,14 @@ def encoded(value: Json) -> bytes:
 
 
 def members(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said: null where it says something, everything else that is not null."""
+    """Returns the given members: everything that is not null, and null where it has a meaning."""
     return {name: value for name, value in parameters.items() if value is not None or name in _NULLABLE}
 
 
 def params(parameters: Mapping[str, Any], but: Sequence[str] = ()) -> wire.Pairs:
-    """Query parameters: a list is repeated, null is `forever` where it means that and left out elsewhere.
+    """Returns query parameters: a list is repeated, null is `forever` where it means that and left out elsewhere.
 
-    Halves of surrogate pairs become U+FFFD, as the service makes of those in JSON.
+    Halves of surrogate pairs become U+FFFD, as the service does in JSON.
     """
     found: list[tuple[str, str]] = []
     for name, value in parameters.items():

@@ -1,6 +1,6 @@
-"""What the service answers, as values. Members that this release does not know are passed over.
+"""The service's answers as values. Members that this release does not know are ignored.
 
-Tokens are of o200k_base. What is unknown is None. See the OpenAPI document of the service for every member's meaning.
+Tokens are of o200k_base. Unknown values are None. The service's OpenAPI document describes every member.
 """
 
 from datetime import datetime
@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 Members = dict[str, Any]
-"""A JSON object whose members the OpenAPI document names."""
+"""A JSON object whose members the OpenAPI document describes."""
 
 
 class MembersPage(Struct, frozen=True):
@@ -65,30 +65,30 @@ class Card(Struct, frozen=True, kw_only=True):
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
-    """What a put answers. `text` is what to put into the tool result, whatever became of the payload."""
+    """The answer to a put. `text` is what to put into the tool result, whatever happened to the payload."""
 
     id: str | None
-    """The artifact ID; None when the service could not be reached."""
+    """The artifact ID; None if the service could not be reached."""
     stored: bool
     """False: it cannot be read back, at least not now; `warnings` says why, and so does `text`."""
     inline: bool
     """Whether `text` is the payload itself."""
     text: str
     tokens: int
-    """Of `text`; an estimate when the service could not be reached."""
+    """Tokens of `text`; an estimate if the service could not be reached."""
     card: Card | None
-    """None when the service could not be reached."""
+    """None if the service could not be reached."""
     expires_at: datetime | None = None
-    """When it is gone; None: kept for ever, or not stored."""
+    """When it expires; None: kept forever, or not stored."""
     content: list[Any] | None = None
-    """Where images came among the parts: what to put into the tool result in place of `text`."""
+    """If there were images among the parts: what to put into the tool result in place of `text`."""
     image_tokens: int = 0
-    """Of these images; not in `tokens`."""
+    """Tokens of these images; not included in `tokens`."""
     warnings: tuple[Warned, ...] = ()
 
 
 class Size(Struct, frozen=True, kw_only=True):
-    """How large a payload is."""
+    """The size of a payload."""
 
     bytes: int
     chars: int
@@ -123,7 +123,7 @@ class Artifact(Struct, frozen=True, kw_only=True):
 
 
 class CardText(Struct, frozen=True, kw_only=True):
-    """A card at some budget."""
+    """A card at a certain budget."""
 
     id: str
     text: str
@@ -141,7 +141,7 @@ class Described(Struct, frozen=True, kw_only=True):
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """A page of artifacts, newest first; `next` is the cursor of the page after it, None on the last."""
+    """A page of artifacts, newest first; `next` is the cursor of the next page, None on the last."""
 
     items: tuple[Artifact, ...]
     next: str | None
@@ -149,7 +149,7 @@ class Listing(Struct, frozen=True, kw_only=True):
 
 
 class ReadNext(Struct, frozen=True, kw_only=True):
-    """Where a read goes on."""
+    """Where a read continues."""
 
     cursor: str
     offset: int
@@ -269,7 +269,7 @@ class SearchResults(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What became of one quotation: what was found, or the problem of asking."""
+    """The result for one quotation: what was found, or the problem."""
 
     checked: Members | None = None
     problem: Members | None = None

@@ -1,7 +1,7 @@
-"""When a request is sent again, and after how long. Pure but for chance.
+"""When a request is sent again, and after how long. Pure except for randomness.
 
-Sent again is what can be sent twice without doing it twice: requests that only read, and puts, which carry an
-idempotency key. Nothing is sent again that the service refused for what it is.
+What can safely be sent twice is sent again: requests that only read, and puts, which have an idempotency key. A request
+that the service refused for its content is not sent again.
 """
 
 import random
@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 AGAIN: Final = frozenset({429, 502, 503, 504})
-"""Statuses after which the very same request may succeed (RFC 9110 section 15, RFC 6585 section 4)."""
+"""Statuses after which the same request may succeed (RFC 9110 section 15, RFC 6585 section 4)."""
 FIRST_DELAY: Final = 0.2
 LONGEST_DELAY: Final = 5.0
 _dice: Final = random.SystemRandom()
@@ -21,15 +21,15 @@ class Retries(Struct, frozen=True, kw_only=True):
     """How patient a client is."""
 
     attempts: int = 4
-    """Times that a request is sent at most; 1 never sends it again."""
+    """Maximum number of times that a request is sent; 1 never sends it again."""
     patience: float = 20.0
     """Seconds after which no further attempt begins. A Retry-After beyond it ends the attempts at once."""
 
 
 def delay(done: int, retry_after: float | None) -> float:
-    """Seconds until the next attempt, after `done` of them: doubled each time, half of it by chance.
+    """Returns the seconds until the next attempt, after `done` of them: doubled each time, half of it random.
 
-    The chance keeps callers who failed together from coming back together. What the service asks for is the least.
+    Randomness keeps callers that failed together from coming back together. The service's Retry-After is the minimum.
     """
     grown = min(FIRST_DELAY * 2 ** (done - 1), LONGEST_DELAY)
     spread = grown * (0.5 + _dice.random() / 2)
@@ -37,11 +37,11 @@ def delay(done: int, retry_after: float | None) -> float:
 
 
 def seconds(value: str | None, date: str | None) -> float | None:
-    """What a Retry-After says (RFC 9110 section 10.2.3): seconds, or a date. None where it says nothing.
+    """Returns the seconds in a Retry-After (RFC 9110 section 10.2.3), which may be a date. None if it is invalid.
 
     Args:
         value: the field's value.
-        date: the answer's own Date, by which a date is compared: clocks of two machines differ.
+        date: the answer's own Date, relative to which a date is read: clocks of two machines differ.
     """
     if value is None:
         return None

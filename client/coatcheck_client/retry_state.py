@@ -1,4 +1,4 @@
-"""How a request goes on after a failed attempt, and whether the next one is sent at all. Knows seconds, no sockets."""
+"""How a request continues after a failed attempt, and whether the next one is sent at all. Independent of sockets."""
 
 import time
 from collections.abc import Callable
@@ -9,30 +9,30 @@ from coatcheck_client.errors import UNREACHABLE, ServiceError
 from coatcheck_client.retry import AGAIN, Retries, delay
 
 DOUBT_SECONDS: Final = 30.0
-"""How long a service that failed is asked once only for each request; also the first rest of one that is silent."""
+"""Seconds for which a service that failed gets only one attempt per request; also the first rest for a silent one."""
 LONGEST_REST: Final = 300.0
 SLOW_SECONDS: Final = 1.0
-"""An attempt that failed sooner, as a refused connection does, costs a caller nothing worth sparing."""
+"""An attempt that failed sooner, like a refused connection, costs a caller too little to avoid it."""
 PROBE_SECONDS: Final = 1.0
 
 
 class CircuitBreaker:
-    """What the last requests said of the service.
+    """The state of the service, by the last requests.
 
-    After one that waited for nothing, none is sent for a while, so a silent service costs an agent once. Then one
-    request asks for the service's health, briefly; while that fails, each rest is twice as long, up to LONGEST_REST.
-    After one that failed quickly, requests are sent, but once each.
+    After a request that waited in vain, none is sent for a while, so a silent service costs an agent only one wait.
+    Then one request briefly checks the service's health; while that fails, each rest is twice as long, up to
+    LONGEST_REST. After a request that failed quickly, requests are sent, but only once each.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` is in seconds and never steps back."""
+        """`clock` is monotonic, in seconds."""
         self._clock = clock
         self._failed: float | None = None
         self._rest = 0.0
         self._until = 0.0
 
     def needs_probe(self, url: str) -> bool:
-        """Whether to ask for the service's health before a request; who is told so is the only one.
+        """Returns whether to check the service's health before a request; only one caller gets true.
 
         Raises:
             ServiceError: `unreachable` during a rest.
@@ -48,22 +48,22 @@ class CircuitBreaker:
         return True
 
     def retry_state(self, retries: Retries, patience: float | None) -> "RetryState":
-        """The course of a new request, which takes `patience` seconds at most, or as many as `retries` says."""
+        """Returns the state of a new request, which takes at most `patience` seconds, or those of `retries`."""
         recent = self._failed is not None and self._clock() - self._failed < DOUBT_SECONDS
         attempts = 1 if recent else retries.attempts
         patient = retries.patience if patience is None else min(patience, retries.patience)
         return RetryState(self, self._clock, attempts=(attempts, retries.attempts), patience=patient)
 
     def heard(self) -> None:
-        """Notes that the service answered."""
+        """Records that the service answered."""
         self._failed = None
         self._rest = 0.0
 
     def failed(self, seconds: float) -> None:
-        """Notes that an attempt failed, after so many seconds."""
+        """Records that an attempt failed, after `seconds`."""
         now = self._clock()
         self._failed = now
-        if seconds < SLOW_SECONDS or self._until > now:  # a rest that has begun is not made longer
+        if seconds < SLOW_SECONDS or self._until > now:  # a rest that has begun is not extended
             return
         self._rest = min(self._rest * 2, LONGEST_REST) if self._rest else DOUBT_SECONDS
         self._until = now + self._rest
@@ -75,7 +75,7 @@ class RetryState:
     def __init__(
         self, breaker: CircuitBreaker, clock: Callable[[], float], *, attempts: tuple[int, int], patience: float
     ) -> None:
-        """Begin before the first attempt. `attempts` are those now, and those after an answer."""
+        """Begins before the first attempt. `attempts` are those allowed now, and those after an answer."""
         self._breaker = breaker
         self._clock = clock
         self._attempts, self._usual = attempts
@@ -84,7 +84,7 @@ class RetryState:
         self._since = self._begun = clock()
 
     def after(self, error: ServiceError, *, again: bool = True) -> float | None:
-        """Seconds to wait before the next attempt; None to give up.
+        """Returns the seconds to wait before the next attempt; None to give up.
 
         Args:
             error: how the attempt ended.
@@ -99,12 +99,12 @@ class RetryState:
                 return wait
         if error.code == UNREACHABLE or (error.status in AGAIN and error.retry_after is None):
             self._breaker.failed(now - self._begun)
-        elif error.status is not None:  # what was never sent says nothing of the service
+        elif error.status is not None:  # what was never sent says nothing about the service
             self._breaker.heard()
         return None
 
     def answered(self) -> None:
-        """The service answered; what fails after it has all attempts and all time before it again."""
+        """Records an answer; a later failure has all attempts and all the time again."""
         self._breaker.heard()
         self._attempts = self._usual
         self._done = 0

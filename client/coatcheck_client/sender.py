@@ -1,4 +1,4 @@
-"""Requests on the wire: attempts, pauses, contents in pieces. Knows no operation of the service."""
+"""Sends requests: attempts, pauses, contents in pieces. Independent of the service's operations."""
 
 import math
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -27,7 +27,7 @@ class Paged(Protocol[T_co]):
 
     @property
     def items(self) -> Sequence[T_co]:
-        """What is on the page."""
+        """The items on the page."""
         ...
 
     @property
@@ -37,7 +37,7 @@ class Paged(Protocol[T_co]):
 
 
 UNSENDABLE: Final = (httpx.InvalidURL, httpx.LocalProtocolError)
-"""What is wrong with a request before any of it is sent: no outage."""
+"""What is wrong with a request before any of it is sent: not an outage."""
 
 
 class Sender:
@@ -49,7 +49,7 @@ class Sender:
         self._breaker = CircuitBreaker()
 
     async def send(self, ask: ClientRequest[T]) -> T:
-        """The answer of a request, after as many attempts as it takes.
+        """Returns the answer to a request, after as many attempts as necessary.
 
         Raises:
             ServiceError: how the last attempt ended.
@@ -57,7 +57,7 @@ class Sender:
         return await self.repeat(lambda: self.once(ask), again=lambda: ask.again)
 
     async def send_soon(self, ask: ClientRequest[T]) -> T:
-        """The answer of a request that an agent waits for: within the deadline, pauses and all.
+        """Returns the answer to a request that an agent waits for: within the deadline, including pauses.
 
         Raises:
             ServiceError: how the last attempt ended, or `unreachable` at the deadline.
@@ -67,7 +67,7 @@ class Sender:
         )
 
     async def within(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of some work, if it is there at the deadline.
+        """Returns the result of some work, if it is there by the deadline.
 
         Raises:
             ServiceError: `unreachable` at the deadline.
@@ -76,13 +76,13 @@ class Sender:
         try:
             return await self._connection.within(seconds, work)
         except TimeoutError as e:
-            self._breaker.failed(math.inf)  # what waited for the deadline was silent, however short that is
+            self._breaker.failed(math.inf)  # what waited until the deadline was silent, however short that is
             raise ServiceError(
                 UNREACHABLE, f"Coatcheck at {self._setup.url} did not answer within {seconds:g} seconds."
             ) from e
 
     async def is_ready(self) -> bool:
-        """Whether the service serves requests now: one attempt, and a short one."""
+        """Returns whether the service serves requests now, by one short attempt."""
         try:
             await self._ask_health()
         except ServiceError:
@@ -99,15 +99,15 @@ class Sender:
         retry_state.answered()
 
     async def repeat(self, attempt: Callable[[], Awaitable[T]], *, again: Callable[[], bool], soon: bool = False) -> T:
-        """The result of an attempt that succeeds.
+        """Returns the result of an attempt that succeeds.
 
         Args:
             attempt: begins one.
-            again: whether another may follow, asked after each that failed.
+            again: returns whether another may follow, after each that failed.
             soon: whether an agent waits: no further attempt begins after the deadline.
 
         Raises:
-            ServiceError: how the last attempt ended, or `unreachable` where none is made because the service is silent.
+            ServiceError: how the last attempt ended, or `unreachable` if none is made because the service is silent.
         """
         if self._breaker.needs_probe(self._setup.url):
             await self._ask_health()
@@ -131,13 +131,13 @@ class Sender:
         size: int | None = None,
         seconds: float | None = None,
     ) -> T:
-        """One attempt.
+        """Makes one attempt.
 
         Args:
             ask: what to send.
-            pieces: of the payload, where it is streamed.
-            size: bytes of the payload, where it is streamed and the number is known.
-            seconds: without any progress after which it counts as failed, if not as many as usual.
+            pieces: those of the payload, if it is streamed.
+            size: bytes of the payload, if it is streamed and the number is known.
+            seconds: without any progress after which it has failed; None: the usual number.
 
         Raises:
             ServiceError: how it ended.
@@ -151,7 +151,7 @@ class Sender:
     async def items(
         self, path: str, parameters: Mapping[str, Any], page: type[Paged[T]], after: str = "cursor"
     ) -> AsyncGenerator[T]:
-        """What a list has, through all its pages; `after` is the parameter that says after what a page begins.
+        """Yields the items of a list, page by page; `after` is the parameter that says after what a page begins.
 
         Raises:
             ServiceError: how the last attempt at a page ended.
@@ -166,7 +166,7 @@ class Sender:
             cursor = {after: got.next}
 
     async def stream(self, path: str, params: Pairs) -> AsyncGenerator[bytes]:
-        """A content in pieces, over as many connections as it takes.
+        """Yields a content in pieces, over as many connections as necessary.
 
         Raises:
             ServiceError: how the last attempt ended, `digest_mismatch` at the end.
@@ -207,7 +207,7 @@ class Sender:
         body: bytes | AsyncGenerator[bytes] | None = None,
         seconds: float | None = None,
     ) -> AsyncGenerator[httpx.Response]:
-        """Send a request. Whatever HTTP fails with, also inside the block, becomes a ServiceError."""
+        """Sends a request. Whatever HTTP fails with, even inside the block, becomes a ServiceError."""
         url = self._setup.url
         try:
             request = Exchange(method, url + path, params, headers, body, seconds or self._setup.timeout)

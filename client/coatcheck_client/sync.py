@@ -1,4 +1,4 @@
-"""The client for code that blocks."""
+"""The client for blocking code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class BlockingConnection:
-    """See Connection: nothing here suspends, everything blocks."""
+    """A Connection that never suspends: everything blocks."""
 
     def __init__(
         self, setup: Options, transport: httpx.BaseTransport | None, sleep: Callable[[float], None] | None
@@ -89,8 +89,8 @@ class BlockingConnection:
 class Client(Blocking, ClientMethods):
     """Talks to one Coatcheck service. Safe to share between threads; close it, or use it in a `with` block.
 
-    A put never raises: when the service fails, or refuses, it answers the payload itself or its two ends, with
-    `stored=False` and a warning. `read_artifact` answers a sentence then. Other methods raise `ServiceError`.
+    A put never raises: if the service fails, or refuses, it returns the payload itself or its two ends, with
+    `stored=False` and a warning. `read_artifact` then returns a sentence. Other methods raise `ServiceError`.
     """
 
     _connects = BlockingConnection

@@ -1,7 +1,7 @@
-"""What text becomes on the wire: UTF-8, a header field's value, a form around a payload. Pure.
+"""Encodes text for the wire: UTF-8, a header field's value, a form around a payload. Pure.
 
-Refuses nothing that can be sent: what it means is for the service to judge. What HTTP has no way to carry is an error
-that names the argument, before anything is sent.
+Whatever can be sent is accepted: the service judges its meaning. What HTTP cannot represent is an error that names the
+argument, before anything is sent.
 """
 
 import uuid
@@ -10,20 +10,23 @@ from typing import Final
 from coatcheck_client.errors import WRONG, ServiceError
 
 LONGEST_FIELD: Final = 1_024
-"""Characters of a header field: four times what the service takes of any. Of much longer ones servers break off the
-connection, which looks like an outage."""
+"""Maximum characters of a header field: four times what the service accepts in any. With much longer ones, servers
+break off the connection, which looks like an outage."""
 LONGEST_QUERY: Final = 7_000
-"""Bytes of a query string: with a path within the 8,000 that every server and proxy should take of a request line
-(RFC 9112 section 3)."""
+"""Maximum bytes of a query string: with a path, it is within the 8,000 that every server and proxy should accept in a
+request line (RFC 9112 section 3)."""
 
 Pairs = tuple[tuple[str, str], ...]
 """Query parameters or header fields: names and values."""
 Around = tuple[bytes, bytes]
-"""What stands before and after a payload in a body."""
+"""What precedes and follows a payload in a body."""
 
 
 def mended(text: str) -> str:
-    """The text with U+FFFD for each half of a surrogate pair, which UTF-8 cannot hold; as the service mends JSON."""
+    """Returns the text with U+FFFD for each half of a surrogate pair, which UTF-8 cannot represent.
+
+    The service does the same in JSON.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -32,14 +35,14 @@ def mended(text: str) -> str:
 
 
 def field_value(name: str, value: str) -> str:
-    """The value of a header field, without the blanks around it, which are no part of it (RFC 9110 section 5.5).
+    """Returns a header field's value, without surrounding blanks, which are not part of it (RFC 9110 section 5.5).
 
     Args:
-        name: of the argument, for the error.
-        value: what was given for it.
+        name: that of the argument, for the error.
+        value: its value.
 
     Raises:
-        ServiceError: `invalid_request` for what is not printable ASCII of at most LONGEST_FIELD characters.
+        ServiceError: `invalid_request` for anything but printable ASCII of at most LONGEST_FIELD characters.
     """
     value = value.strip(" \t")
     if len(value) > LONGEST_FIELD:
@@ -53,10 +56,10 @@ def field_value(name: str, value: str) -> str:
 
 
 def form(params: Pairs) -> tuple[str, Around]:
-    """A form's media type, and what stands before and after the payload in it (RFC 7578).
+    """Returns a form's media type, and what precedes and follows the payload in it (RFC 7578).
 
-    The fields come first: the service wants to know some of them before the payload. The boundary is of chance, so
-    that no payload can hold it.
+    The fields come first, as the service needs some of them before the payload. The boundary is random, so that no
+    payload can contain it.
     """
     boundary = uuid.uuid4().hex
     fields = "".join(

@@ -1,5 +1,6 @@
 """What cards choose: both ends and the verdict always, failures first, what is alike once, what is new first."""
 
+import json
 import random
 import re
 
@@ -72,6 +73,22 @@ def test_a_failure_that_only_a_number_makes_is_on_the_card(usual: str, failing: 
     rows[lines * 2 // 5] = failing.format(lines * 2 // 5)
     data = "\n".join([*rows, "all of them ran"]).encode()
     assert failing.format(lines * 2 // 5) in card_of(data, DeclaredMetadata(), 400)[1]
+
+
+def test_a_long_last_line_is_shown_from_both_its_ends() -> None:
+    rows = [f"fetching package number {n} from the mirror" for n in range(200)]
+    installed = " ".join(f"package{n}-{n % 7}.{n % 11}.{n % 5}" for n in range(300))
+    text = card_of("\n".join([*rows, f"Installed without conflicts: {installed}"]).encode(), DeclaredMetadata(), 600)[1]
+    assert "Installed without conflicts" in text
+    assert "package299-5.2.4\n" in text
+
+
+def test_what_few_records_have_is_told_with_its_value() -> None:
+    states: list[dict[str, object]] = [{"running": {"since": n * 31}} for n in range(60)]
+    states[41] = {"waiting": {"reason": "CrashLoop", "exit": 137}}
+    pods = [{"name": f"p{n}", "status": {"states": [state]}} for n, state in enumerate(states)]
+    text = card_of(json.dumps({"items": pods}, indent=2).encode(), DeclaredMetadata(), 600)[1]
+    assert '.states[*].waiting: reason="CrashLoop", exit=137' in text
 
 
 def test_words_of_failure_in_a_source_file_are_no_failures() -> None:

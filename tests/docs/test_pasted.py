@@ -8,20 +8,13 @@ from typing import Final
 
 import pytest
 
-from support.pages import commands, pattern, steps
+from support.pages import PAGES, Pasted, commands, is_of_a_stack, pattern, steps
 from support.pythons import VERSIONS, python_of
 from support.service import serving
 from support.used_servers import used
 
 ROOT: Final = Path(__file__).parents[2]
-STACKS: Final = {path.name for path in (ROOT / "tests" / "stacks").iterdir() if path.is_dir()}
-"""Frameworks, whose pages `make test-integrations` runs, in an environment with the framework."""
-PAGES: Final = [
-    page
-    for folder in ("docs", "docs/how-to", "docs/explanation", "client")
-    for page in sorted((ROOT / folder).glob("*.md"))
-    if page.stem not in STACKS and steps(page)
-]
+PASTED: Final = [page for page in PAGES if not is_of_a_stack(page) and steps(page)]
 ON_EACH: Final = [ROOT / "README.md", ROOT / "docs" / "how-to" / "python.md"]
 """Pages that are pasted on each Python."""
 
@@ -30,6 +23,8 @@ def paste(page: Path, python: str, home: Path) -> None:
     """Run a page; every command must end with 0 and print what the page shows."""
     pasted = steps(page)
     assert pasted
+    if any(step.command.startswith("export COATCHECK_") for step in pasted):
+        pasted.append(Pasted("coatcheck settings\n"))  # refuses what cannot be set
     (home / "work").mkdir()
     (home / "work" / "examples").symlink_to(ROOT / "examples")
     (home / "backups").mkdir()
@@ -76,21 +71,22 @@ def test_a_page_can_be_pasted_on_each_python(version: str, page: Path, tmp_path:
     paste(page, python, tmp_path)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in ON_EACH], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [page for page in PASTED if page not in ON_EACH], ids=lambda page: page.stem)
 def test_every_command_of_a_page_can_be_pasted_and_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
     paste(page, sys.executable, tmp_path)
-
-
-@pytest.mark.parametrize("stack", sorted(STACKS - {"__pycache__"}))
-def test_the_snippets_of_a_framework_are_run_by_its_tests(stack: str) -> None:
-    tests = "".join(path.read_text() for path in (ROOT / "tests" / "stacks" / stack).glob("*.py"))
-    assert re.search(r"snippet\b|\.md\"", tests), f"docs/how-to/{stack}.md"
 
 
 def test_an_output_that_differs_from_what_is_shown_is_noticed() -> None:
     assert re.fullmatch(pattern("a … c\n    (more)\nd\n"), "a b c\nx\ny\nd\n")
     assert not re.fullmatch(pattern("a … c\n    (more)\nd\n"), "a b\nd\n")
     assert [step.command for step in commands("curl \\\n  -d 'a\nb' x\nls\n")] == ["curl \\\n  -d 'a\nb' x\n", "ls\n"]
+
+
+def test_a_setting_that_cannot_be_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```\nexport COATCHECK_BLOB_URL=s4://bucket\n```\n")
+    with pytest.raises(AssertionError, match="COATCHECK_BLOB_URL is not s3"):
+        paste(page, sys.executable, tmp_path)
 
 
 def test_what_is_not_run_says_why(tmp_path: Path) -> None:

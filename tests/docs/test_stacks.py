@@ -6,12 +6,13 @@ from typing import Final
 
 import pytest
 
+from support.pages import STACKS
+
 ROOT: Final = Path(__file__).parents[2]
-STACKS: Final = sorted(path.parent.name for path in (ROOT / "tests/stacks").glob("*/requirements.txt"))
 MOST_LINES: Final = 80
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", sorted(STACKS))
 def test_a_stack_has_a_page_that_says_what_a_user_asks_first(stack: str) -> None:
     page = (ROOT / f"docs/how-to/{stack}.md").read_text()
     for heading in ("## What the model sees", "## When the service is away", "## Exempt a tool"):

@@ -107,7 +107,6 @@ class JsonOracle:
         """The rest of the line names keys that are there, with the lengths that their arrays have."""
         del steps
         forms = sorted(((_shown(key), key) for key in _names(places)), key=lambda form: -len(form[0]))
-        length = re.compile(r"\[(\d+)\]")
         stack = [(at, 1)]
         while stack:
             at, shown = stack.pop()
@@ -115,11 +114,8 @@ class JsonOracle:
                 if not line.startswith(form, at):
                     continue
                 end = at + len(form)
-                if found := length.match(line, end):
-                    if self._form in _COUNTED and all(size == int(found[1]) for size in _lengths(places, key)):
-                        end = found.end()
-                    else:
-                        continue
+                if (end := self._told(line, end, places, key)) < 0:
+                    continue
                 if end == len(line):
                     return True
                 if line[end:] == ", …":
@@ -128,6 +124,15 @@ class JsonOracle:
                 if line.startswith(", ", end):
                     stack.append((end + 2, shown + 1))
         return False
+
+    def _told(self, line: str, at: int, places: list[object], key: str) -> int:
+        """Where that ends which the line says of the members of this name; -1 where it is not true."""
+        if line.startswith("=", at):
+            return _values(line, at + 1, places, key, exact=self._form in _COUNTED)
+        if (found := re.compile(r"\[(\d+)\]").match(line, at)) is None:
+            return at
+        true = self._form in _COUNTED and all(size == int(found[1]) for size in _lengths(places, key))
+        return found.end() if true else -1
 
     def _cells(self, told: str, count: int) -> None:
         notebook = cast("dict[str, list[dict[str, object]]]", self._value)
@@ -152,6 +157,25 @@ class JsonOracle:
             at += 2
         rest = told[at:]
         assert rest == (f"… {len(cells) - 40} more" if len(cells) > 40 else ""), rest
+
+
+def _values(line: str, at: int, places: list[object], key: str, *, exact: bool) -> int:
+    """Where the values end that the line says members of this name have; -1 if they have others, or not those."""
+    held = [cast("dict[str, object]", place) for place in places if isinstance(place, dict) and key in place]
+    wanted = {json.dumps(place[key]) for place in held}
+    told: list[str] = []
+    decoder = json.JSONDecoder()
+    while not line.startswith("…", at):
+        try:
+            value, at = decoder.raw_decode(line, at)
+        except ValueError:
+            return -1
+        told.append(json.dumps(value))
+        if not line.startswith(" or ", at):
+            complete = not exact or len(told) == len(wanted)
+            return at if complete and len(set(told)) == len(told) and wanted.issuperset(told) else -1
+        at += len(" or ")
+    return at + 1 if len(set(told)) == len(told) and wanted.issuperset(told) else -1
 
 
 def _names(places: list[object]) -> dict[str, None]:

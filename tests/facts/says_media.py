@@ -1,6 +1,7 @@
 """What is known of the facts of images, sounds, archives and databases."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -52,7 +53,9 @@ class ArchiveOracle:
                 about(found[3], found[4], sum(size for _, size in self.files))
             return True
         label, _, told = line.partition(": ")
-        if label == "Largest":
+        if label == "Folders":
+            self._folders(told)
+        elif label == "Largest":
             self._listed(told, sorted(self.files, key=lambda file: -file[1])[:5])
         elif label == "Files":
             self._listed(told, self.files)
@@ -61,6 +64,21 @@ class ArchiveOracle:
         else:
             return False
         return True
+
+    def _folders(self, told: str) -> None:
+        """Each folder that is named has so many files, no other has more, and the rest are counted."""
+        paths = [name.split("/") for name, _ in self.files]
+        depth = 0
+        while all(len(path) > depth + 1 for path in paths) and len({path[depth] for path in paths}) == 1:
+            depth += 1
+        sizes = Counter("/".join(path[: depth + 1]) + "/" for path in paths if len(path) > depth + 1)
+        told, _, rest = told.partition("; … ")
+        counts: list[int] = []
+        for folder, count in re.findall(r"(.*?) (\d+) files?(?:; |$)", told):
+            counts.append(int(count))
+            assert counts[-1] == sum(n for each, n in sizes.items() if each.startswith(folder.rstrip("…"))), told
+        assert counts == sorted(sizes.values(), reverse=True)[: len(counts)], told
+        assert len(counts) + (int(rest.split()[0]) if rest else 0) == len(sizes), told
 
     @staticmethod
     def _listed(told: str, files: Sequence[tuple[str, int]], *, all_of_them: bool = True) -> None:

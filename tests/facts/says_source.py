@@ -140,3 +140,20 @@ class CommitsOracle:
             assert subject.startswith(cut[1]), (subject, cut[1])
             at = cut.end()
         return True
+
+
+class DocumentsOracle:
+    """Understands how many documents a stream has, and how many there are of each kind."""
+
+    def __init__(self, documents: int, kinds: Mapping[str, int]) -> None:
+        self._documents = documents
+        self._kinds = kinds
+
+    def __call__(self, line: str) -> bool:
+        found = re.fullmatch(r"(\d+) documents(?:: (.*))?", line)
+        if found is None:
+            return False
+        assert int(found[1]) == self._documents, (line, self._documents)
+        told = dict(item.rsplit(" ", 1) for item in (found[2] or "").split(", ") if item)
+        assert {kind: int(count) for kind, count in told.items()} == self._kinds, (line, self._kinds)
+        return True

@@ -13,7 +13,17 @@ from typing import Final
 import pytest
 
 from coatcheck.core.artifact import Kind
-from facts import made_git, made_json, made_large, made_media, made_output, made_pages, made_source, made_tables
+from facts import (
+    made_git,
+    made_json,
+    made_large,
+    made_manifests,
+    made_media,
+    made_output,
+    made_pages,
+    made_source,
+    made_tables,
+)
 from facts.cases import Case, shown
 from facts.made_databases import databases
 from facts.says_media import ArchiveOracle, HeaderOracle
@@ -37,6 +47,7 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_source.python, 150),
     (made_source.script, 100),
     (made_source.markdown, 100),
+    (made_manifests.manifests, 80),
     (made_git.unified, 80),
     (made_pages.pages, 120),
     (made_pages.results, 80),

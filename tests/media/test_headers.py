@@ -264,6 +264,17 @@ def test_folders_are_no_files_and_the_largest_files_are_named() -> None:
     )
 
 
+def test_the_outermost_folders_that_divide_the_files_are_counted() -> None:
+    files = {
+        f"tool-1.0/{folder}/deep/{n}": b"" for folder, count in {"src": 3, "docs": 5}.items() for n in range(count)
+    }
+    folders = "Folders: tool-1.0/docs/ 5 files; tool-1.0/src/ 3 files"
+    assert facts_of(zipped(files)).lines[1] == folders
+    assert facts_of(zipped({**files, "tool-1.0/README": b""})).lines[1] == folders
+    many = zipped({f"{n}/{of}": b"" for n in range(9) for of in range(n + 1)})
+    assert facts_of(many).lines[1] == "Folders: 8/ 9 files; 7/ 8 files; 6/ 7 files; 5/ 6 files; … 5 more"
+
+
 def test_an_archive_whose_directory_is_not_whole_is_not_listed() -> None:
     data = zipped({f"f{n}": b"a" * 9 for n in range(9)})
     assert facts_of(data[:-30]).lines == ("ZIP archive",)

@@ -9,6 +9,7 @@ from coatcheck.core.outline.languages import PATTERNS, language_of
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineScanner
 from coatcheck.core.outline.output import Phases, times
 from coatcheck.core.outline.symbols import Symbols
+from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
 from coatcheck.core.views.window import Position
 
 START = Position(0, 0, 0)
@@ -348,3 +349,59 @@ def test_no_content_is_too_much(name: str) -> None:
     line["python"] = "class a:\n"
     scan(full, line.get(name, "class a {\n") * (MAX_ENTRIES + 10))
     assert full.full
+
+
+MANIFESTS = """\
+# Source: desk/service.yaml
+apiVersion: v1
+kind: Service
+metadata:
+  labels:
+    name: inner
+  name: "desk"  # as it is called
+spec:
+  name: other
+---
+---
+# nothing but a comment
+---
+kind: Job
+metadata:
+  generateName: run-
+spec:
+  name: not a name of it
+...
+---
+
+replicas: 3
+---
+- a
+"""
+
+
+@pytest.mark.parametrize("cuts", [(), (3,), (4, 5, 6), tuple(range(1, 24))])
+def test_documents_of_a_yaml_stream_are_found_with_kind_and_name(cuts: tuple[int, ...]) -> None:
+    assert is_stream(MANIFESTS.encode())
+    found = scan(YamlDocuments(), MANIFESTS, cuts)
+    assert shown(found) == [
+        (1, "Service desk", 1, 12),
+        (1, "Job", 13, 19),
+        (1, "replicas: 3", 20, 22),
+        (1, "- a", 23, 24),
+    ]
+    assert [entry.detail for entry in found] == ["Service", "Job", None, None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\ntitle: a page\n---\n# Heading\n\nWords of a page.\n",
+        "title: one\nname: document\n",
+        "---\nkind: Service\n",
+        "usage: tool\n---\nSome words\n---\nkey: value\n",
+        "--- a/x.py\n+++ b/x.py\n",
+        "",
+    ],
+)
+def test_what_is_no_stream_of_several_documents_is_not_taken_for_one(text: str) -> None:
+    assert not is_stream(text.encode())

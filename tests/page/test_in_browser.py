@@ -6,30 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from support.browser import axe, browser
+from page.windows import opened
+from support.browser import axe
 from support.service import Service, serving
-from support.used_servers import used
 
 HOSTILE = "</pre><script>window.ran = 1</script><img src=x onerror='window.ran = 1'>\x1b[31m\u202e"
 WORST = ("critical", "serious")
 WIDTHS = (360, 1440)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    found = browser()
-    if found is None:
-        used("page: in no browser, of which there is none here")
-        pytest.skip("no browser; `make browser` gets one")
-    program, environment = found
-    with sync_playwright() as playwright:
-        flags = ["--headless=shell", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        launched = playwright.chromium.launch(executable_path=str(program), env=dict(environment), args=flags)
-        used(f"page: Chromium {launched.version}")
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +75,6 @@ def pages(kept: str) -> list[str]:
         *("/ui/retention", "/ui/holds", "/ui/audit", "/ui/usage", "/ui/keys"),
         *(f"/ui/artifacts/{kept}/read?way={way}&what=x" for way in ("outline", "search", "lines", "bytes", "passages")),
     ]
-
-
-def opened(chromium: Browser, service: Service, **context: Any) -> Page:  # noqa: ANN401 - playwright's options
-    return chromium.new_context(base_url=service.url, **context).new_page()
 
 
 def picture(page: Page, folder: Path | None, path: str, kept: str, manner: str) -> None:

@@ -1,22 +1,14 @@
 """The administrator's page over HTTP: what may be seen, what may be posted, and that a payload stays text."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import pytest
 
 from support.service import Service, serving
 
 PAGES = ["/", "/ui/artifacts", "/ui/sessions", "/ui/policies", "/ui/retention", "/ui/holds", "/ui/audit", "/ui/usage"]
 HOSTILE = "</pre><script>alert(1)</script>\x1b[31m\u202e"
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path / "data", page="true") as service:
-        yield service
 
 
 def token(client: httpx.Client, path: str) -> str:

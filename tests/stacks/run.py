@@ -5,7 +5,9 @@
     python tests/stacks/run.py --fresh      # resolve again, for what was released since
     python tests/stacks/run.py --table      # and write the README's table of what ran
 
-An environment is kept in `.stacks/` until its requirements or the client's change. Ends with 1 when a stack fails.
+An environment is made by the commands of the stack's page in `docs/how-to`, and of the requirements that the tests have
+besides; it is kept in `.stacks/` until these change. Every block of the page must have been run; `run_blocks.txt` keeps
+what they were, so that a page that was changed since is noticed. Ends with 1 when a stack fails.
 """
 
 import argparse
@@ -23,17 +25,22 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a program
 
 from support.environments import environment
+from support.pages import Block, blocks
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parents[1]
 PYTEST: Final = ("pytest>=8.4", "pytest-asyncio>=1.2", "pytest-timeout>=2.4")
 BEGIN: Final = "<!-- stacks -->"
 END: Final = "<!-- /stacks -->"
+RUN: Final = HERE / "run_blocks.txt"
+"""Every block that was run: the page's name, the block's number, and its identity."""
+INSTALL: Final = re.compile(r"(?:pip|npm) install ")
+"""How a block begins that makes an environment."""
 
 
 def main() -> int:
     """Runs what the command line names; returns the exit code."""
-    stacks = sorted(path.parent.name for path in HERE.glob("*/requirements.txt"))
+    stacks = sorted({path.parent.name for path in HERE.glob("*/test_*.py")})
     parser = argparse.ArgumentParser(description="Test the integrations against the frameworks of today.")
     parser.add_argument("stacks", nargs="*", metavar="STACK", help=f"one of: {', '.join(stacks)} (default: all)")
     parser.add_argument("--fresh", action="store_true", help="resolve again")
@@ -60,12 +67,18 @@ def main() -> int:
 
 def _passes(stack: str, url: str, report: Path, *, fresh: bool) -> bool:
     """Whether a stack's tests pass in its environment, which is made where it is not there."""
-    requirements, client = HERE / stack / "requirements.txt", ROOT / "client"
-    python = environment(stack, requirements, packages=PYTEST, editable=client, fresh=fresh)
+    written = blocks(ROOT / "docs" / "how-to" / f"{stack}.md")
+    install = [one for one in written if one.is_shell and INSTALL.match(one.text)]
+    requirements, script = HERE / stack / "requirements.txt", "".join(one.text for one in install)
+    python = environment(stack, requirements, packages=PYTEST, script=script, fresh=fresh)
     if python is None:
         return False
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    env |= {"COATCHECK_STACKS_SERVICE": url, "COATCHECK_STACKS_REPORT": str(report), "PYTHONPATH": str(HERE)}
+    env |= {
+        "COATCHECK_STACKS_SERVICE": url,
+        "COATCHECK_STACKS_REPORT": str(report),
+        "PYTHONPATH": f"{HERE}:{HERE.parent}",
+    }
     env["COATCHECK_STACKS_COMMAND"] = f"{sys.executable} -m coatcheck"
     command = [
         str(python),
@@ -87,7 +100,27 @@ def _passes(stack: str, url: str, report: Path, *, fresh: bool) -> bool:
         "--timeout=120",
         f"--confcutdir={HERE}",
     ]
-    return subprocess.run([*command, *options, str(HERE / stack)], env=env, check=False).returncode == 0
+    passed = subprocess.run([*command, *options, str(HERE / stack)], env=env, check=False).returncode == 0
+    return passed and _all_ran(stack, written, {one.identity for one in install} | _reported(report, stack))
+
+
+def _reported(report: Path, stack: str) -> set[str]:
+    """Identities of the blocks of a stack's page that its tests ran."""
+    entries = [json.loads(line) for line in report.read_text().splitlines()]
+    return {entry["block"] for entry in entries if entry.get("page") == stack}
+
+
+def _all_ran(stack: str, written: list[Block], ran: set[str]) -> bool:
+    """Whether every block of a page was run that is to be run; if so, keeps what they were."""
+    needed = [one for one in written if one.is_to_run]
+    missed = [one for one in needed if one.identity not in ran]
+    for one in missed:
+        print(f"docs/how-to/{stack}.md: no test ran block {one.number}:\n{one.text}", file=sys.stderr)
+    if not missed:
+        others = [line for line in RUN.read_text().splitlines() if not line.startswith(f"{stack} ")]
+        lines = [f"{stack} {one.number} {one.identity}" for one in needed]
+        RUN.write_text("".join(f"{line}\n" for line in sorted(others + lines)))
+    return not missed
 
 
 @contextmanager
@@ -112,7 +145,8 @@ def _table(report: Path) -> str:
     runs: dict[str, dict[str, Mapping[str, Any]]] = {}
     for line in report.read_text().splitlines():
         entry = json.loads(line)
-        runs.setdefault(entry["stack"], {})[entry["run"]] = entry
+        if "run" in entry:
+            runs.setdefault(entry["stack"], {})[entry["run"]] = entry
     rows = ["| Stack | Tested with | Tokens without | Tokens with Coatcheck |", "|---|---|--:|--:|"]
     for stack, by_run in sorted(runs.items()):
         known = next(iter(by_run.values()))

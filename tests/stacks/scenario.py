@@ -1,7 +1,6 @@
 """What every stack is tried with: tools, what the model looks for, services that fail, and what must come out."""
 
 import contextlib
-import io
 import json
 import os
 import random
@@ -176,20 +175,3 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(one)
     elif isinstance(value, str):
         yield value
-
-
-# ------------------------------------------------------------------------------------------ snippets of the how-to
-
-
-def snippet(page: str, which: int = 0) -> str:
-    """A Python block of a page of `docs/how-to`."""
-    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text()
-    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[which]
-
-
-def run_snippet(page: str, which: int = 0, **names: object) -> str:
-    """Runs a block as a script that has these names already; returns what it printed."""
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        exec(compile(snippet(page, which), f"{page}.md", "exec"), {"__name__": "__main__", **names})  # noqa: S102
-    return output.getvalue()

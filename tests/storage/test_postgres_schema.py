@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection
@@ -57,40 +56,6 @@ def test_replicas_that_migrate_at_once_all_arrive_and_do_the_work_once(empty: st
         list(pool.map(schema.migrate, [empty] * 4))
     assert schema.current_revision(empty) == schema.REVISION
     assert differences(empty) == []
-
-
-def test_a_downgrade_leaves_no_table_behind(migrated: str) -> None:
-    schema.migrate(migrated, "base")
-    tables = databases().cluster.run(
-        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace", url=migrated
-    )
-    assert [row[0] for row in tables] == ["alembic_version"]
-
-
-def columns(url: str) -> list[object]:
-    """Every column, constraint and policy, by name."""
-    parts = (
-        """SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable
-           FROM information_schema.columns WHERE table_schema = 'public'""",
-        """SELECT conname || ' ' || pg_get_constraintdef(oid)
-           FROM pg_constraint WHERE connamespace = 'public'::regnamespace""",
-        "SELECT tablename || ' ' || policyname || ' ' || qual FROM pg_policies",
-    )
-    return [sorted(row[0] for row in databases().cluster.run(part, url=url)) for part in parts]
-
-
-@pytest.mark.parametrize("revision", ["0001", "0002"])
-def test_a_downgrade_arrives_at_what_that_revision_made(migrated: str, empty: str, revision: str) -> None:
-    def downgrade(conn: Connection) -> None:
-        config = schema._config()
-        config.attributes["connection"] = conn
-        command.downgrade(config, revision)
-
-    schema._with_connection(migrated, downgrade)
-    schema.migrate(empty, revision)
-    assert columns(migrated) == columns(empty)
-    schema.migrate(migrated)
-    assert differences(migrated) == []
 
 
 def test_all_ways_to_write_a_url_name_the_same_database(migrated: str) -> None:

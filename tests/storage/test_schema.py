@@ -4,14 +4,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 from coatcheck.adapters.sql import schema
-from coatcheck.adapters.sql.engine import sqlite_url, writing_engine
+from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.adapters.sql.tables import metadata
 from coatcheck.core.errors import CoatcheckError, Code
@@ -52,32 +51,6 @@ def test_migrating_twice_is_fine_and_arrives_at_the_revision_that_this_release_n
     schema.migrate(sqlite_url(database))
     newest = ScriptDirectory.from_config(schema._config()).get_current_head()
     assert schema.current_revision(sqlite_url(database)) == newest == schema.REVISION
-
-
-def test_a_downgrade_leaves_no_table_behind(database: Path) -> None:
-    engine = writing_engine(sqlite_url(database))
-    with engine.connect() as conn:
-        config = schema._config()
-        config.attributes["connection"] = conn
-        command.downgrade(config, "base")
-    with engine.connect() as conn:
-        assert inspect(conn).get_table_names() == ["alembic_version"]
-    engine.dispose()
-
-
-@pytest.mark.parametrize("revision", ["0001", "0002"])
-def test_a_downgrade_arrives_at_what_that_revision_made(database: Path, tmp_path: Path, revision: str) -> None:
-    other = tmp_path / "other.db"
-    schema.migrate(sqlite_url(other), revision)
-    engine = writing_engine(sqlite_url(database))
-    with engine.connect() as conn:
-        config = schema._config()
-        config.attributes["connection"] = conn
-        command.downgrade(config, revision)
-    engine.dispose()
-    assert ddl(database) == ddl(other)
-    schema.migrate(sqlite_url(database))
-    assert schema.current_revision(sqlite_url(database)) == schema.REVISION
 
 
 def test_a_new_database_has_the_settings_that_cannot_be_changed_later(database: Path) -> None:

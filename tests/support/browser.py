@@ -32,6 +32,12 @@ _UNPACK: Final = (
     "require('stream').pipeline(require('fs').createReadStream(from), require('zlib').createBrotliDecompress(),"
     "require('fs').createWriteStream(to), (error) => { if (error) throw error; });"
 )
+_FONTS: Final = f"""<fontconfig>
+<dir>{HOME / "fonts"}</dir><dir>{HOME / "node_modules" / "dejavu-fonts-ttf" / "ttf"}</dir>
+<alias><family>sans-serif</family><prefer><family>Open Sans</family></prefer></alias>
+<alias><family>system-ui</family><prefer><family>Open Sans</family></prefer></alias>
+<alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+</fontconfig>"""
 _OF_MACHINE: Final = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -68,7 +74,7 @@ def make() -> bool:
         if name.endswith(".tar"):
             unpack(HOME / name, HOME)
             (HOME / name).unlink()
-    (HOME / "fonts.conf").write_text(f"<fontconfig><dir>{HOME / 'fonts'}</dir></fontconfig>")
+    (HOME / "fonts.conf").write_text(_FONTS)
     (HOME / "chromium").chmod(0o755)
     _stamp().write_text(_wanted())
     return True

@@ -1,10 +1,11 @@
 """The blocks of a Markdown page as what its reader pastes into a shell: commands, snippets, and files to save.
 
 A block without a language, or of `bash`, is of commands: those after `$ ` with what they print, or all of its lines. A
-block of Python is run, or saved where `<!-- file: NAME -->` stands before it. `<!-- not run: REASON -->` before a block
-keeps it from being run; blocks in other languages are not for a shell.
+block of Python is run. `<!-- file: NAME -->` before a block of any language saves it; `<!-- not run: REASON -->` keeps
+a block from being run. A block of `text` is only read. Only Python's own library is needed.
 """
 
+import hashlib
 import re
 import subprocess
 from dataclasses import dataclass
@@ -13,7 +14,64 @@ from typing import Final
 
 BEFORE_PYTHON: Final = "output = open('examples/test-run.log').read()\n"
 """What snippets take as given."""
-_BLOCK: Final = re.compile(r"^(?:<!-- ([^>]+) -->\n)?```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK: Final = re.compile(r"^(?:<!-- ([^>]+) -->\n)?```([\w+-]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+ROOT: Final = Path(__file__).parents[2]
+PAGES: Final = sorted(
+    path
+    for pattern in ("*.md", "client/*.md", "deploy/*.md", "examples/**/*.md", "docs/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+"""Everything that is written to be read."""
+STACKS: Final = frozenset(path.parent.name for path in (ROOT / "tests" / "stacks").glob("*/test_*.py"))
+"""Frameworks, whose pages in `docs/how-to` `make test-integrations` runs, in an environment with the framework."""
+_SHELL: Final = {"", "bash"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: str
+    """The page's name, without its ending."""
+    number: int
+    """Which of the page's blocks it is, from 1."""
+    mark: str
+    """The first word of the comment before it: `file`, `not run`, or nothing."""
+    said: str
+    """What the comment says: the file's name, or the reason."""
+    language: str
+    text: str
+
+    @property
+    def is_shell(self) -> bool:
+        """Whether it is of commands."""
+        return self.language in _SHELL and not self.mark
+
+    @property
+    def is_to_run(self) -> bool:
+        """Whether its reader does something with it, and a test must as well."""
+        return self.language != "text" and self.mark != "not run"
+
+    @property
+    def identity(self) -> str:
+        """One word that changes with the block's content, its language and its mark."""
+        whole = f"{self.mark}\n{self.said}\n{self.language}\n{self.text}"
+        return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def blocks(page: Path) -> list[Block]:
+    """Returns the fenced blocks of a page, in its order.
+
+    Raises:
+        ValueError: a mark gives no reason, or is none.
+    """
+    found: list[Block] = []
+    for number, (mark, language, text) in enumerate(_BLOCK.findall(page.read_text()), 1):
+        word, _, said = mark.partition(": ")
+        if mark and (word not in {"not run", "file"} or not said.strip()):
+            raise ValueError(f"{page.name}: <!-- {mark} -->")
+        found.append(Block(page.stem, number, word, said, language, text))
+    return found
 
 
 @dataclass
@@ -47,25 +105,29 @@ def commands(block: str) -> list[Pasted]:
     return [step for step in found if step.command.strip()]
 
 
+def is_of_a_stack(page: Path) -> bool:
+    """Whether a page is a framework's."""
+    return page.parent.name == "how-to" and page.stem in STACKS
+
+
 def steps(page: Path) -> list[Pasted]:
-    """Everything to paste, in the page's order.
+    """Returns everything to paste, in the page's order.
 
     Raises:
-        ValueError: a mark gives no reason, or is none.
+        ValueError: nothing is known of how to run a block.
     """
     found: list[Pasted] = []
-    for mark, language, block in _BLOCK.findall(page.read_text()):
-        word, _, said = mark.partition(": ")
-        if mark and (word not in {"not run", "file"} or not said.strip()):
-            raise ValueError(f"{page.name}: <!-- {mark} -->")
-        if word == "file":
-            found.append(Pasted(f"cat > {said} <<'END'\n{block}END\n"))
-        elif word == "not run":
+    for block in blocks(page):
+        if not block.is_to_run:
             continue
-        elif language == "python":
-            found.append(Pasted(f"python - <<'END'\n{BEFORE_PYTHON}{block}END\n"))
-        elif language in {"", "bash"}:
-            found += commands(block)
+        if block.mark == "file":
+            found.append(Pasted(f"cat > {block.said} <<'END'\n{block.text}END\n"))
+        elif block.language == "python":
+            found.append(Pasted(f"python - <<'END'\n{BEFORE_PYTHON}{block.text}END\n"))
+        elif block.is_shell:
+            found += commands(block.text)
+        else:
+            raise ValueError(f"{page.name}: block {block.number} is of {block.language}: no test runs it")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the service and its clients have in common, so that both have it once: the tools, and how text is made inert.
+"""What the service and its clients share: the tools, and how text is made inert.
 
-Pure, and small: the service imports it, too, and a client imports it without a network.
+Pure, and small: the service imports it too, and a client imports it without a network.
 """

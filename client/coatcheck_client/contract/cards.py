@@ -1,4 +1,4 @@
-"""How what the service says to a model is told from what tools say."""
+"""Distinguishes what the service says to a model from what tools say."""
 
 import re
 from typing import Final
@@ -7,21 +7,21 @@ from coatcheck_client.contract.inert import MARK
 from coatcheck_client.contract.tools import TOOLS
 
 _CARD: Final = re.compile(rf"\[(?:art_[0-9]{{18}} · |NOT STORED\b)|{MARK} (?:Search: )?[0-9]+ results?[ ,]")
-"""How every card, every answer of the declared tools and of a search, and every excerpt in a card's place begins."""
+"""How every card, every answer of the declared tools and of a search, and every excerpt in place of a card begins."""
 _FINAL: Final = re.compile(r"\[(?:NOT STORED\b|art_[0-9]{18} · [^\n]* · (?:stored outside this|NOT STORED))")
 _OWN: Final = tuple(tool.name for tool in TOOLS)
 
 
 def is_card(text: str) -> bool:
-    """Whether a text came from Coatcheck already: a card, an answer of its tools, or an excerpt in a card's place."""
+    """Returns whether a text came from Coatcheck: a card, an answer of its tools, or an excerpt in a card's place."""
     return _CARD.match(text) is not None
 
 
 def is_final(text: str) -> bool:
-    """Whether a text is a card or an excerpt in its place, which compaction leaves as it is; answers it replaces."""
+    """Returns whether a text is a card or an excerpt in place of one, which compaction keeps; it replaces answers."""
     return _FINAL.match(text) is not None
 
 
 def is_own(tool_name: object) -> bool:
-    """Whether a tool is one of Coatcheck's, also under the prefix that hosts give to tools of a server."""
+    """Returns whether a tool is one of Coatcheck's, even with the prefix that hosts give to tools of a server."""
     return isinstance(tool_name, str) and (tool_name in _OWN or tool_name.endswith(tuple(f"__{own}" for own in _OWN)))

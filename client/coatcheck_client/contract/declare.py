@@ -1,7 +1,7 @@
-"""The table as each provider wants tools declared. Pure; the same release gives the same declarations.
+"""Declarations of the tools in each provider's format. Pure; the same release gives the same declarations.
 
-Strict variants promise arguments that fit the schema exactly: every property is required, what may be left out may be
-null, nothing else is allowed. Providers without such a promise have no strict variant.
+Strict variants guarantee arguments that fit the schema exactly: every property is required, optional ones may be null,
+nothing else is allowed. Providers without such a guarantee have no strict variant.
 """
 
 from collections.abc import Callable
@@ -14,22 +14,22 @@ FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 STRICT: Final = frozenset({"openai-chat", "openai-responses", "anthropic", "json-schema"})
 """Formats with a strict variant."""
 _PERSIST_CHARS: Final = 60_000
-"""A host that keeps larger results in files must not do that with ours, which never are as large."""
+"""Keeps hosts that move larger results to files from doing so with ours, which are never as large."""
 
 Node = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def declarations(format_: Format, *, strict: bool = False, listing: bool = False) -> list[Node]:
-    """What to put into the `tools` of a request (or of an MCP `tools/list` result).
+    """Returns what to put into the `tools` of a request (or of an MCP `tools/list` result).
 
     Args:
-        format_: whose.
-        strict: the variant for strict mode.
-        listing: with `list_artifacts`, which costs its tokens in every request; MCP always has it.
+        format_: the provider's format.
+        strict: whether to return the variant for strict mode.
+        listing: whether to include `list_artifacts`, which costs its tokens in every request; MCP always has it.
 
     Raises:
-        ValueError: for a strict variant that the format does not have.
+        ValueError: for a format without a strict variant.
     """
     if strict and format_ not in STRICT:
         raise ValueError(f"{format_} has no strict mode. Ask without strict.")
@@ -40,7 +40,7 @@ def declarations(format_: Format, *, strict: bool = False, listing: bool = False
 
 
 def described(tool: Tool) -> Callable[[F], F]:
-    """Gives a function that calls a tool the words that a model is told of it, as its docstring."""
+    """Gives a function that calls a tool the description that models get, as its docstring."""
     arguments = "".join(f"    {one.name}: {one.description}\n" for one in tool.parameters)
 
     def give(function: F) -> F:
@@ -92,7 +92,7 @@ def _gemini(tool: Tool) -> Node:
 
 
 def input_schema(tool: Tool, *, strict: bool) -> Node:
-    """The JSON Schema of a tool's arguments."""
+    """Returns the JSON Schema of a tool's arguments."""
     return {
         "type": "object",
         "properties": {p.name: _property(p, strict=strict) for p in tool.parameters},
@@ -102,9 +102,9 @@ def input_schema(tool: Tool, *, strict: bool) -> Node:
 
 
 def _property(parameter: Parameter, *, strict: bool) -> Node:
-    """One property. Several types stand in `anyOf`, which every provider takes; lists of types only some do."""
+    """Returns one property. Several types are in `anyOf`, which every provider accepts; lists of types only some do."""
     bounds: Node = {}
-    if not strict:  # some grammars of strict modes know no bounds; they are enforced here anyway
+    if not strict:  # some grammars of strict modes have no bounds; they are enforced here anyway
         bounds = {"minimum": parameter.least, "maximum": parameter.most}
         bounds = {key: value for key, value in bounds.items() if value is not None}
     options: list[Node] = [{"type": name, **(bounds if name == "integer" else {})} for name in parameter.types]

@@ -1,11 +1,11 @@
-r"""Outside text made safe for a model to read: nothing hidden, nothing that passes for an instruction's envelope.
+r"""Makes outside text safe for a model to read: nothing hidden, nothing that looks like an instruction's envelope.
 
-`inert` changes only what could mislead: control characters become their pictures, colour codes go, invisible
-and bidirectional characters become U+FFFD, and the tags that chat templates and tool protocols are made of lose
-their ASCII bracket. It never judges what a text says, and it never touches stored bytes.
+`inert` changes only what could mislead: control characters become their pictures, colour codes are removed, invisible
+and bidirectional characters become U+FFFD, and the tags of chat templates and tool protocols lose their ASCII bracket.
+It never judges what a text says, and it never changes stored bytes.
 
-Forgery is impossible by construction: every line the service writes around outside text begins with MARK, and no
-MARK survives in what `inert` returns.
+Forgery is impossible by construction: every line that the service writes around outside text begins with MARK, and no
+MARK remains in what `inert` returns.
 """
 
 import re
@@ -15,15 +15,15 @@ MARK: Final = "¦"
 """Begins every line of our own between and after excerpts. One token in o200k_base, rare in any text."""
 
 _STAND_IN: Final = "|"
-"""What a payload's own MARK becomes."""
+"""Replaces a payload's own MARK."""
 
 _GONE: Final = "\ufffd"
 
 # ---------------------------------------------------------------------------------------------- hidden characters
 
 _DROPPED: Final = re.compile(r"\x1b\[[0-9;:]*[mK]|[\u00ad\ufeff]")
-"""Colours, erase-line, soft hyphens, byte order marks: they carry no words, cost up to 6 tokens each, and a stand-in
-would break words apart that a reader sees whole."""
+"""Colours, erase-line, soft hyphens, byte order marks: they contain no words, cost up to 6 tokens each, and a
+replacement would break up words that a reader sees whole."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|\r(?!\n)")
 
@@ -45,7 +45,7 @@ _HIDDEN: Final = re.compile(
     r"|(?<=[\u1820-\u18aa])[\u180b-\u180e]|(?<=[\u3400-\u9fff])[\ufe00-\ufe02\U000e0100-\U000e01ef])"
     rf"|[{_HIDDEN_SET}]"
 )
-"""Groups 1-4 are the honest uses, which stay; everything else hidden is replaced."""
+"""Groups 1-4 are the legitimate uses, which stay; everything else hidden is replaced."""
 
 # ------------------------------------------------------------------------------------------------------ envelopes
 
@@ -56,12 +56,12 @@ _NAMES: Final = (
     r"parameter(?=\s+name=\"[^\"<>]*\">)|(?<=:)parameter"
 )
 _TAG: Final = re.compile(
-    r"<(?=[|\uff5c][^\s<>|\uff5c]{1,80}(?:[|\uff5c]>|[|\uff5c]?\Z)"  # <|im_start|> and its full-width cousins
+    r"<(?=[|\uff5c][^\s<>|\uff5c]{1,80}(?:[|\uff5c]>|[|\uff5c]?\Z)"  # <|im_start|> and its full-width variants
     rf"|\s{{0,4}}/?\s{{0,4}}(?:\w{{1,16}}:)?(?:{_NAMES})(?:\s[^<>]{{0,300}})?(?:/?>|\Z)"
     r"|</?SYS>>|(?<=<<)/?SYS>>)",
     re.IGNORECASE,
 )
-"""Also one that the text breaks off in, as where an excerpt is cut: what is shown after it must not complete it."""
+"""Also matches a tag that the text ends in, as where an excerpt is cut: what is shown after it must not complete it."""
 _BRACKET: Final = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|TOOL_CONTENT)\])")
 _TURN: Final = re.compile(
     r"((?:\A|(?:\r?\n|\u2424)[ \t]*(?:\r?\n|\u2424))[ \t]*(?:#{1,4} ?)?\**(?:Human|Assistant|System|User)\**):"
@@ -73,23 +73,23 @@ _LIKE: Final = re.compile(
     "(?=[ \u00a0]*(?:\u2026|lines? [0-9]|left out:|verbatim text |Next: |End[. ]|[0-9]+ bytes never|"
     "It could not be|Not stored))"
 )
-"""What looks like MARK, where it stands as MARK would."""
+"""Matches what looks like MARK, in places where MARK would be."""
 _SPEAKERS: Final = ("Human", "Assistant", "System", "User", "Instruction:", "Response:", "Input:")
-"""What a match of _TURN has in it. Looking for words is far cheaper than trying a pattern at every line."""
+"""Every match of _TURN contains one of these. Searching for words is far cheaper than trying a pattern at every
+line."""
 _PLAIN: Final = bytes([0x09, 0x0A, *range(0x20, 0x7F)])
 """ASCII that is shown as it is; a CR before LF is too."""
 _SHORT: Final = 1_024
 _HARMLESS: Final = re.compile(r"[^\x00-\x1f\x7f-\U0010ffff<\[(:]*")
-"""A line without anything that any rule below begins with."""
+"""Matches a line without anything that any rule below begins with."""
 _ODD: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u2028\u2029\ud800-\udfff\ufeff{MARK}{_HIDDEN_SET}]")
 
 
 def inert(text: str) -> str:
-    """`text` as a model may read it.
+    """Returns `text` as a model may read it.
 
-    Deterministic and idempotent. Line ends stay where they are; apart from what has no
-    width and no words (colour codes, soft hyphens, byte order marks), which is dropped, every
-    change replaces one character by one.
+    Deterministic and idempotent. Line ends stay where they are. What has neither width nor words (colour codes, soft
+    hyphens, byte order marks) is dropped; every other change replaces one character by one.
     """
     if len(text) < _SHORT and _HARMLESS.fullmatch(text):
         return text
@@ -111,7 +111,7 @@ def inert(text: str) -> str:
 
 
 def _odd(text: str) -> bool:
-    """Whether there is anything but plain characters: controls, hidden ones, colours, our own mark."""
+    """Returns whether there is anything but plain characters: controls, hidden ones, colours, our own mark."""
     if text.isascii():
         rest = text.encode("ascii").translate(None, _PLAIN)
         return bool(rest) and (rest.strip(b"\r") != b"" or len(rest) != text.count("\r\n"))
@@ -119,7 +119,7 @@ def _odd(text: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """`text` inert and on one line: runs of whitespace become single blanks. For titles, names and hints."""
+    """Returns `text` inert and on one line, with whitespace folded to single blanks. For titles, names and hints."""
     return inert(" ".join(text.split()))
 
 
@@ -133,7 +133,7 @@ def _picture(match: re.Match[str]) -> str:
 
 
 def _exposed(text: str) -> str:
-    """Hidden characters shown. An honest use is one beside what stays: not behind a character that was just shown."""
+    """Returns a text with hidden characters made visible. A use is legitimate only beside a character that stays."""
     shown_until = -1
 
     def show(match: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
-"""THE table of tools: names, words and parameters. Every declaration and the MCP server are generated from it.
+"""The one table of tools: names, descriptions and parameters. Every declaration and the MCP server are made from it.
 
-Constant for a deployment: no IDs, counts or dates stand in it, because a changed declaration invalidates what providers
-cache of a prompt, and what some of them bind a conversation to. Refuses to know any provider's format.
+Constant for a deployment: it contains no IDs, counts or dates, because a changed declaration invalidates providers'
+prompt caches, and conversations that some providers bind to it.
 """
 
 from typing import Final, Literal
@@ -12,7 +12,7 @@ Type = Literal["string", "integer", "boolean"]
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
-    """One argument of a tool. All but required ones may be left out, or null."""
+    """One argument of a tool. All but required ones may be omitted, or null."""
 
     name: str
     types: tuple[Type, ...]
@@ -32,15 +32,15 @@ class Tool(Struct, frozen=True, kw_only=True):
 
 
 MAX_LINES: Final = 2_000
-"""Most lines of one answer."""
+"""Maximum lines of one answer."""
 DEFAULT_LINES: Final = 200
 MAX_MATCHES: Final = 200
-"""Most matches of one answer."""
+"""Maximum matches of one answer."""
 DEFAULT_MATCHES: Final = 20
 MAX_VALUES: Final = 1_000
-"""Most values of a path, or entries of an outline, of one answer."""
+"""Maximum values of a path, or entries of an outline, in one answer."""
 MAX_LISTED: Final = 50
-"""Most artifacts of one answer of `list_artifacts`."""
+"""Maximum artifacts in one answer of `list_artifacts`."""
 DEFAULT_LISTED: Final = 20
 
 READ: Final = Tool(

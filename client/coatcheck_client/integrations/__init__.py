@@ -1,1 +1,1 @@
-"""Agents' frameworks, each in a module of its own, which needs that framework to be installed."""
+"""Integrations with agent frameworks, one module each, which needs that framework to be installed."""

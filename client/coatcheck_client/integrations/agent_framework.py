@@ -47,7 +47,7 @@ class CoatcheckProvider(ContextProvider):
         self._cards = _Cards(outputs)
 
     async def before_run(self, *, context: Any, **_: Any) -> None:
-        """Adds `read_artifact` and what makes cards to a run."""
+        """Adds `read_artifact`, and what makes cards, to a run."""
         context.extend_tools(self.source_id, [self._read])
         context.extend_middleware(self.source_id, self._cards)
 
@@ -58,7 +58,7 @@ class _Cards(FunctionMiddleware):
 
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
         await call_next()
-        if isinstance(context.result, Content):  # a request for a person's approval, which the framework acts on
+        if isinstance(context.result, Content):  # a request for a person's approval, which the framework handles
             return
         context.result = await self._outputs.acard(
             context.result, context.function.name, context.metadata.get("call_id")

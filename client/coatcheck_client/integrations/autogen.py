@@ -43,7 +43,7 @@ class CoatcheckWorkbench(Workbench):
         self._reading = StaticWorkbench([FunctionTool(self._outputs.client.read_artifact, "", self._declared["name"])])
 
     async def list_tools(self) -> list[ToolSchema]:
-        """Returns the tools around which this is, and `read_artifact`."""
+        """Returns the wrapped tools, and `read_artifact`."""
         return [*await self._around.list_tools(), ToolSchema(**self._declared)]
 
     async def call_tool(

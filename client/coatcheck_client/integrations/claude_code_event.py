@@ -1,4 +1,4 @@
-"""The event of a PostToolUse hook with all of an output that Claude Code has cut and kept in a file of its own.
+"""The event of a PostToolUse hook, including all of an output that Claude Code has cut and kept in a file of its own.
 
 For code that the host itself has started, on the same machine: a service must not open files that a request names.
 """
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 _LARGEST: Final = 24 * 1024**2
-"""Bytes of a file that are handed over: what fits into a request as JSON."""
+"""Maximum bytes of a file that are handed over: what fits into a JSON request."""
 _SHELLS: Final = frozenset({"Bash", "PowerShell"})
 _CUT: Final = ("persistedOutputPath", "persistedOutputSize")
 
@@ -15,10 +15,10 @@ Object = dict[str, Any]
 
 
 def whole_event(event: Object) -> Object:
-    """Returns the event with all of a shell's output; as it is where the file is not there, or over 24 MiB.
+    """Returns the event with all of a shell's output; unchanged if the file does not exist or is over 24 MiB.
 
     Raises:
-        OSError: when the file cannot be read.
+        OSError: if the file cannot be read.
     """
     response = event.get("tool_response")
     if event.get("tool_name") not in _SHELLS or not isinstance(response, dict):

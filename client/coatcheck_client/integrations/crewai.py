@@ -34,7 +34,7 @@ class _Arguments(BaseModel, extra="allow"):
 
 
 class CoatcheckTool(BaseTool):
-    """The tool `read_artifact`; the bulky results of the tools beside it, of an agent or of a task, become cards."""
+    """The tool `read_artifact`; with it, bulky results of the other tools of an agent or a task become cards."""
 
     name: str = _DECLARED["name"]
     description: str = _DECLARED["description"]
@@ -65,7 +65,7 @@ class CoatcheckTool(BaseTool):
 
 
 def _card(context: ToolCallHookContext) -> str | None:
-    """The framework's hook for all agents: those that have the tool have cards, except for what is their answer."""
+    """Handles the framework's hook for all agents: those with the tool get cards, except for what is their answer."""
     beside = [*(getattr(context.task, "tools", None) or ()), *(getattr(context.agent, "tools", None) or ())]
     found = next((tool for tool in beside if isinstance(tool, CoatcheckTool)), None)
     if found is None or getattr(context.tool, "result_as_answer", False):

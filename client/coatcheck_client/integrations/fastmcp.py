@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class CoatcheckServerMiddleware(Middleware):
-    """Cards in place of the bulky results of a server's tools, and `read_artifact` among these.
+    """Puts cards in place of the bulky results of a server's tools, and adds `read_artifact` to these.
 
     Tools lose their output schemas, and a result with a card its structured content, which some hosts show instead.
     """
@@ -48,7 +48,7 @@ class CoatcheckServerMiddleware(Middleware):
     async def on_list_tools(
         self, context: MiddlewareContext[ListToolsRequest], call_next: CallNext[ListToolsRequest, Sequence[Tool]]
     ) -> Sequence[Tool]:
-        """The server's tools, and `read_artifact`."""
+        """Returns the server's tools, and `read_artifact`."""
         tools = [one for one in await call_next(context) if one.name != self._read.name]
         bare = [one if one.name in self._exempt else one.model_copy(update={"output_schema": None}) for one in tools]
         return [*bare, self._read]
@@ -56,7 +56,7 @@ class CoatcheckServerMiddleware(Middleware):
     async def on_call_tool(
         self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, ToolResult]
     ) -> ToolResult:
-        """The tool's result, or its card. What a tool raises is raised, with a card in place of words without end."""
+        """Returns the tool's result, or its card; what a tool raises is raised, a very long message as a card."""
         name, arguments = context.message.name, context.message.arguments or {}
         if name == self._read.name:
             return await self._answer({"name": name, "arguments": arguments})

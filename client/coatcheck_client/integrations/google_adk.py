@@ -60,7 +60,7 @@ class CoatcheckPlugin(BasePlugin):
 
 
 def _has_media(value: object) -> bool:
-    """Whether there is a part of the framework's own in a value, which it sends as an image or a file."""
+    """Returns whether a value contains a part of the framework's own, which it sends as an image or a file."""
     members = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     return isinstance(value, types.Part) or any(map(_has_media, members))
 

@@ -1,6 +1,6 @@
 """Tool results that are lists of parts: their texts, and the same parts with a card in place of these.
 
-Parts are dictionaries in a provider's shape, or objects of a framework's own types, whose text is their `text`. Pure.
+Parts are dictionaries in a provider's form, or objects of a framework's own types, whose text is their `text`. Pure.
 """
 
 import copy
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 _MEDIA: Final = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "data"})
-"""Kinds of parts that are seen or heard. Files are not among them: entries of a folder say that they are files, too."""
+"""Types of parts that are seen or heard. Files are not included: entries of a folder say that they are files, too."""
 
 
 def texts_of(result: object) -> list[str] | None:
-    """Returns the texts among the parts of a result; None for what is no list of parts, or has no text in it."""
+    """Returns the texts among the parts of a result; None for anything but a list of parts, or without texts."""
     if not isinstance(result, list | tuple):
         return None
     parts = cast("Sequence[object]", result)
@@ -23,13 +23,13 @@ def texts_of(result: object) -> list[str] | None:
 
 
 def is_media(result: object) -> bool:
-    """Whether a result is an image or the like, or a list of nothing else."""
+    """Returns whether a result is an image or the like, or a list of only such parts."""
     parts = cast("Sequence[object]", result) if isinstance(result, list | tuple) else [result]
     return bool(parts) and all(_kind(part) in _MEDIA and text_of(part) is None for part in parts)
 
 
 def text_of(part: object) -> str | None:
-    """Returns the text of one part; None where it is something else, such as an image."""
+    """Returns the text of one part; None if it is something else, such as an image."""
     if isinstance(part, str):
         return part
     if "text" not in _kind(part):
@@ -39,7 +39,7 @@ def text_of(part: object) -> str | None:
 
 
 def with_card(parts: Sequence[Any], card: str) -> list[Any]:
-    """Returns the parts with the card as the first text; the other texts go, and what is no text stays in its place."""
+    """Returns the parts with the card as the first text; the other texts are dropped, and everything else stays."""
     kept: list[Any] = []
     placed = False
     for part in parts:
@@ -52,7 +52,7 @@ def with_card(parts: Sequence[Any], card: str) -> list[Any]:
 
 
 def _kind(part: object) -> str:
-    """What a part says that it is; empty for what is no part. Parts of Bedrock and of Google say it with a member."""
+    """Returns a part's type; empty for anything else. Parts of Bedrock and of Google state it with a member."""
     if isinstance(part, dict):
         block = cast("dict[Any, Any]", part)
         kind: object = block.get("type", next(iter(block)) if len(block) == 1 else None)

@@ -38,7 +38,7 @@ class Coatcheck(AbstractCapability[Any]):
         self._outputs = ToolOutputs(client, **options)
 
     def get_toolset(self) -> FunctionToolset[Any]:
-        """Returns a toolset of `read_artifact` alone."""
+        """Returns a toolset with only `read_artifact`."""
         (declared,) = declarations("json-schema")
 
         async def read(**arguments: Any) -> str:  # noqa: ANN401 - the schema says what; the service checks it

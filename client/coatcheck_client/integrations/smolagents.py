@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 A = TypeVar("A", bound=MultiStepAgent)
-_LAST: Final = "Last output from code snippet:\n"  # and then both ends of the value of a code's last line
+_LAST: Final = "Last output from code snippet:\n"  # and then both ends of the value of the code's last line
 
 
 def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> A:

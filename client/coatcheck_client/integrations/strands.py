@@ -45,7 +45,7 @@ class CoatcheckAgentPlugin(Plugin):
         agent.add_hook(self._card, AfterToolCallEvent)
 
     async def _card(self, event: AfterToolCallEvent) -> None:
-        """Texts and JSON of a result become one card; images and documents stay. A failure stays one."""
+        """Replaces texts and JSON of a result by one card; images and documents stay. A failure stays one."""
         given = [_as_text(part) for part in event.result["content"]]
         if event.retry or not any("text" in part for part in given):
             return
@@ -55,7 +55,7 @@ class CoatcheckAgentPlugin(Plugin):
 
 
 def _as_text(part: Any) -> Any:
-    """The part as the SDK's model providers send it: JSON is text."""
+    """Returns the part as the SDK's model providers send it: JSON is text."""
     return {"text": json.dumps(part["json"], ensure_ascii=False, default=str)} if "json" in part else part
 
 

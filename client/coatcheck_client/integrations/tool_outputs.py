@@ -1,7 +1,7 @@
 """What the hooks of agent frameworks share: a tool's result goes in, what the model reads comes out.
 
-A hook must not break an agent: whatever fails here is logged, and the result goes on as it is. Frameworks start and
-end event loops as they like, so that the client is one that blocks, and is called from a thread where it is awaited.
+A hook must not break an agent: a failure here is logged, and the result stays as it is. Frameworks start and end event
+loops as they like, so the client blocks, and is called from a thread in asynchronous code.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ _LONGEST_CARD: Final = 600
 
 
 class ToolOutputOptions(TypedDict, total=False):
-    """How tool results are replaced; every integration takes these."""
+    """How tool results are replaced; every integration accepts these."""
 
     max_tokens: int
-    """The most tokens of a result that stays as it is, by default 1,000; a longer one becomes a card of at most 600."""
+    """Maximum tokens of a result that stays as it is, by default 1,000; a longer one becomes a card of at most 600."""
     exempt_tools: Collection[str]
     """Names of tools whose results stay as they are."""
     session: str | None
-    """What payloads belong to; None for the client's own."""
+    """The session of payloads; None for the client's own."""
     on_unreachable: OnUnreachable
-    """What a bulky result is while the service is away: the `original`, which is the default, or its `ends`."""
+    """What a bulky result becomes while the service is away: the `original`, which is the default, or its `ends`."""
 
 
 class ToolOutputs:
@@ -64,14 +64,14 @@ class ToolOutputs:
     def card(self, result: Any, tool_name: str, tool_call_id: str | None = None, session: str | None = None) -> Any:  # noqa: ANN401
         """Returns the result itself, or what the model reads in its place; never raises.
 
-        Text becomes a card. Of a list of parts the texts become one card and what is no text stays, such as images.
+        Text becomes a card. In a list of parts, the texts become one card and everything else stays, such as images.
         Images alone stay. Any other value that is bulky as JSON becomes the card's text.
 
         Args:
-            result: what a tool returned: text, parts in any provider's shape, or any other value.
+            result: what a tool returned: text, parts in any provider's form, or any other value.
             tool_name: the tool's name. Coatcheck's own tools are exempt.
             tool_call_id: the provider's ID of the call.
-            session: what the payload belongs to, where the framework knows it; None as the constructor was told.
+            session: the session of the payload, if the framework knows it; None: the one given to the constructor.
         """
         if tool_name in self._exempt or is_own(tool_name):
             return result
@@ -88,7 +88,7 @@ class ToolOutputs:
         tool_call_id: str | None = None,
         session: str | None = None,
     ) -> Any:  # noqa: ANN401
-        """As `card`, on an event loop."""
+        """Like `card`, on an event loop."""
         return await asyncio.to_thread(self.card, result, tool_name, tool_call_id, session)
 
     def _carded(self, result: object, declared: dict[str, str | None]) -> object:
@@ -110,12 +110,12 @@ class ToolOutputs:
 
 
 def _is_ours(payload: Payload, texts: list[str] | None) -> bool:
-    """Whether a result came from Coatcheck already."""
+    """Returns whether a result already came from Coatcheck."""
     return any(map(is_card, [payload] if texts is None and isinstance(payload, str) else texts or ()))
 
 
 def _size(payload: Payload) -> int:
-    """Bytes; a token has one at least."""
+    """Returns the number of bytes; a token has at least one."""
     if isinstance(payload, EncodedJson):
         return len(payload.data)
     return len(payload if isinstance(payload, bytes) else payload.encode("utf-8", "replace"))

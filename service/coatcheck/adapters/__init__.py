@@ -1,1 +1,1 @@
-"""The ports' implementations. Adapters know the ports and the core, nothing else."""
+"""The ports' implementations. Adapters know only the ports and the core."""

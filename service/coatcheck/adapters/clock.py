@@ -1,4 +1,4 @@
-"""The system's clock. The only place that asks what time it is."""
+"""The system's clock. The only place that reads the time."""
 
 from datetime import UTC, datetime
 
@@ -7,5 +7,5 @@ class SystemClock:
     """Wall-clock time in UTC."""
 
     def now(self) -> datetime:
-        """The moment, aware, in UTC."""
+        """Returns the time, aware, in UTC."""
         return datetime.now(UTC)  # noqa: TID251 - this is the Clock

@@ -1,7 +1,7 @@
-"""The Meter port in Prometheus' format: counters as things happen, gauges read when somebody asks.
+"""The Meter port in Prometheus' format: counters as things happen, gauges read on request.
 
-A registry of its own, with nothing in it that a caller chooses: routes by their template, kinds, codes, jobs. No
-namespace, key or session. `docs/metrics.md` explains every name; a test compares the two.
+It has its own registry, and callers choose nothing in it: routes as templates, kinds, codes, jobs. No namespace, key or
+session. `docs/metrics.md` explains every name; a test compares the two.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ _CHANGES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """How things stand at this moment. Fields are the gauges' names without `coatcheck_`; None: not known."""
+    """The present state. Fields are the gauges' names without `coatcheck_`; None: unknown."""
 
     ingests_running: int = 0
     ingests_waiting: int = 0
@@ -71,7 +71,7 @@ _SAID: Final = {
 
 
 class Metrics:
-    """One process's numbers. Implements Meter."""
+    """The metrics of one process. Implements Meter."""
 
     def __init__(self, version: str, standing: Callable[[], Standing]) -> None:
         """All metrics start at zero. `standing` is called at every rendering, and must not block."""
@@ -112,7 +112,7 @@ class Metrics:
             "event_loop_lag_seconds", "Event-loop lag in seconds; it delays every request.", _SHORT_SECONDS
         )
         self.registry.register(_Reading(standing))
-        # Looking a label up costs more than counting.
+        # Looking up a label costs more than counting.
         self._kinds: dict[tuple[Kind, str], tuple[Counter, ...]] = {}
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
@@ -130,7 +130,7 @@ class Metrics:
             named = method if method in _METHODS else "other"
             counted = self._requests.labels(route, named, f"{status // 100}xx")
             found = counted, self._request_seconds.labels(route, named)
-            if named == method:  # other methods' names are callers', and as many as they like
+            if named == method:  # other method names are chosen by callers, and unlimited in number
                 self._answered[key] = found
         found[0].inc()
         found[1].observe(seconds)
@@ -185,13 +185,13 @@ class Metrics:
 
 
 def rendered(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
-    """All metrics, in the format that fits an Accept field best, and that format's media type."""
+    """Returns all metrics, in the format that best matches an Accept field, and that format's media type."""
     encode, media_type = choose_encoder(accept)
     return encode(registry), media_type
 
 
 class _Reading(Collector):
-    """What is looked up when somebody asks."""
+    """Gauges that are read on request."""
 
     def __init__(self, standing: Callable[[], Standing]) -> None:
         self._standing = standing
@@ -210,7 +210,7 @@ class _Reading(Collector):
                 yield GaugeMetricFamily(name, said, float(value))
 
     def describe(self) -> Iterable[Metric]:
-        """Names and kinds, for the registry, also of what is not known at the moment."""
+        """Returns names and types for the registry, including gauges that are unknown at the moment."""
         for field, said in _SAID.items():
             name = f"coatcheck_{field}"
             if field.endswith("_total"):

@@ -1,7 +1,7 @@
-"""Metrics of several processes as those of one: each leaves its own in a directory, and any of them adds all up.
+"""Merges the metrics of several processes: each writes its own to a directory, and any of them adds up all.
 
-What processes left is at most a second old. Counts of a process that ended stay, so that no sum ever falls; what it
-had or was doing goes with it. Knows no metric but those that are the same in every process.
+Other processes' metrics are at most a second old. Counters of a process that ended are kept, so no sum ever falls; its
+gauges are dropped. Works for any metrics that are the same in every process.
 """
 
 import os
@@ -32,11 +32,11 @@ _SAME: Final = frozenset(
         "census_age_seconds",
     )
 ) | {"process_start_time_seconds", "process_max_fds"}
-"""Gauges that every process has alike, or that are true where they are true of one: the largest is shown."""
+"""Gauges that are equal in all processes, or true if they are true of one: the maximum is shown."""
 
 
 class _Left(Struct, array_like=True):
-    """A metric as a process left it."""
+    """A metric as written by a process."""
 
     name: str
     said: str
@@ -48,7 +48,7 @@ class MetricsOfAll(Collector):
     """The metrics of all processes that share a directory."""
 
     def __init__(self, folder: Path, own: CollectorRegistry) -> None:
-        """`own` are the metrics of this process."""
+        """`own` contains the metrics of this process."""
         self._folder = folder
         self._own = own
         self._lock = threading.Lock()
@@ -56,18 +56,18 @@ class MetricsOfAll(Collector):
         self.registry.register(self)
 
     def leave(self) -> None:
-        """Leave the metrics of this process for the others. Blocks for a moment."""
+        """Writes the metrics of this process for the others. Blocks briefly."""
         path = self._folder / f"{os.getpid()}.json"
-        with self._lock:  # what is older must not take the place of what is newer
+        with self._lock:  # older values must not overwrite newer ones
             left = [_left(metric) for metric in self._own.collect()]
             path.with_suffix(".new").write_bytes(msgspec.json.encode(left))
             path.with_suffix(".new").rename(path)
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """See Collector: the sums, or the largest of what is the same everywhere. Blocks for a moment.
+        """See Collector: returns sums, or maximums of what is the same everywhere. Blocks briefly.
 
-        Of this process, too, what it leaves counts: so no sum falls, whichever process is asked next.
+        This process's values also count as written, so that no sum falls, whichever process is queried next.
         """
         self.leave()
         found: dict[str, Metric] = {}
@@ -91,11 +91,11 @@ class MetricsOfAll(Collector):
         return found.values()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: what processes have is not known before they leave it."""
+        """Returns nothing: the metrics of processes are unknown before they are written."""
         return ()
 
     def _everything(self) -> Iterable[tuple[_Left, bool]]:
-        """Every metric of every process, and whether that has ended."""
+        """Yields every metric of every process, and whether that process has ended."""
         for path in sorted(self._folder.iterdir()):
             if path.suffix == ".new":
                 continue

@@ -1,4 +1,4 @@
-"""The rules of redaction, read from the file that is shipped and compiled when they are first needed."""
+"""Reads the redaction rules from the shipped file and compiles them when first needed."""
 
 import re
 import threading
@@ -12,19 +12,19 @@ from coatcheck.core.redact.rules import RuleSet, read_rules
 FILE: Final = "gitleaks.toml"
 VERSION: Final = "8.26.0"
 SHA256: Final = "3eb264d56dee9a912a9052bca611bdaa00fe9d63f99ec0d339feced4391e7266"
-"""Of the file, which `maintenance/update_redaction_rules.py` writes."""
+"""Digest of the file, which `maintenance/update_redaction_rules.py` writes."""
 _LEAST_START: Final = 4
-"""Letters by which the beginning of a secret is known."""
+"""Letters that suffice to recognise the beginning of a secret."""
 
 
 class Masks:
-    """Makes the one mask of a process, at most once."""
+    """Makes the single mask of a process, at most once."""
 
     def __init__(self, rules: str = "") -> None:
-        """`rules` names rules to turn on in addition to the defaults, or, with `-` before them, to turn off.
+        """`rules` names rules to enable in addition to the defaults, or, prefixed with `-`, to disable.
 
         Raises:
-            ValueError: a name that no rule has.
+            ValueError: an unknown rule.
         """
         names = [name.strip() for name in rules.split(",") if name.strip()]
         self._off = tuple(name[1:] for name in names if name.startswith("-"))
@@ -35,11 +35,11 @@ class Masks:
             _known(self.rules(), (*self._off, *self._asked))
 
     def rules(self) -> RuleSet:
-        """The rules, compiled anew."""
+        """Returns the rules, newly compiled."""
         return read_rules(rules_text(), asked=self._asked, off=self._off)
 
     def __call__(self) -> Mask:
-        """The mask; the first call takes about 0.2 seconds of computing."""
+        """Returns the mask; the first call takes about 0.2 seconds of CPU time."""
         with self._lock:
             if self._mask is None:
                 rules = self.rules()
@@ -48,12 +48,12 @@ class Masks:
 
 
 def rules_text() -> str:
-    """The shipped configuration."""
+    """Returns the shipped configuration."""
     return resources.files("coatcheck.core.redact").joinpath(FILE).read_text(encoding="utf-8")
 
 
 def _starts(rules: RuleSet) -> tuple[str, ...]:
-    """What secrets begin with that are known by their own letters."""
+    """Returns the beginnings of secrets that are recognised by their first letters."""
     found: set[str] = set()
     for rule in rules.rules:
         if rule.named or rule.own:

@@ -1,7 +1,7 @@
-"""Tokenizers from vocabularies shipped inside the package: tiktoken's tokens from a faster encoder, and no downloads.
+"""Tokenizers from vocabularies shipped in the package: tiktoken's tokens from a faster encoder, without downloads.
 
-`load_tokenizer` checks the vocabulary's SHA-256 before use and builds each encoding once per process. It never looks
-at the network, at a cache folder or at the environment, and refuses names it has no vocabulary for.
+`load_tokenizer` checks the vocabulary's SHA-256 before use and builds each encoding once per process. It never uses the
+network, a cache folder or the environment, and refuses names without a vocabulary.
 """
 
 import re
@@ -19,39 +19,39 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.tokens import Tokenizer
 
 _ALIASES: Final = {"o200k_harmony": "o200k_base"}
-"""Encodings that differ only in special tokens, which are never used here: their counts are the same."""
+"""Encodings that differ only in special tokens, which are never used here, so their counts are equal."""
 
 _BLANK_RUN: Final = 100_000
-"""Characters of whitespace that an encoder is given in one run: what merges them takes more than its share of time for
-longer ones, and tiktoken's regex engine overflows its stack near a million (its issues 15 and 245)."""
+"""Maximum characters of whitespace passed to an encoder in one run: merging longer ones takes more than proportional
+time, and tiktoken's regex engine overflows its stack near a million (its issues 15 and 245)."""
 
 _LONG_BLANK: Final = re.compile(rf"\s{{{_BLANK_RUN}}}(?=\s)")
 
 _NUMBER: Final = np.dtype("<u4")
 _NO_WORD: Final = "qzxjkvqw"
-"""No token: the first text that is merged takes 0.2 s more, in which the encoder makes its tables of merges."""
+"""A word that is not a token: the first text that is merged takes 0.2 s more, while the encoder builds its tables."""
 
 _LONG_S: Final = "'\u017f"
-"""An old form of `'s`, which tiktoken's patterns take for the ending that `'s` is, since they ignore case. The faster
-encoder does not."""
+"""An old form of `'s`, which tiktoken's patterns treat like the ending `'s`, since they ignore case. The faster encoder
+does not."""
 
 _HELD: Final = 16_000
 """Characters that are encoded without letting other threads run: 0.2 ms of ordinary text, 2 ms of one endless word.
-To let them run for less costs more, in waiting to go on, than it gives."""
+Releasing the interpreter for less costs more than it gains."""
 
 _lock = threading.Lock()
 _loaded: dict[str, Tokenizer] = {}
 
 
 def load_tokenizer(name: str = "o200k_base") -> Tokenizer:
-    """The tokenizer of an encoding, loaded on first use (about 0.5 s and 60 MB) and shared by all threads after.
+    """Returns the tokenizer of an encoding, loaded on first use (about 0.5 s and 60 MB) and shared by all threads.
 
     Args:
-        name: `o200k_base`, `cl100k_base` or `o200k_harmony` (whose counts are those of `o200k_base`).
+        name: `o200k_base`, `cl100k_base` or `o200k_harmony` (whose counts equal those of `o200k_base`).
 
     Raises:
-        CoatcheckError: `invalid_request` for a name without a vocabulary; `integrity` when a shipped vocabulary is
-            not the one that was pinned.
+        CoatcheckError: `invalid_request` for a name without a vocabulary; `integrity` if a shipped vocabulary does not
+            match its digest.
     """
     known = _ALIASES.get(name, name)
     if known not in VOCABULARIES:
@@ -66,10 +66,10 @@ def load_tokenizer(name: str = "o200k_base") -> Tokenizer:
 
 @final
 class OnDemandTokenizer:
-    """An encoding that is loaded when it is first needed: half a second, and 60 MB that an idle service spares."""
+    """An encoding that is loaded when first needed: an idle service saves half a second and 60 MB."""
 
     def __init__(self, name: str = "o200k_base") -> None:
-        """Raises `integrity` when the shipped vocabulary is not the one that was pinned."""
+        """Raises `integrity` if the shipped vocabulary does not match its digest."""
         rank_file(name)
         self._name = name
         self._loading: Tokenizer | None = None
@@ -81,23 +81,23 @@ class OnDemandTokenizer:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the next call answers without loading first."""
+        """Whether the next call returns without loading first."""
         return self._loading is not None
 
     def count(self, text: str) -> int:
-        """How many tokens `text` is."""
+        """Returns the number of tokens of `text`."""
         return self._loaded().count(text)
 
     def encode(self, text: str) -> list[int]:
-        """The token numbers of `text`."""
+        """Returns the token numbers of `text`."""
         return self._loaded().encode(text)
 
     def decode(self, tokens: list[int]) -> bytes:
-        """The bytes that these tokens stand for."""
+        """Returns the bytes of these tokens."""
         return self._loaded().decode(tokens)
 
     def ends(self, text: str) -> npt.NDArray[np.int64]:
-        """Where each token of `text` ends, in bytes of its UTF-8."""
+        """Returns where each token of `text` ends, in bytes of its UTF-8."""
         return self._loaded().ends(text)
 
     def _loaded(self) -> Tokenizer:
@@ -108,7 +108,7 @@ class OnDemandTokenizer:
 
 @final
 class ExactTokenizer:
-    """One encoding, with tiktoken's tokens for any text. Text is only text: `<|endoftext|>` in it is no command."""
+    """One encoding, with tiktoken's tokens for any text. `<|endoftext|>` in it is ordinary text."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -124,28 +124,28 @@ class ExactTokenizer:
         return self._name
 
     def count(self, text: str) -> int:
-        """How many tokens `text` is."""
+        """Returns the number of tokens of `text`."""
         return sum(len(part) // _NUMBER.itemsize for part in self._encode(text))
 
     def encode(self, text: str) -> list[int]:
-        """The token numbers of `text`, whatever is in it.
+        """Returns the token numbers of `text`, whatever it contains.
 
         Lone surrogates are encoded as U+FFFD. A run of more than 100,000 whitespace characters is encoded in parts,
-        which may cost a token more than the encoder would have used.
+        which may add a token.
         """
         return np.frombuffer(b"".join(self._encode(text)), _NUMBER).tolist()
 
     def decode(self, tokens: list[int]) -> bytes:
-        """The bytes that these tokens stand for; a cut may fall inside a UTF-8 sequence."""
+        """Returns the bytes of these tokens; a cut may fall inside a UTF-8 sequence."""
         return self._encoder.decode_bytes(tokens)
 
     def ends(self, text: str) -> npt.NDArray[np.int64]:
-        """Where each token of `text` ends, in bytes of its UTF-8; a lone surrogate counts as U+FFFD does."""
+        """Returns where each token of `text` ends, in bytes of its UTF-8; a lone surrogate counts as U+FFFD."""
         tokens = np.frombuffer(b"".join(self._encode(text)), _NUMBER)
         return self._lengths[tokens].cumsum(dtype=np.int64)
 
     def _encode(self, text: str) -> list[bytes]:
-        """The tokens' numbers, in as many parts as the text needs."""
+        """Returns the tokens' numbers, in as many parts as the text needs."""
         if not text.isascii():
             text = _without_surrogates(text)
         if len(text) <= _BLANK_RUN or not _LONG_BLANK.search(text):
@@ -161,7 +161,7 @@ class ExactTokenizer:
         return self._encoder.encode_batch_flat([text])[0]
 
     def _tiktoken(self) -> tiktoken.Encoding:
-        """The encoder that defines the tokens: hardly ever needed, and as large as the other."""
+        """Returns the encoder that defines the tokens; it is as large as the other, but hardly ever needed."""
         with _lock:
             if self._reference is None:
                 pattern = VOCABULARIES[self._name].pattern
@@ -173,7 +173,7 @@ class ExactTokenizer:
 
 
 def _lengths(data: bytes) -> npt.NDArray[np.uint16]:
-    """How many bytes each token stands for, by its number."""
+    """Returns how many bytes each token has, by its number."""
     words = data.split()
     numbers = np.array(words[1::2]).astype(np.uint32)
     lengths = np.zeros(int(numbers.max()) + 1, np.uint16)
@@ -182,7 +182,7 @@ def _lengths(data: bytes) -> npt.NDArray[np.uint16]:
 
 
 def _without_surrogates(text: str) -> str:
-    """A text as tiktoken takes it: pairs of surrogates joined, lone ones replaced."""
+    """Returns a text as tiktoken accepts it: surrogate pairs joined, lone ones replaced."""
     try:
         text.encode()
     except UnicodeEncodeError:

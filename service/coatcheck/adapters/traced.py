@@ -1,6 +1,6 @@
-"""A catalogue and a blob store that say when they are at work, for whoever follows requests. They change nothing else.
+"""A catalogue and a blob store whose work appears in traces. They change nothing else.
 
-Used only while there is a tracer: what is not followed costs nothing then.
+Used only if there is a tracer, so without one they cost nothing.
 """
 
 import contextlib
@@ -22,18 +22,18 @@ _CHANGES: Final[dict[type[CatalogChange[Any]], str]] = {
     DeleteSession: "commit",
     BeginUpload: "intent",
 }
-"""Changes, and the stage that their commit is."""
+"""Changes, and the stage name of their commit."""
 _QUESTIONS: Final = {"find": "find", "list_artifacts": "list", "find_keys": "authenticate"}
-"""Questions to the catalogue, by method, and the stage that each is."""
+"""Queries to the catalogue, by method, and their stage names."""
 
 
 def traced_catalog(catalog: Any, tracer: Tracer) -> Any:  # noqa: ANN401 - whatever ports it has, it keeps
-    """Wraps a catalogue so that some of its commits and questions appear as stages of the request's trace."""
+    """Returns a catalogue some of whose commits and queries appear as stages of the request's trace."""
     return _Catalog(catalog, tracer)
 
 
 class _Catalog:
-    """Hands every call on."""
+    """Passes every call on."""
 
     def __init__(self, catalog: object, tracer: Tracer) -> None:
         self._catalog: Any = catalog
@@ -69,36 +69,36 @@ class TracedBlobs:
 
     @property
     def placement(self) -> Placement:
-        """As the wrapped store has it."""
+        """That of the wrapped store."""
         return self._blobs.placement
 
     @property
     def others(self) -> tuple[BlobStore, ...]:
-        """As the wrapped store has it."""
+        """Those of the wrapped store."""
         return self._blobs.others
 
     async def create(self, namespace: str, blob_id: str) -> BlobWriter:
-        """Start a blob."""
+        """See BlobStore."""
         with self._tracer.stage("blob create"):
             return _Writer(await self._blobs.create(namespace, blob_id), self._tracer)
 
     async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
-        """Read a part of one."""
+        """See BlobStore."""
         with self._tracer.stage("blob get") as stage:
             stage.note("bytes", length)
             return await self._blobs.read(namespace, blob_id, start, length, fresh=fresh)
 
     async def size(self, namespace: str, blob_id: str) -> int | None:
-        """Stored bytes of one."""
+        """See BlobStore."""
         with self._tracer.stage("blob size"):
             return await self._blobs.size(namespace, blob_id)
 
     async def remove(self, namespace: str, blob_id: str) -> bool:
-        """Removes a blob, see BlobStore."""
+        """See BlobStore."""
         return await self._blobs.remove(namespace, blob_id)
 
     def names(self) -> AsyncIterator[StoredName]:
-        """Everything in the store."""
+        """See BlobStore."""
         return self._blobs.names()
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what else this store has
@@ -106,23 +106,23 @@ class TracedBlobs:
 
 
 class _Writer:
-    """A blob being written, piece by piece."""
+    """A writer whose work appears in traces."""
 
     def __init__(self, writer: BlobWriter, tracer: Tracer) -> None:
         self._writer = writer
         self._tracer = tracer
 
     async def write(self, data: bytes) -> None:
-        """Append."""
+        """See BlobWriter."""
         with self._tracer.stage("blob put") as stage:
             stage.note("bytes", len(data))
             await self._writer.write(data)
 
     async def finish(self) -> None:
-        """Makes the blob durable, see BlobWriter."""
+        """See BlobWriter."""
         with self._tracer.stage("blob sync"):
             await self._writer.finish()
 
     async def abort(self) -> None:
-        """Remove what was written."""
+        """See BlobWriter."""
         await self._writer.abort()

@@ -1,8 +1,8 @@
 """The Tracer port over the official OpenTelemetry SDK: spans of requests and their stages, sent by OTLP over HTTP.
 
-Needs `coatcheck[telemetry]`, and is imported only where traces are wanted. Spans are handed to a thread of the SDK's,
-in a queue that drops what does not fit: a collector that is slow, away or wrong delays no request. No span has an event
-with an exception in it, because its words may be a payload's. Sampling, resource and headers are the SDK's own
+Needs `coatcheck[telemetry]`, and is imported only if traces are wanted. Spans are passed to a thread of the SDK,
+through a queue that drops what does not fit: a collector that is slow, away or wrong delays no request. No span has an
+exception event, because the exception's text may come from a payload. Sampling, resource and headers are the SDK's own
 settings (`OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_EXPORTER_OTLP_HEADERS`).
 """
 
@@ -30,24 +30,24 @@ _NAMES: Final = {
     "key_id": "coatcheck.key_id",
     "artifact_id": "coatcheck.artifact_id",
 }
-"""Facts of a request and their names as attributes; the standard's where it has one. Others are the span's own."""
+"""Facts of a request and their attribute names: the standard's, if it has one; the others are ours."""
 _LAST: Final = 3.0
-"""Seconds in which what is still queued at the end may be sent."""
+"""Seconds for sending what is still queued at the end."""
 _SERVER_ERRORS: Final = 500
 
 
 class OtlpTracer:
-    """Follows requests. `close` sends what is left."""
+    """Traces requests. `close` sends what is left."""
 
     def __init__(self, endpoint: str | None, version: str) -> None:
-        """Start the SDK; nothing is sent before the first span.
+        """Starts the SDK; nothing is sent before the first span.
 
         Args:
-            endpoint: the collector, without `/v1/traces`; None: where the standard variables say.
+            endpoint: the collector, without `/v1/traces`; None: as in the standard variables.
             version: of this release.
         """
         exporter = OTLPSpanExporter(endpoint=None if endpoint is None else f"{endpoint.rstrip('/')}/v1/traces")
-        # The variables' own attributes come first, but nobody's service is to be called "unknown_service".
+        # The variables' own attributes take precedence, but the service must not be called "unknown_service".
         named = Resource.create({"service.version": version})
         if str(named.attributes.get("service.name", "")).startswith("unknown_service"):
             named = named.merge(Resource({"service.name": "coatcheck"}))
@@ -63,7 +63,7 @@ class OtlpTracer:
         return True
 
     def request(self, method: str, parent: str | None, state: str | None) -> AbstractContextManager[Stage]:
-        """Around a request, as a part of its caller's trace where it names one that is well-formed."""
+        """Wraps a request, as a part of its caller's trace if it names a well-formed one."""
         carrier = {name: value for name, value in (("traceparent", parent), ("tracestate", state)) if value}
         return self._request(method[:20], carrier)
 
@@ -79,7 +79,7 @@ class OtlpTracer:
 
     @contextmanager
     def stage(self, name: str) -> Generator[Stage]:
-        """Around a part of it."""
+        """Wraps a stage of it."""
         with self._tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False) as span:
             try:
                 yield _Noted(span, name)
@@ -89,7 +89,7 @@ class OtlpTracer:
                 raise
 
     def close(self) -> None:
-        """Send what is left, for a few seconds at most. Blocks."""
+        """Sends what is left, for a few seconds at most. Blocks."""
 
         def end() -> None:
             self._provider.force_flush(int(_LAST * 1000))
@@ -98,7 +98,7 @@ class OtlpTracer:
         ending = threading.Thread(target=end, name="last traces", daemon=True)
         ending.start()
         ending.join(_LAST)
-        self._exporter.shutdown()  # ends the pauses between its tries, if it is still trying
+        self._exporter.shutdown()  # ends the pauses between its attempts, if it is still trying
 
 
 class _Noted:
@@ -110,7 +110,7 @@ class _Noted:
         self._route = ""
 
     def note(self, name: str, value: str | float) -> None:
-        """Say something of it."""
+        """Adds an attribute."""
         if name == "route":
             self._route = str(value)
         if name == "status" and int(value) >= _SERVER_ERRORS:
@@ -119,6 +119,6 @@ class _Noted:
             self._span.set_attribute(_NAMES.get(name, f"coatcheck.{name}"), value)
 
     def name(self) -> None:
-        """Call the span by its route, now that it is known."""
+        """Names the span after its route, now that it is known."""
         if self._route:
             self._span.update_name(f"{self._method} {self._route}")

@@ -1,7 +1,8 @@
-"""The encodings that are shipped: their tokens' numbers, pinned by digest, and how text is cut before it is encoded.
+"""The shipped encodings: their tokens' numbers, verified by digest, and how text is split before it is encoded.
 
-The patterns are tiktoken's own. Its possessive quantifiers are plain ones here: what follows each cannot match what it
-took. The encoder knows both patterns by their text and has code of its own for them; another spelling would be slow.
+The patterns are tiktoken's own, with plain quantifiers instead of possessive ones: what follows each cannot match what
+it took. The encoder recognises both patterns by their text and has special code for them; another spelling would be
+slow.
 """
 
 import base64
@@ -16,7 +17,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 
 
 class Vocabulary(Struct, frozen=True):
-    """What makes an encoding, as tiktoken has it: the digest of its rank file, and its pre-tokenizer's pattern."""
+    """An encoding as tiktoken defines it: the digest of its rank file, and its pre-tokenizer's pattern."""
 
     sha256: str
     pattern: str
@@ -50,10 +51,10 @@ VOCABULARIES: Final = {
 
 
 def rank_file(name: str) -> bytes:
-    """The tokens of an encoding in VOCABULARIES, in tiktoken's form: a line each, in base64, with its number.
+    """Returns the tokens of an encoding in VOCABULARIES, in tiktoken's form: one line each, in base64, with its number.
 
     Raises:
-        CoatcheckError: `integrity` when the shipped file is not the one that was pinned.
+        CoatcheckError: `integrity` if the shipped file does not match its digest.
     """
     packed = resources.files("coatcheck.vocab").joinpath(f"{name}.tiktoken.gz").read_bytes()
     data = gzip.decompress(packed)
@@ -66,6 +67,6 @@ def rank_file(name: str) -> bytes:
 
 
 def ranks_of(name: str) -> dict[bytes, int]:
-    """The number of each token of an encoding in VOCABULARIES. Raises what `rank_file` raises."""
+    """Returns the number of each token of an encoding in VOCABULARIES. Raises what `rank_file` raises."""
     pairs = (line.split() for line in rank_file(name).splitlines())
     return {base64.b64decode(token): int(rank) for token, rank in pairs}

@@ -1,8 +1,8 @@
-"""The ASGI application: Litestar, and what every request gets whether or not a route takes it.
+"""The ASGI application: Litestar, and what applies to every request, whether or not a route takes it.
 
-A request ID on every answer, hosts and origins checked, HEAD wherever there is GET, `Allow` that names all methods of
-a path, and every error as problem details. Litestar's own middleware is not used for this: it does not see requests
-that no route takes.
+Every answer has a request ID, hosts and origins are checked, HEAD works wherever GET does, `Allow` names all methods of
+a path, and every error is a problem document. Litestar's own middleware is not used, as it does not see requests that
+no route takes.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class Face(Litestar):
 
     @cached_property
     def _page(self) -> "Page":
-        """Returns the administrator's page, made on first use: its templates take a tenth of a start's computing."""
+        """Returns the administrator's page, created on first use: its templates take a tenth of the start-up time."""
         from coatcheck.api.page.app import Page  # noqa: PLC0415 - at the first request of a page
 
         assert self._services.inspection is not None  # noqa: S101 - _is_page was asked
@@ -148,7 +148,7 @@ class Face(Litestar):
                 raise
             await self._send_problem(e, scope, sending, request_id)
         except asyncio.CancelledError:
-            # Nothing awaits a request but the server, which would log this as a bug.
+            # Only the server awaits a request, and it would log this as a bug.
             if exchange.left:
                 sending.status = sending.status or LEFT
             elif not sending.started:  # the service is stopping
@@ -195,7 +195,7 @@ class Face(Litestar):
             return
         if method == "HEAD" and "GET" in self._allowed(scope):
             send.silent = True
-            # A copy: the server looks at its own scope to know that this answer has no body.
+            # A copy, because the server checks its own scope to see that this answer has no body.
             scope = cast("HTTPScope", {**scope, "method": "GET"})
         try:
             await super().__call__(scope, receive, send)
@@ -203,9 +203,9 @@ class Face(Litestar):
             set_route(scope, template_of(scope))
 
     async def _let_in(self, scope: HTTPScope, path: str, needed: str | None) -> None:
-        """Identifies the caller and checks scope and rate limit, before anything of the request is read.
+        """Identifies the caller and checks scope and rate limit, before anything else of the request is read.
 
-        Routes that need no caller are not limited: they are the same for everybody and cost next to nothing.
+        Routes that need no caller are not limited: their answers are the same for all callers and cost almost nothing.
         """
         set_route(scope, path)
         if path == METRICS_PATH and self._limits.metrics_open:
@@ -220,7 +220,7 @@ class Face(Litestar):
             allowance.begin(content_length(scope))
 
     async def _guard(self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-        """Runs before each of Litestar's routes, once it is found and before anything of the request is read."""
+        """Runs before each of Litestar's routes, once it is found and before anything else of the request is read."""
         route: Route = handler.opt["route"]
         await self._let_in(cast("HTTPScope", connection.scope), route.path, route.scope)
 
@@ -295,7 +295,7 @@ def _known(error: Exception, scope: Scope) -> CoatcheckError | None:
 
 
 def caller_of(scope: Scope) -> Caller | None:
-    """Returns the caller, or None while it is not known."""
+    """Returns the caller, or None until it is known."""
     return cast("Caller | None", scope["state"].get("caller"))
 
 

@@ -10,7 +10,7 @@ CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def plain(value: str | None, name: str) -> str | None:
-    """Returns a text unchanged if it has no control characters and line separators.
+    """Returns a text unchanged if it has neither control characters nor line separators.
 
     Raises:
         CoatcheckError: `invalid_request`.
@@ -25,12 +25,12 @@ def plain(value: str | None, name: str) -> str | None:
 
 
 def checked_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns labels without repetitions, in the order given; refuses control characters."""
+    """Returns labels without duplicates, in the given order; refuses control characters."""
     for label in labels:
         plain(label, "labels")
     return tuple(dict.fromkeys(labels))
 
 
 def plain_fields(source: object, *names: str) -> dict[str, str | None]:
-    """Checks texts of a request, given by name. Raises as `plain` does."""
+    """Returns the named text attributes of a request after checking each. Raises as `plain` does."""
     return {name: plain(getattr(source, name), name) for name in names}

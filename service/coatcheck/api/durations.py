@@ -16,14 +16,14 @@ FOR_EVER = frozenset({"forever", "null"})
 
 
 def seconds(value: int | str | None, name: str) -> int | None:
-    """Returns a duration in seconds; None means for ever.
+    """Returns a duration in seconds; None means forever.
 
     Args:
         value: whole seconds, or digits with a unit (`s`, `m`, `h`, `d`, `w`), or `forever`, or None.
         name: the field, for the error.
 
     Raises:
-        CoatcheckError: `invalid_request` when it is neither, not positive, or longer than ten years.
+        CoatcheckError: `invalid_request` if it is invalid, not positive, or longer than ten years.
     """
     if value is None or value in FOR_EVER:
         return None
@@ -47,6 +47,6 @@ def given_seconds(value: int | str | None | UnsetType, name: str) -> int | None 
 
 
 def life(value: int | str | None, name: str) -> timedelta | None:
-    """Returns how long something is valid; None: for ever."""
+    """Returns how long something is valid; None: forever."""
     count = seconds(value, name)
     return None if count is None else timedelta(seconds=count)

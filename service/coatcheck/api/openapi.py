@@ -1,7 +1,7 @@
-"""The OpenAPI 3.1 document, made from the routes, the request and answer types, and the table of problems.
+"""Generates the OpenAPI 3.1 document from the routes, the request and answer types, and the table of errors.
 
-Deterministic: the same code gives the same bytes, which is what the committed copy is compared with. Litestar's own
-generator is not used: it knows neither bodies that are read as streams nor our problems, headers and bounds.
+Deterministic: the same code gives the same bytes, so the committed copy can be compared. Litestar's own generator is
+not used: it knows neither streamed bodies nor our problems, headers and bounds.
 """
 
 import json
@@ -35,7 +35,7 @@ _ALWAYS: Final = (
 _METHODS: Final = ("get", "head", "post", "put", "patch", "delete")
 _KEYED: Final = (Code.UNAUTHENTICATED, Code.FORBIDDEN)
 _CALLED: Final = (*_KEYED, Code.RATE_LIMITED)
-"""What can be wrong with whoever calls."""
+"""Errors that depend only on the caller."""
 
 
 _TAGS: Final = {
@@ -45,14 +45,14 @@ _TAGS: Final = {
     "Hooks": "What agent hosts call by themselves after each tool call.",
     "Ingest": "Hand over payloads; get back what the model should read instead.",
     "Reading": "Read further: bytes, parts, matches.",
-    "Searching": "Web searches within a budget: what to read of a response, what to keep, which quotations are true.",
+    "Searching": "Web searches within a budget: what to read of a response, what to keep, and checks of quotations.",
     "Service": "Health and description of the service.",
     "Tools": "The tool with which a model reads further: how to declare it, and what a call returns.",
 }
 
 
 def openapi_document(routes: Iterable[Route]) -> bytes:
-    """The OpenAPI document of the routes: pretty-printed JSON, the same bytes for the same code."""
+    """Returns the OpenAPI document of the routes as pretty-printed JSON; the same code gives the same bytes."""
     paths: dict[str, dict[str, Route]] = {}
     for route in routes:
         known = route if route.scope is None else replace(route, problems=(*route.problems, *_CALLED))
@@ -80,7 +80,10 @@ def openapi_document(routes: Iterable[Route]) -> bytes:
 
 
 def _security(scope: str | None) -> list[Node]:
-    """Either way to present a key; none where no key is needed. Scopes are for OAuth alone, so `x-scope` names ours."""
+    """Returns the ways to present a key, if one is needed.
+
+    OpenAPI's scopes are for OAuth only; ours are in `x-scope`.
+    """
     return [] if scope is None else [{name: []} for name in SECURITY]
 
 
@@ -101,7 +104,7 @@ def _info() -> Node:
 
 
 def _schemas(routes: list[Route]) -> dict[str, Node]:
-    """Every schema that a route names, cleaned of what msgspec writes but readers do not need."""
+    """Returns every schema that a route names, without what msgspec adds but readers do not need."""
     models: dict[str, type[Struct]] = {}
     written: dict[str, Node] = {"Problem": PROBLEM}
     for route in routes:
@@ -128,7 +131,7 @@ def _schemas(routes: list[Route]) -> dict[str, Node]:
 
 
 def _optional(schema: Node) -> Node:
-    """A request's schema with its defaults as words: generators of types take a field with a `default` for required."""
+    """Returns a request's schema with defaults in words: type generators consider a field with a `default` required."""
     fields: Node = schema.get("properties", {})
     return schema | ({"properties": {name: _told_default(field) for name, field in fields.items()}} if fields else {})
 
@@ -142,7 +145,7 @@ def _told_default(field: Node) -> Node:
 
 
 def _open(node: Node) -> Node:
-    """A schema in which objects without declared properties, and lists without items, say that they may have any."""
+    """Returns a schema that says explicitly that untyped objects and lists may contain anything."""
     opened = {key: _opened(value) for key, value in node.items()}
     if node.get("type") == "object" and not {"properties", "additionalProperties"} & node.keys():
         opened["additionalProperties"] = True
@@ -162,13 +165,13 @@ def _schema_name(body: type[Struct] | str) -> str:
 
 
 def _body_name(model: type[Struct]) -> str:
-    """The name of a body's schema: `StoreBody` is a `StoreRequest`."""
+    """Returns the name of a body's schema: `StoreRequest` for `StoreBody`."""
     name = model.__name__
     return f"{name.removesuffix('Body')}Request" if name.endswith("Body") else name
 
 
 def _completed(schema: Node, model: type[Struct]) -> Node:
-    """A model's schema with the examples and the properties that the model has written out."""
+    """Returns a model's schema with the examples and the properties that the model spells out."""
     for name, node in getattr(model, "WRITTEN", {}).items():
         properties = schema["properties"]
         properties[name] = node if "$ref" in node else {**properties[name], **node}
@@ -177,7 +180,7 @@ def _completed(schema: Node, model: type[Struct]) -> Node:
 
 
 def _unnull(field: Node) -> Node:
-    """A field of a form cannot be null."""
+    """Returns a form field's schema without null."""
     options = [option for option in field.get("anyOf", []) if option != {"type": "null"}]
     rest = {key: value for key, value in field.items() if key != "anyOf"}
     if len(options) == 1:
@@ -186,9 +189,9 @@ def _unnull(field: Node) -> Node:
 
 
 def _clean(node: Node) -> Node:
-    """A schema without generated titles and empty lists; a null default says nothing.
+    """Returns a schema without generated titles, empty lists and null defaults.
 
-    Descriptions that are docstrings lose their indentation, as they do from Python 3.13 on.
+    Descriptions from docstrings lose their indentation, as they do from Python 3.13 on.
     """
     cleaned = {key: _cleaned(value) for key, value in node.items() if not _is_noise(key, value, node)}
     if isinstance(text := cleaned.get("description"), str):
@@ -203,7 +206,7 @@ def _cleaned(value: object) -> object:
 
 
 def _flat(node: Node) -> Node:
-    """`anyOf: [X, null]` keeps X's description and examples where a reader looks for them."""
+    """Moves the description and examples of X in `anyOf: [X, null]` to where readers look for them."""
     options = node.get("anyOf")
     if options and any(option == {"type": "null"} for option in options):
         for option in options:
@@ -256,7 +259,7 @@ def _query(schema: Node) -> list[Node]:
 
 
 def _parameter(name: str, schema: Node, *, required: bool) -> Node:
-    """A query parameter. None can be null: leaving it out says that."""
+    """Returns a query parameter. None of them can be null; it is left out instead."""
     schema = dict(schema)
     options = [option for option in schema.pop("anyOf", []) if option != {"type": "null"}]
     if len(options) == 1:
@@ -285,7 +288,7 @@ def _answer(answer: Answer, model: type[Struct] | None) -> Node:
 
 
 def _problems(route: Route, *, body: bool) -> Node:
-    """The problem responses, one for each status, with an example for each code."""
+    """Returns the problem responses, one per status, with an example for each code."""
     return {
         str(status): _shared(codes[0]) if body and len(codes) == 1 else _problem(codes, body=body)
         for status, codes in _by_status(route).items()
@@ -297,7 +300,7 @@ def _shared(code: Code) -> Node:
 
 
 def _alone(routes: list[Route]) -> set[Code]:
-    """Codes that are the only one of their status somewhere: their response is written once."""
+    """Returns codes that are the only one of their status on some route, so that their response is written once."""
     with_body = [route for route in routes if route.method != "HEAD"]
     return {codes[0] for route in with_body for codes in _by_status(route).values() if len(codes) == 1}
 

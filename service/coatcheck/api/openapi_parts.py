@@ -1,4 +1,4 @@
-"""The hand-written parts of the OpenAPI document: headers, path parameters, the problem."""
+"""The hand-written parts of the OpenAPI document: headers, path parameters and the problem."""
 
 from typing import Any, Final
 

@@ -1,8 +1,8 @@
-"""What parameters of requests are: one type each, with its bounds, as the OpenAPI document shows them.
+"""Types of request parameters, with their bounds, as the OpenAPI document shows them.
 
-Names, IDs, labels and URLs may hold any text but control characters, which have no business in them and would be
-reflected into logs and terminals; a title's control characters become spaces, because titles come from pages. What
-reads like a path (`../`) or runs right to left is data like any other: nothing here becomes a path or a header.
+Names, IDs, labels and URLs may hold any text except control characters, which would be reflected into logs and
+terminals; a title's control characters become spaces, because titles come from pages. Text that looks like a path
+(`../`) or runs right to left is ordinary data: nothing here becomes a path or a header.
 """
 
 from typing import Annotated, Final, Literal
@@ -18,12 +18,12 @@ from coatcheck.core.search.domains import DOMAIN_LENGTH, MOST_DOMAINS
 from coatcheck.usecases.tenants.administer_keys import MAX_PAGE
 
 PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
-"""Documented for callers; `checks.plain` enforces it with a better sentence."""
+"""For the OpenAPI document; `checks.plain` enforces it with a better message."""
 DURATION = "Whole seconds (1 to 315360000), or text with a unit such as `30m`, `12h`, `7d`, `4w`, or `forever`"
 
 
 def _plain(most: int, description: str, example: str) -> Meta:
-    """Bounds of text of 1 to `most` characters without control characters."""
+    """Returns bounds for text of 1 to `most` characters without control characters."""
     return Meta(min_length=1, max_length=most, description=description, examples=[example], extra_json_schema=PLAIN)
 
 
@@ -92,7 +92,7 @@ _Seconds = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_S
 _Duration = Annotated[str, Meta(extra_json_schema={"pattern": "^([0-9]{1,10}[smhdw]?|forever)$"})]
 Ttl = Annotated[
     _Seconds | _Duration | None,
-    Meta(description=f"Time to live from creation. {DURATION}; null keeps for ever.", examples=["7d"]),
+    Meta(description=f"Time to live from creation. {DURATION}; null: forever.", examples=["7d"]),
 ]
 IdleTtl = Annotated[
     _Seconds | _Duration | None,
@@ -129,15 +129,15 @@ Section = Annotated[
 
 
 def text_budget(least: int) -> Meta:
-    """Bounds of a budget of `text` in tokens, from `least` to 4,000."""
-    return Meta(ge=least, le=MAX_TOKENS, description="Most tokens of `text`; at most 30,000 characters in any case.")
+    """Returns bounds for the token budget of `text`, from `least` to 4,000."""
+    return Meta(ge=least, le=MAX_TOKENS, description="Maximum tokens of `text`; at most 30,000 characters in any case.")
 
 
-Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Most items on a page.")]
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Maximum number of items on a page.")]
 Cursor = Annotated[str, Meta(description="`next` of the previous page.")]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_VALUE)]
 MAX_SEQ: Final = 2**63 - 1
-"""What the place of a row may be: databases know no larger whole numbers."""
+"""Maximum sequence number of a row: the largest integer of databases."""
 NamespaceName = Annotated[
     str,
     Meta(

@@ -1,8 +1,8 @@
-"""A route is declared once, at the function that serves it.
+"""Declares a route once, at the function that serves it.
 
-The decorator names method, path, scope, answers and problems; the function's signature its path parameters, the model
-of its query string (`query`), the model of its body (`body`), and what it returns; its docstring is the summary and
-the description of the OpenAPI document. Everything else is derived: access, routing, and the document.
+The decorator gives method, path, scope, answers and problems. The function's signature gives its path parameters, the
+model of its query string (`query`), the model of its body (`body`) and the type of its answer; its docstring is the
+summary and description in the OpenAPI document. Access, routing and the document are derived from these.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -34,7 +34,7 @@ FORM: Final = "multipart/form-data"
 MERGE_PATCH: Final = "application/merge-patch+json"
 ADMINISTRATION: Final = "Administration"
 SMALL: Final = 64 * KIB
-"""Most bytes of a body that holds no payload."""
+"""Maximum bytes of a body that has no payload."""
 
 BODY: Final = (
     Code.UNSUPPORTED_MEDIA_TYPE,
@@ -46,10 +46,10 @@ BODY: Final = (
     Code.TRUNCATED_BODY,
     Code.BODY_TOO_LARGE,
 )
-"""Errors of any body."""
+"""Errors that any body may cause."""
 JSON_BODY: Final = (*BODY, Code.INVALID_JSON, Code.INVALID_CONTENT)
 ONE: Final = (Code.INVALID_ARTIFACT_ID, Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE)
-"""Errors of an artifact's ID."""
+"""Errors that an artifact's ID may cause."""
 STORING: Final = (
     Code.PAYLOAD_TOO_LARGE,
     Code.INVALID_IDEMPOTENCY_KEY,
@@ -61,12 +61,12 @@ STORING: Final = (
     Code.QUOTA_EXCEEDED,
     Code.NAMESPACE_DELETING,
 )
-"""Errors of storing a payload."""
+"""Errors that storing a payload may cause."""
 _CODED: Final = ("Content-Encoding", "Content-Digest", "Repr-Digest")
 
 
 class RouteCall:
-    """One request to one route: who calls, and the service that serves it."""
+    """One request to one route: the caller, and the service that answers it."""
 
     __slots__ = ("context", "receive", "scope")
 
@@ -87,11 +87,11 @@ class RouteCall:
 
     @property
     def limits(self) -> RequestLimits:
-        """Bounds of the HTTP interface."""
+        """Limits of the HTTP interface."""
         return self.context.limits
 
     async def json_bytes(self, limit: int, reservation: MemoryReservation, *others: str) -> bytes:
-        """The bytes of a JSON body of at most `limit` bytes; `others` are further media types that the route takes.
+        """Returns the bytes of a JSON body of at most `limit` bytes; `others` are further media types to accept.
 
         Raises:
             CoatcheckError: `unsupported_media_type`, `body_too_large`, and what reading a body raises.
@@ -100,7 +100,7 @@ class RouteCall:
         return await self.whole_body(limit, reservation)
 
     async def whole_body(self, limit: int, reservation: MemoryReservation) -> bytes:
-        """The bytes of a body of at most `limit` bytes.
+        """Returns the bytes of a body of at most `limit` bytes.
 
         Raises:
             CoatcheckError: `body_too_large`, and what reading a body raises.
@@ -111,7 +111,7 @@ class RouteCall:
         return await open_body(self.scope, self.receive, self.limits).whole(limit, reservation)
 
     async def small_json(self, model: type[T]) -> T:
-        """A JSON body of at most 64 KiB as a `model`.
+        """Returns a JSON body of at most 64 KiB as a `model`.
 
         Raises:
             CoatcheckError: `invalid_json`, `invalid_request`, and what `json_bytes` raises.
@@ -123,7 +123,7 @@ class RouteCall:
 
 @dataclass(frozen=True)
 class Reply(Generic[T]):
-    """A JSON answer with a status or with header fields that its route does not always have."""
+    """A JSON answer with a status or header fields that its route does not always have."""
 
     view: T
     status: int
@@ -136,15 +136,15 @@ class Answer:
 
     description: str
     schema: str | None = None
-    """Name of a schema that no type stands for."""
+    """Name of a schema without a type."""
     media: tuple[str, ...] = ()
-    """Media types of answers that are no JSON: text, or bytes where it is no text type."""
+    """Media types other than JSON: text, or otherwise bytes."""
     headers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """One operation: all that routing, access and the OpenAPI document know of it."""
+    """One operation: everything that routing, access and the OpenAPI document need."""
 
     method: Method
     path: str
@@ -152,7 +152,7 @@ class Route:
     routed: str
     """As Litestar routes it."""
     scope: str | None
-    """What a key needs; None: no key is asked for."""
+    """Scope that a key needs; None: no key is needed."""
     tag: str
     operation_id: str
     summary: str
@@ -163,19 +163,19 @@ class Route:
     body: Mapping[str, type[Struct] | str]
     """Media types of its body, each with its model or the name of a schema."""
     schemas: Mapping[str, type[Struct] | dict[str, Any]]
-    """Schemas by names that neither body nor answers are models of, and that they refer to."""
+    """Further schemas, by name, to which the body or the answers refer."""
     model: type[Struct] | None
-    """What its JSON answers are."""
+    """Type of its JSON answers."""
     answers: Mapping[int, Answer]
     problems: tuple[Code, ...]
     raw: bool
-    """Speaks ASGI, and is called before Litestar."""
+    """Whether it is an ASGI function, called before Litestar."""
     direct: bool
-    """Is called before Litestar."""
+    """Whether it is called before Litestar."""
     function: Callable[..., Awaitable[Any]] = field(repr=False)
 
     def handler(self) -> HTTPRouteHandler:
-        """The handler that Litestar calls."""
+        """The handler for Litestar."""
         parameters = [name for name, hint in self.function.__annotations__.items() if hint is str]
         status = next(iter(self.answers))
 
@@ -196,7 +196,7 @@ class Route:
         await send({"type": "http.response.body", "body": content, "more_body": False})
 
     async def _called(self, call: RouteCall, given: dict[str, Any]) -> Any:  # noqa: ANN401 - what its function returns
-        """What the function returns, given its query and its body besides."""
+        """Returns the function's result, given its path parameters; passes its query and its body as well."""
         hints = self.function.__annotations__
         query = read_query(call.scope, self.query)
         if "query" in hints:
@@ -221,22 +221,22 @@ def route(
     raw: bool = False,
     direct: bool = False,
 ) -> Callable[[Callable[..., Awaitable[Any]]], Route]:
-    """Declare the route that a function serves.
+    """Declares the route that a function serves.
 
     Args:
-        operation: method and path, as the OpenAPI document writes it: `GET /v1/artifacts/{artifact_id}`.
-        answers: statuses with what they mean. The first one is that of a function that returns a bare value.
-        scope: what a key needs; None: no key is asked for. Administrators only, unless said otherwise.
-        tag: where the OpenAPI document lists it.
+        operation: method and path, as in the OpenAPI document: `GET /v1/artifacts/{artifact_id}`.
+        answers: statuses with their meaning. The first one applies if the function returns a bare value.
+        scope: the scope that a key needs; None: no key is needed. The default is administrators only.
+        tag: the OpenAPI document's heading for it.
         problems: codes of errors besides those that every route has.
         headers: names of header parameters besides those that every body has.
-        body: media types with models, of a body that the function reads by itself.
-        schemas: schemas that the body or the answers refer to.
-        query: model of a query string that the function reads by itself.
-        routed: the path that Litestar routes, where it is another.
-        raw: the function speaks ASGI, and is called before Litestar.
-        direct: the function is called before Litestar, whose routing and injection cost more than the face does; for a
-            hot path without parameters, whose function returns a `Reply`.
+        body: media types with models, of a body that the function reads itself.
+        schemas: schemas to which the body or the answers refer.
+        query: model of a query string that the function reads itself.
+        routed: the path for Litestar, if it differs.
+        raw: whether the function is an ASGI function, called before Litestar.
+        direct: whether the function is called before Litestar, whose routing and injection cost more than all the rest
+            of this layer; for a hot path without parameters, whose function returns a `Reply`.
     """
     method, path = operation.split(" ")
 
@@ -269,7 +269,7 @@ def route(
 
 
 def routes_of(*modules: ModuleType) -> list[Route]:
-    """The routes that modules declare."""
+    """Returns the routes that modules declare."""
     return [value for module in modules for value in vars(module).values() if isinstance(value, Route)]
 
 
@@ -285,7 +285,7 @@ def _response(result: object, status: int) -> Response[bytes]:
 
 
 def json_response(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response[bytes]:
-    """A JSON response."""
+    """Returns a JSON response."""
     return Response(content=msgspec.json.encode(value), status_code=status, media_type=JSON, headers=headers)
 
 
@@ -295,12 +295,12 @@ def _camel(name: str) -> str:
 
 
 def _paragraphs(text: str) -> str:
-    """A docstring's text without its line breaks."""
+    """Returns a docstring's text with one line per paragraph."""
     return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
 
 
 def _model(returned: Any) -> type[Struct] | None:  # noqa: ANN401 - an annotation
-    """The Struct that a function returns, perhaps in a reply or beside other responses."""
+    """Returns the Struct that a function returns, also if it is inside a Reply or a union with other responses."""
     if isinstance(returned, type) and issubclass(returned, Struct):
         return returned
     return next((model for each in get_args(returned) if (model := _model(each))), None)

@@ -1,4 +1,4 @@
-"""All routes of the service, collected from the resources. Only a new resource is added here, not a new route."""
+"""All routes of the service, collected from the resources. A new resource is added here; a new route is not."""
 
 from typing import Final
 

@@ -41,34 +41,34 @@ from coatcheck.usecases.web_search.verify_citations import VerifyCitations
 
 
 class Tools(Protocol):
-    """The tools for models, which the HTTP interface passes on without knowing them."""
+    """The tools for models, which the HTTP interface passes on without interpreting them."""
 
     def declare(self, format_: str, *, strict: bool, listing: bool) -> list[dict[str, Any]]:
-        """The tools as a provider wants them declared.
+        """Returns the tools, declared in a provider's format.
 
         Raises:
-            CoatcheckError: `invalid_request` for a format or a variant that there is not.
+            CoatcheckError: `invalid_request` for an unknown format or variant.
         """
         ...
 
     async def answer(self, caller: Caller, body: object, form: str | None, max_tokens: int | None) -> object:
-        """The results of the calls in a body, as JSON values.
+        """Returns the results of the calls in a body, as JSON values.
 
         Raises:
-            CoatcheckError: `invalid_request` when there is no call in it; what a call asks is always answered.
+            CoatcheckError: `invalid_request` if it contains no call; the calls themselves always get an answer.
         """
         ...
 
     def mcp(self, who: Callable[[Any], Caller]) -> Any:  # noqa: ANN401 - the SDK's server; importing it takes a second
-        """The MCP server. `who` tells the caller from the ASGI scope of a request."""
+        """Returns the MCP server. `who` returns the caller, given the ASGI scope of a request."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """What the administrator's page needs besides: reading that leaves no trace.
+    """What the administrator's page needs in addition: reading that leaves no trace.
 
-    What is looked at here is not counted as read by a model, and does not expire later for it.
+    Such reads do not count as a model's, and do not extend an artifact's life.
     """
 
     describe: Describe
@@ -78,16 +78,16 @@ class Inspection:
     read_json: ReadJson
     outline: Outline
     open_view: OpenView
-    """As models read: redacted by policy."""
+    """Opens views as models read them: masked according to policy."""
     stored_view: OpenView
-    """Bytes as stored."""
+    """Opens bytes as stored."""
     overview: ShowOverview
     seal_key: SealKey
 
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """Everything that the routes need. The HTTP interface holds no other state."""
+    """Everything that the routes need. The HTTP interface has no other state."""
 
     ingest: Ingest
     describe: Describe
@@ -119,21 +119,21 @@ class Services:
     clock: Clock
     allowances: Allowances
     metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
-    """The metrics in the format that an Accept field asks for, and its media type."""
+    """Returns the metrics in the format that an Accept field requests, and their media type."""
     meter: Meter = UNMETERED
     tracer: Tracer = UNTRACED
     inspection: Inspection | None = None
-    """None: there is no page."""
+    """None: the page is not served."""
     ready: Callable[[], Awaitable[None]]
-    """Returns when requests can be served; otherwise raises, saying what is missing."""
+    """Returns if requests can be served; otherwise raises an error that says what is missing."""
 
 
 @dataclass(frozen=True)
 class RouteContext:
-    """What a handler is handed.
+    """The dependency that handlers receive.
 
-    One dependency, because Litestar starts a task group where there are several, which costs more (200 us) than
-    everything else that the face does with a small request.
+    It is only one, because Litestar starts a task group if there are several, which costs more (200 us) than everything
+    else that this layer does for a small request.
     """
 
     services: Services
@@ -141,4 +141,3 @@ class RouteContext:
     budget: MemoryBudget
     log: RequestLog
     document: Callable[[], bytes]
-    """The OpenAPI document."""

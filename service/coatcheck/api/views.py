@@ -1,8 +1,7 @@
-"""From one shape to another: requests into what use cases take, and what they return into what answers say.
+"""Converts requests to use cases' values, and use cases' results to answers.
 
-`copy_fields` copies what both shapes have; whoever calls it gives what differs.
-
-Times are RFC 3339 in UTC; what is unknown is null, not missing.
+`copy_fields` copies the fields that both have; its caller supplies what differs. Times are RFC 3339 in UTC; unknown
+values are null, not missing.
 """
 
 from collections.abc import Iterable
@@ -21,21 +20,21 @@ Text = Annotated[str, Meta(description="Exactly what to put into the tool result
 
 
 class Warned(Struct, frozen=True):
-    """Something to know although the request succeeded."""
+    """A warning about a request that succeeded."""
 
     code: Annotated[str, Meta(description="Permanent name.", examples=["lone_surrogates_replaced"])]
     message: Annotated[str, Meta(description="A sentence.")]
 
 
 _COPIED: Final[dict[tuple[type, ...], tuple[tuple[str, int], ...]]] = {}
-"""For each pair of shapes, the fields that both have, with the source of each."""
+"""For each pair of types, the fields that both have, with the source of each."""
 
 
 def copy_fields(model: type[V], *sources: object, **given: object) -> V:
-    """A `model` whose fields are as `given`, else the first source's attribute of that name, else the default.
+    """Returns a `model` with fields from `given`, else from the first source that has them, else their defaults.
 
     Raises:
-        TypeError: when a field without a default is found nowhere.
+        TypeError: if a field without a default is found nowhere.
     """
     kinds = (model, *map(type, sources))
     copied = _COPIED.get(kinds)
@@ -52,5 +51,5 @@ def copy_fields(model: type[V], *sources: object, **given: object) -> V:
 
 
 def warnings_view(notices: Iterable[Notice]) -> tuple[Warned, ...]:
-    """Notices as callers see them."""
+    """Returns notices as callers see them."""
     return tuple(copy_fields(Warned, notice) for notice in notices)

@@ -1,7 +1,7 @@
-"""The composition root: choose and open the adapters, build the use cases, close in reverse.
+"""The composition root: chooses and opens the adapters, builds the use cases, closes in reverse order.
 
 `embedded` and `scale` open the two kinds of store, `stores` chooses between them. `service` builds what answers
-requests, on what `foundation` and `readers` make; `keys` and `upkeep` what an administrator's commands do.
+requests, from what `foundation` and `readers` create; `keys` and `upkeep` serve an administrator's commands.
 """
 
 from coatcheck.bootstrap.embedded import DATABASE

@@ -1,4 +1,4 @@
-"""What serves contexts: compaction, measuring, and the sessions' accounts."""
+"""Builds the use cases of contexts: compaction, measuring, and the sessions' accounts."""
 
 import secrets
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from coatcheck.usecases.payloads.ingest import Ingest
 
 @dataclass(frozen=True)
 class Contexts:
-    """The use cases for model requests, and what writes the sessions' accounts down."""
+    """The use cases for model requests, and what writes the sessions' accounts."""
 
     compact: Compact
     measure: MeasureContext

@@ -27,11 +27,11 @@ DATABASE = "coatcheck.db"
 
 
 def migrate(root: Path) -> tuple[str | None, str]:
-    """Bring a data directory's catalogue to this release's schema; returns the revision before and after.
+    """Migrates a data directory's catalogue to this release's schema; returns the revision before and after.
 
     Raises:
-        CoatcheckError: the directory is served by another process, on a network file system, or cannot be written;
-            `schema_outdated` when a newer release made it.
+        CoatcheckError: another process serves the directory, it is on a network file system, or it cannot be written;
+            `schema_outdated` if a newer release made it.
     """
     with explained(root):
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def migrate(root: Path) -> tuple[str | None, str]:
 
 
 def refuse_newer(revision: str | None) -> None:
-    """Raise `schema_outdated` for a schema that this release does not know yet."""
+    """Raises `schema_outdated` for a schema that this release does not know yet."""
     if revision is not None and revision > schema.REVISION:
         raise CoatcheckError(
             Code.SCHEMA_OUTDATED,
@@ -63,7 +63,7 @@ def refuse_newer(revision: str | None) -> None:
 async def open_embedded(
     root: Path, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, *, beside: bool
 ) -> AsyncGenerator[Engines]:
-    """Open a data directory, creating it where there is none; `beside` as for `open_store`."""
+    """Opens a data directory, creating it if necessary; `beside` is that of `open_store`."""
     if not beside:
         await in_pool(pool, migrate, root)
     with explained(root):
@@ -80,10 +80,10 @@ async def open_embedded(
 
 @asynccontextmanager
 async def repairing(root: Path, pool: ThreadPoolExecutor) -> AsyncGenerator[tuple[RepairCatalog | None, str | None]]:
-    """The catalogue for putting rows right, while nobody serves it; otherwise none, and why.
+    """Yields the catalogue for repairing rows, if nobody serves it; otherwise None, and why.
 
     Raises:
-        CoatcheckError: this user cannot write to the directory, so that nothing at all can be put right.
+        CoatcheckError: this user cannot write to the directory, so nothing can be repaired.
     """
     with explained(root):
         try:
@@ -99,7 +99,7 @@ async def repairing(root: Path, pool: ThreadPoolExecutor) -> AsyncGenerator[tupl
 
 @contextmanager
 def explained(root: Path) -> Generator[None]:
-    """Say what keeps a store from being opened, in a sentence for whoever starts the service."""
+    """Explains what keeps a store from being opened, in a sentence for whoever starts the service."""
     try:
         yield
     except OSError as error:
@@ -116,12 +116,12 @@ def explained(root: Path) -> Generator[None]:
 
 
 def _file_in_place(root: Path) -> Path | None:
-    """What is there instead of the directory, or of one that it would lie in."""
+    """Returns the file in place of the directory, or of one of its parents; None if there is none."""
     return next((path for path in (root, *root.parents) if path.exists() and not path.is_dir()), None)
 
 
 def _opening_fault(code: Code, root: Path, why: str) -> CoatcheckError:
-    """The error of a store that cannot be opened."""
+    """Returns the error of a store that cannot be opened."""
     if code is Code.STORAGE_FULL:
         return CoatcheckError(code, f"The disk that holds {root} is full. Free space, then start again.")
     return CoatcheckError(

@@ -1,4 +1,4 @@
-"""The opened adapters of a store, whichever they are."""
+"""The opened adapters of a store of either kind."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,25 +19,25 @@ from coatcheck.usecases.operations.verify_store import Examination
 
 
 class Rows(Catalog, Upkeep, Retention, TextIndex, Keys, Accounts, SessionAccounts, Decisions, Overview, Protocol):
-    """A catalogue with its upkeep, its full-text index, its keys and its accounts: one database."""
+    """A catalogue with its upkeep, full-text index, keys and accounts: one database."""
 
     def gather_commits(self, approaching: Callable[[], int]) -> None:
-        """Say how many changes are on their way, for which a group may wait a moment."""
+        """Sets what returns how many changes are on their way, for which a group may wait briefly."""
         ...
 
     def watch_commits(self, watch: Callable[[int, float, float], None]) -> None:
-        """Tell somebody of every group of changes: how many, how long the first waited, how long all took."""
+        """Registers a callback for every group of changes: their number, how long the first waited, the duration."""
         ...
 
 
 @dataclass(frozen=True)
 class Engines:
-    """What a store is made of."""
+    """The parts of a store."""
 
     catalog: Rows
     blobs: BlobStore
     clock: Clock
     examinations: tuple[Examination, ...] = ()
-    """What knows of the engines' own health; for checks."""
+    """Examinations of the engines' own health, for checks."""
     warnings: list[str] = field(default_factory=list[str])
-    """Sentences for whoever starts the service: what is not wrong but should be known."""
+    """Sentences for whoever starts the service: not faults, but worth knowing."""

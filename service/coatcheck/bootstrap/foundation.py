@@ -1,4 +1,4 @@
-"""What the use cases of one service share: who may call, what is kept for how long, where payloads go."""
+"""What the use cases of one service share: access, retention, and where payloads go."""
 
 import secrets
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from coatcheck.usecases.tenants.authenticate import Authenticate
 
 @dataclass(frozen=True)
 class Foundation:
-    """Made once for a service, from its settings and its store."""
+    """Created once per service, from its settings and its store."""
 
     settings: Settings
     store: Store
@@ -48,11 +48,11 @@ class Foundation:
     deps: IngestDeps
 
     tombstone_life: timedelta
-    """How long it is told of an artifact that it is gone."""
+    """How long routes answer that an artifact is gone."""
 
 
 async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Foundation:
-    """Makes what use cases share, and reads keys and policies from the store.
+    """Creates what use cases share, and reads keys and policies from the store.
 
     Raises:
         CoatcheckError: `storage_unavailable`.

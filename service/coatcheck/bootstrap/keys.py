@@ -1,4 +1,4 @@
-"""Keys for an administrator at the command line: directly in the database, also while a service runs on it."""
+"""Keys for an administrator at the command line: directly in the database, even while a service uses it."""
 
 import asyncio
 import secrets
@@ -18,10 +18,10 @@ from coatcheck.usecases.tenants.administer_keys import AdministerKeys
 
 @asynccontextmanager
 async def open_keys(settings: Settings) -> AsyncGenerator[AdministerKeys]:
-    """Opens the use cases about keys over the database that the settings name. An embedded one is migrated first.
+    """Opens the use cases of keys over the database in the settings. An embedded one is migrated first.
 
     Raises:
-        CoatcheckError: what keeps the store from being opened; `schema_outdated`.
+        CoatcheckError: whatever keeps the store from being opened; `schema_outdated`.
     """
     opening = _embedded(Path(settings.data)) if is_embedded(settings) else _scale(settings.database_url)
     async with opening as (keys, clock):
@@ -42,7 +42,7 @@ async def _embedded(root: Path) -> AsyncGenerator[tuple[Keys, Clock]]:
 
 @asynccontextmanager
 async def _scale(url: str) -> AsyncGenerator[tuple[Keys, Clock]]:
-    # The embedded store does without the driver.
+    # The embedded store works without the driver.
     from coatcheck.adapters.sql.postgres import PostgresCatalog  # noqa: PLC0415
     from coatcheck.adapters.sql.postgres_connection import PostgresLimits  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""What reads on in stored payloads: their views, the use cases over them, and the model's tools."""
+"""Builds what reads stored payloads: their views, the use cases over them, and the model's tools."""
 
 import secrets
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Readers:
     card_text: CardText
     describe: Describe
     open_view: OpenView
-    """As models and callers read: redacted by policy."""
+    """Opens views as models and callers read them: masked according to policy."""
     read: Read
     search: Search
     windows: FindPassages
@@ -52,7 +52,7 @@ def text_extractor(base: Foundation) -> TextExtractor:
 
 
 def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, index: Index) -> Readers:
-    """Returns the use cases; `index` is asked where words are looked for in all artifacts."""
+    """Returns the use cases; `index` is used for searches in all artifacts."""
     store, tokenizer = base.store, base.tokenizer
     open_content = store.open_content
     card_text = CardText(
@@ -99,7 +99,7 @@ def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, ind
 
 
 def inspection(base: Foundation, reading: Readers, note: NoteAccounts) -> Inspection:
-    """Returns what the administrator's page reads with: the use cases again, over look-ups that note nothing."""
+    """Returns what the administrator's page reads with: the same use cases, over look-ups that leave no trace."""
     store, tokenizer, threads = base.store, base.tokenizer, base.store.readers
     find = Find(
         store.catalog, store.clock, base.reads, base.fallback, base.policies.evicts, base.redacting, notes=False

@@ -1,4 +1,4 @@
-"""Retention, put together: plan, run, undo, the audit log; and runs that were interrupted, taken up again."""
+"""Builds retention: plan, run, undo, the audit log; and resumes interrupted runs."""
 
 import asyncio
 import secrets
@@ -23,15 +23,15 @@ from coatcheck.usecases.retention.run_retention import Chores, RunRetention
 from coatcheck.usecases.retention.undo_removal import UndoRemoval
 
 _RESUME_SECONDS: Final = 5.0
-"""Between two looks for runs that were interrupted."""
+"""Seconds between two checks for interrupted runs."""
 _LAST_SECONDS: Final = 5.0
-"""For which a run may go on when the service stops; it is taken up again wherever it was left."""
+"""Seconds that a run may continue when the service stops; it is resumed from wherever it was left."""
 
 
 def retention_desk(
     settings: Settings, store: Store, deps: IngestDeps, tidy: Maintenance, policies: Policies, job_schedule: JobSchedule
 ) -> AdministerRetention:
-    """Everything that administers retention."""
+    """Returns everything that administers retention."""
     grace = timedelta(seconds=settings.grace_seconds)
     new_id = deps.new_blob_id
     audit_life = timedelta(seconds=settings.audit_ttl)
@@ -61,7 +61,7 @@ def retention_desk(
 
 @asynccontextmanager
 async def retaining(desk: AdministerRetention) -> AsyncGenerator[None]:
-    """Take up what was interrupted, for as long as the service runs; on leaving, let go of what is under way."""
+    """Resumes interrupted runs while the service runs; on exit, stops what is in progress."""
     stop = asyncio.Event()
     resuming = asyncio.create_task(
         rounds("taking up runs", desk.running.resume, _RESUME_SECONDS, stop), name="taking up runs"
@@ -75,7 +75,7 @@ async def retaining(desk: AdministerRetention) -> AsyncGenerator[None]:
 
 
 def when_due(job_schedule: JobSchedule, lead: Callable[[], Awaitable[bool]] | None) -> Callable[[], Awaitable[bool]]:
-    """Whether to index now: unless that is paused, and only one of several processes."""
+    """Returns a function that tells whether to index now: not if paused, and only in one of several processes."""
 
     async def now() -> bool:
         return await job_schedule.runs("index") and (lead is None or await lead())

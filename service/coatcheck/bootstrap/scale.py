@@ -16,14 +16,14 @@ from coatcheck.settings import Settings
 from coatcheck.usecases.operations.verify_store import RepairCatalog
 
 PATIENT = PostgresLimits(connections=2, statement=600.0, answer=660.0)
-"""For checks, whose questions go through whole tables."""
+"""For checks, whose queries read whole tables."""
 
 
 def migrate(url: str) -> tuple[str | None, str]:
-    """Bring a database to this release's schema; returns the revision before and after. Safe from many at once.
+    """Migrates a database to this release's schema; returns the revision before and after. Safe from many at once.
 
     Raises:
-        CoatcheckError: `storage_unavailable`; `schema_outdated` when a newer release made it.
+        CoatcheckError: `storage_unavailable`; `schema_outdated` if a newer release made it.
     """
     before = schema.current_revision(url)
     refuse_newer(before)
@@ -36,11 +36,11 @@ def migrate(url: str) -> tuple[str | None, str]:
 async def open_scale(
     settings: Settings, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, *, beside: bool
 ) -> AsyncGenerator[Engines]:
-    """Open the database and the place of the bytes. Migrates nothing; `beside` as for `open_store`.
+    """Opens the database and the location of the bytes, without migrating; `beside` is that of `open_store`.
 
     Raises:
-        CoatcheckError: `storage_unavailable`, `schema_outdated`, `invalid_request` for a URL that is none, and for a
-            place whose bytes are another database's.
+        CoatcheckError: `storage_unavailable`, `schema_outdated`, `invalid_request` for an invalid URL, and for a
+            location whose bytes belong to another database.
     """
     url, limits = settings.database_url, PostgresLimits(connections=settings.database_connections)
     opening = PostgresCatalog.look(url, limits=PATIENT) if beside else PostgresCatalog.open(url, limits=limits)
@@ -57,7 +57,7 @@ async def open_scale(
 
 @asynccontextmanager
 async def repairing(settings: Settings) -> AsyncGenerator[RepairCatalog]:
-    """The catalogue for putting rows right, also beside those that serve it."""
+    """Yields the catalogue for repairing rows, even beside processes that serve it."""
     catalog = await PostgresCatalog.open(settings.database_url)
     try:
         yield catalog

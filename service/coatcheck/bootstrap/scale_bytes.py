@@ -1,4 +1,4 @@
-"""The place of the bytes of a store on PostgreSQL: a bucket or a shared directory, after a look at whose it is."""
+"""The location of the bytes of a store on PostgreSQL: a bucket or a shared directory, after checking whose it is."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,10 +17,10 @@ from coatcheck.upkeep.store_binding import StoreBinding
 async def open_bytes(
     settings: Settings, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, belong: StoreBinding, *, make: bool
 ) -> tuple[BlobStore, list[str]]:
-    """The place that the settings name, with the files of before where there are any; and what should be known of it.
+    """Returns the location in the settings, with earlier files if there are any; and what should be known about it.
 
     Raises:
-        CoatcheckError: `invalid_request` for a URL that is none and for a place that is not this database's;
+        CoatcheckError: `invalid_request` for an invalid URL and for a location of another database;
             `storage_unavailable`.
     """
     if not settings.blob_url:
@@ -41,7 +41,7 @@ async def open_bytes(
 
 
 async def _refuse_without_bucket(belong: StoreBinding) -> None:
-    """A forgotten setting would put new bytes into a directory that nobody shares, and that may go with a container."""
+    """Refuses a missing setting, which would put new bytes into an unshared directory that may go with a container."""
     if await belong.bound("s3"):
         raise CoatcheckError(
             Code.INVALID_REQUEST,

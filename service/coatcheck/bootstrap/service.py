@@ -1,4 +1,4 @@
-"""What answers requests: the use cases over an opened store, with the schedule running."""
+"""Builds what answers requests: the use cases over an opened store, with the schedule running."""
 
 import asyncio
 import logging
@@ -44,29 +44,29 @@ from coatcheck.usecases.web_search.verify_citations import VerifyCitations
 log = logging.getLogger(__name__)
 
 _INDEX_LEASE = 30.0
-"""Seconds for which one process indexes; longer than all but rounds that rest."""
+"""Seconds for which one process indexes; longer than any round, except those that pause."""
 
 
 @dataclass(frozen=True)
 class RunningService:
-    """A service that is ready to be served."""
+    """A service that is ready."""
 
     services: Services
     limits: RequestLimits
     needs_keys: bool
-    """Whether callers need a key, at this moment."""
+    """Whether callers need a key now."""
 
 
 @asynccontextmanager
 async def open_service(
     settings: Settings, *, clock: Clock | None = None, metrics: Path | None = None
 ) -> AsyncGenerator[RunningService]:
-    """Everything that answers requests, with the schedule running; closed in reverse order on leaving.
+    """Opens everything that answers requests, with the schedule running; on exit, closes it in reverse order.
 
     Args:
-        settings: what it is made of.
-        clock: the time that decides; None: the store's own.
-        metrics: the directory where this process and those beside it leave their metrics; None: there is no other.
+        settings: the service's settings.
+        clock: the authoritative time; None: the store's own.
+        metrics: the directory where this process and its siblings write their metrics; None: there are no siblings.
     """
     async with open_store(settings, clock=clock) as opened, watching(settings, opened, metrics) as (watched, store):
         for warning in store.warnings:
@@ -104,9 +104,9 @@ async def open_service(
 
 
 async def _close(base: Foundation, reading: Readers) -> None:
-    """End what is under way, and let others tidy."""
+    """Ends what is in progress, and lets other processes take over maintenance."""
     await base.authenticate.close()
-    if base.deps.afterwards:  # what is not undone by then is the reaper's
+    if base.deps.afterwards:  # the reaper handles what is not undone by then
         await asyncio.wait(base.deps.afterwards, timeout=LAST_SECONDS)
     await reading.keep_text.settled(LAST_SECONDS)
     reading.extractor.close()
@@ -193,7 +193,7 @@ def _random_number() -> int:
 
 
 def _leader(settings: Settings, store: Store) -> Callable[[], Awaitable[bool]] | None:
-    """Who of several processes indexes; one that stops or hangs loses the lease soon."""
+    """Returns a function that tells whether this process indexes; one that stops or hangs soon loses the lease."""
     if is_embedded(settings):
         return None
     me = secrets.token_hex(8)
@@ -207,7 +207,8 @@ def _leader(settings: Settings, store: Store) -> Callable[[], Awaitable[bool]] |
 
 def _limits(settings: Settings) -> RequestLimits:
     extra = tuple(h.strip().lower() for h in settings.allowed_hosts.split(",") if h.strip())
-    # Where names need no checking, keys are checked: here, or, if the administrator says so, in front of here.
+    # Where host names need no checking, keys are checked: here, or, if the administrator says so, in front of the
+    # service.
     beyond = settings.allow_unauthenticated or not is_loopback(settings.host)
     hosts = None if beyond and not extra else (*LOOPBACK, *extra)
     return RequestLimits(

@@ -1,4 +1,4 @@
-"""Checks that bytes belong to a database, with names that nobody else has."""
+"""Checks that bytes belong to a database, with unique names."""
 
 import uuid
 
@@ -8,5 +8,5 @@ from coatcheck.upkeep.store_binding import StoreBinding
 
 
 def belonging(rows: Rows, clock: Clock, *, looking: bool) -> StoreBinding:
-    """Returns the check that a catalogue and its blobs belong together; with `looking` it writes nothing."""
+    """Returns the check that a catalogue and its blobs belong together; with `looking`, it writes nothing."""
     return StoreBinding(rows, clock, lambda: str(uuid.uuid4()), looking=looking)

@@ -1,4 +1,4 @@
-"""The store that the settings name, opened."""
+"""Opens the store in the settings."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -21,34 +21,34 @@ from coatcheck.storing.content import OpenContent
 from coatcheck.usecases.operations.verify_store import Examination
 
 _READS_WAITING: Final = 2048
-"""Pieces of reading that may wait for a thread: about as many as are done in ten seconds."""
+"""Read tasks that may wait for a thread: about as many as are done in ten seconds."""
 
 
 _FILES: Final = 8
-"""Threads that write files and wait for disks, which takes no processor."""
+"""Threads that write files and wait for disks, which needs no processor."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """The opened adapters, and who reads through them."""
+    """The opened adapters, and the threads that use them."""
 
     catalog: Rows
     blobs: BlobStore
     clock: Clock
     pool: ThreadPoolExecutor
-    """For what comes in, and for upkeep."""
+    """For ingest and upkeep."""
     readers: ReadThreads
-    """For what is asked."""
+    """For reads."""
     open_content: OpenContent
     examinations: tuple[Examination, ...]
     warnings: list[str]
 
 
 def migrate(settings: Settings) -> tuple[str | None, str]:
-    """Bring the store's schema to this release's; returns the revision before and after. Blocks.
+    """Migrates the store's schema to this release's; returns the revision before and after. Blocks.
 
     Raises:
-        CoatcheckError: what keeps the store from being opened; `schema_outdated` when a newer release made it.
+        CoatcheckError: whatever keeps the store from being opened; `schema_outdated` if a newer release made it.
     """
     if is_embedded(settings):
         return embedded.migrate(Path(settings.data))
@@ -58,17 +58,17 @@ def migrate(settings: Settings) -> tuple[str | None, str]:
 
 
 def is_embedded(settings: Settings) -> bool:
-    """Whether the store is a data directory; otherwise it is on PostgreSQL."""
+    """Returns whether the store is a data directory; otherwise it is on PostgreSQL."""
     return not settings.database_url
 
 
 def _processors() -> int:
-    """Threads that can compute at the same time; two at least, of which one may wait."""
+    """Returns the number of threads that can compute at the same time; at least two, as one may wait."""
     return max(2, os.cpu_count() or 1)
 
 
 def place_of(settings: Settings) -> str:
-    """Where the store is, in words for whoever starts it, without secrets."""
+    """Describes where the store is for whoever starts the service, without secrets."""
     if is_embedded(settings):
         return f"in {Path(settings.data).resolve()}"
     blobs = settings.blob_url.partition("?")[0] or str(Path(settings.data))
@@ -77,16 +77,16 @@ def place_of(settings: Settings) -> str:
 
 @asynccontextmanager
 async def open_store(settings: Settings, *, beside: bool = False, clock: Clock | None = None) -> AsyncGenerator[Store]:
-    """Open the store; the embedded one is created and migrated where it needs to be.
+    """Opens the store; the embedded one is created and migrated if necessary.
 
     Args:
         settings: where it is.
-        beside: only look at a store, which others may be serving: migrates nothing, takes no lock, opens the
-            catalogue read-only and makes nothing.
-        clock: the time that decides; None: the database's, or the machine's where it has none.
+        beside: whether only to read a store that others may be serving: without migrating or locking anything, opening
+            the catalogue read-only and creating nothing.
+        clock: the authoritative time; None: the database's, or the machine's if it has none.
 
     Raises:
-        CoatcheckError: as `migrate`, and `schema_outdated` when it is not this release's schema.
+        CoatcheckError: as `migrate`, and `schema_outdated` if it does not have this release's schema.
     """
     with (
         ThreadPoolExecutor(settings.threads or _processors(), thread_name_prefix="work") as pool,

@@ -1,4 +1,4 @@
-"""What an administrator sees of the running service, put together: metrics, traces, places and limits of callers."""
+"""Builds what an administrator sees of the running service: metrics, traces, and the state of its limits."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ _LEFT_SECONDS: Final = 1.0
 
 
 class Telemetry:
-    """The meter, the tracer, and what they look at. Made by `watching`."""
+    """The meter, the tracer, and what they observe. Created by `watching`."""
 
     def __init__(self, settings: Settings, store: Store, tracer: Tracer, metrics: Path | None) -> None:
         self._readers = store.readers
@@ -55,11 +55,11 @@ class Telemetry:
         store.catalog.gather_commits(lambda: self.approaching.count)
 
     def look_at(self, fallback: FallbackBuffer, extract: Workers) -> None:
-        """These as well."""
+        """Observes these as well."""
         self._fallback, self._extract = fallback, extract
 
     async def render(self, accept: str) -> tuple[bytes, str]:
-        """The metrics, with a count of the catalogue that is a few seconds old at most, if it answers."""
+        """Returns the metrics, with a count of the catalogue that is at most a few seconds old, if it responds."""
         await self._census()
         if self._all is not None:
             return await in_pool(self._pool, rendered, self._all.registry, accept)
@@ -67,7 +67,7 @@ class Telemetry:
 
     @asynccontextmanager
     async def leaving(self) -> AsyncGenerator[None]:
-        """Leave the metrics of this process to those beside it every second, until leaving."""
+        """Writes the metrics of this process for its siblings every second, until exit."""
         if self._all is None:
             yield
             return
@@ -87,7 +87,7 @@ class Telemetry:
             await asyncio.sleep(_LEFT_SECONDS)
 
     async def close(self) -> None:
-        """Let go of what is being asked."""
+        """Cancels a count in progress."""
         await self._census.settled()
 
     def _standing(self) -> Standing:
@@ -120,12 +120,12 @@ class Telemetry:
 async def watching(
     settings: Settings, store: Store, metrics: Path | None = None
 ) -> AsyncGenerator[tuple[Telemetry, Store]]:
-    """Watch a store, until leaving; and the store as whoever answers requests is to use it.
+    """Observes a store until exit; also yields the store as whatever answers requests must use it.
 
     Args:
-        settings: what is watched, and where traces go.
-        store: what is watched.
-        metrics: the directory where this process and those beside it leave their metrics; None: there is no other.
+        settings: what is observed, and where traces go.
+        store: the store to observe.
+        metrics: the directory where this process and its siblings write their metrics; None: there are no siblings.
     """
     tracer, close = _tracer(settings)
     watched = _followed(store, tracer) if tracer.on else store
@@ -145,7 +145,7 @@ def _followed(store: Store, tracer: Tracer) -> Store:
 
 
 def _tracer(settings: Settings) -> tuple[Tracer, Callable[[], None]]:
-    """The tracer that the settings ask for, and how it is closed."""
+    """Returns the tracer in the settings, and what closes it."""
     if not settings.otlp_endpoint and not settings.standard_telemetry:
         return UNTRACED, lambda: None
     try:

@@ -1,4 +1,4 @@
-"""What an administrator's commands do: check, back up, restore."""
+"""Carries out an administrator's commands: check, back up, restore."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -36,10 +36,10 @@ def _audit_of(store: Store, repairs: RepairCatalog | None = None) -> VerifyStore
 
 @asynccontextmanager
 async def open_audit(settings: Settings, *, repair: bool) -> AsyncGenerator[tuple[VerifyStore, str | None]]:
-    """The audit of a store that others may be serving, for the command line.
+    """Opens the verification of a store that others may be serving, for the command line.
 
-    With `repair` rows can be put right, too. An embedded store is taken for that, where nobody serves it; where it
-    cannot be had, the second value says why.
+    With `repair`, rows can be repaired too. An embedded store is locked for that, if nobody serves it; if it cannot be,
+    the second value says why.
     """
     async with open_store(settings, beside=True) as store:
         if not repair:
@@ -67,11 +67,11 @@ class BackupResult(Struct, frozen=True, kw_only=True):
 def backup(
     settings: Settings, target: Path, *, digests: bool, links: bool, progress: Progress = untold
 ) -> BackupResult:
-    """Copy the embedded store, which may be serving meanwhile, into a new directory. Blocks.
+    """Copies the embedded store, which may be serving meanwhile, to a new directory. Blocks.
 
     Raises:
-        CoatcheckError: as `backup_to`, and `integrity` when digests were asked for and something is damaged;
-            `invalid_request` when the files are another database's.
+        CoatcheckError: as `backup_to`, and `integrity` if digests were requested and something is damaged;
+            `invalid_request` if the files belong to another database.
     """
     asyncio.run(_refuse_foreign(settings))
     clock = SystemClock()
@@ -90,14 +90,14 @@ class RestoreResult(Struct, frozen=True, kw_only=True):
     manifest: Manifest
     verified: bool
     outdated: bool
-    """The next start migrates its schema; only then can its digests be compared."""
+    """Whether the next start migrates its schema; only then can its digests be compared."""
 
 
 def restore(settings: Settings, source: Path, *, digests: bool, progress: Progress = untold) -> RestoreResult:
-    """Make a backup the store of a data directory that holds none. Blocks.
+    """Restores a backup to a data directory that contains no store. Blocks.
 
     Raises:
-        CoatcheckError: as `restored_from`, and `integrity` when digests were asked for and something is damaged.
+        CoatcheckError: as `restored_from`, and `integrity` if digests were requested and something is damaged.
     """
     with restored_from(source, Path(settings.data), progress) as copied:
         verified = digests and not copied.outdated
@@ -107,7 +107,7 @@ def restore(settings: Settings, source: Path, *, digests: bool, progress: Progre
 
 
 async def _refuse_foreign(settings: Settings) -> None:
-    """Raise when the store's files are another database's. Whatever else is wrong is for the backup itself to say."""
+    """Raises if the store's files belong to another database. Other faults are reported by the backup itself."""
     try:
         async with open_store(settings, beside=True):
             pass
@@ -117,7 +117,7 @@ async def _refuse_foreign(settings: Settings) -> None:
 
 
 async def _verify(settings: Settings, data: Path, outcome: str, progress: Progress) -> None:
-    """Read a whole copy; what was marked as lost before is no fault of it."""
+    """Reads a whole copy; blobs that were already known to be lost are not counted against it."""
     async with open_store(replace(settings, data=str(data)), beside=True) as store:
         audited = await _audit_of(store)(
             progress=lambda _, size: progress(0, size)

@@ -47,8 +47,8 @@ COMMANDS: Final = {
     "settings": ("operate", "List every setting with its default, its value here and its meaning."),
     "usage": ("usage", "Show how much each namespace holds: artifacts, stored bytes, and its limits."),
 }
-"""Each command with the module that has it and the first sentence of its help: the help and each command need no
-other's imports."""
+"""Each command with its module and the first sentence of its help, so that the help and each command import nothing
+else."""
 
 
 class _Coatcheck(Commands):

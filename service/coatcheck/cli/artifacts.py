@@ -1,4 +1,4 @@
-"""`list`, `get`, `outline`, `delete`: stored artifacts as a whole, through a running service."""
+"""`list`, `get`, `outline`, `delete`: whole stored artifacts, through a running service."""
 
 import json
 import sys
@@ -84,7 +84,7 @@ def get(
 
 
 def _write(response: httpx.Response, output: Path | None) -> None:
-    """What comes, into a file or to standard output. A file that is not complete is removed."""
+    """Writes the response to a file or to standard output. An incomplete file is removed."""
     if output is None:
         for piece in response.iter_bytes(_PIECE):
             echo(piece, nl=False)

@@ -1,4 +1,4 @@
-"""`coatcheck backup` and `coatcheck restore`: the embedded store copied out while it serves, and copied in again."""
+"""`coatcheck backup` and `coatcheck restore`: copy the embedded store while it serves, and restore it."""
 
 import contextlib
 import signal
@@ -95,7 +95,7 @@ def restore(source: Path, data: str | None, as_json: bool, verify: bool) -> None
 
 @contextlib.contextmanager
 def _stoppable() -> Generator[None]:
-    """Leave nothing half made behind when a service manager asks to stop, as on Ctrl-C."""
+    """Leaves nothing half done when a service manager asks to stop, as with Ctrl-C."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield

@@ -1,4 +1,4 @@
-"""`coatcheck check`: whether everything that was acknowledged is there, and what to do when it is not."""
+"""`coatcheck check`: whether everything that was acknowledged is there, and what to do if it is not."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from coatcheck.core.text.plural import plural
 from coatcheck.usecases.operations.verify_store import StoreVerification
 
 _SHOWN = 20
-"""Findings of one kind that are printed; `--json` has all."""
+"""Findings of one kind that are printed; `--json` prints all."""
 
 _MARK = "`coatcheck check --apply` while the service is stopped"
 _ADVICE = {

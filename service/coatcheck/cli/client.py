@@ -1,4 +1,4 @@
-"""`put`, `card`, `read`, `search`: talk to a running service over HTTP."""
+"""`put`, `card`, `read`, `search`: use a running service over HTTP."""
 
 import json
 import mimetypes
@@ -16,18 +16,18 @@ from coatcheck.cli.option_names import in_options
 
 CHUNK = 256 * 1024
 PROGRESS_FROM = 8 * 1024**2
-"""Bytes from which an upload on a terminal shows a progress bar."""
+"""Size from which an upload on a terminal shows a progress bar."""
 
 
 def _show(body: dict[str, Any], *, as_json: bool) -> None:
-    """Print the text exactly, or the whole answer."""
+    """Prints the text exactly, or the whole answer."""
     if as_json:
         echo(json.dumps(body, ensure_ascii=False, indent=2))
         return
     text = body["text"]
     if text:
         echo(text.encode(errors="replace"), nl=not text.endswith("\n"))
-    if body.get("message"):  # in the place of a text
+    if body.get("message"):  # instead of a text
         echo(f"coatcheck: {in_options(body['message'])}", err=True)
     for warning in body.get("warnings", ()):
         echo(f"coatcheck: {warning['message']} [{warning['code']}]", err=True)
@@ -75,7 +75,7 @@ def put(file: str, service: str | None, key: str | None, as_json: bool, **fields
             stored=bool,
         )
     _show(body, as_json=as_json)
-    if not body["stored"]:  # the text is good, and the warning on standard error has said why
+    if not body["stored"]:  # the text is good, and a warning on standard error has said why
         sys.exit(Exit.UNREACHABLE)
 
 
@@ -107,17 +107,20 @@ def _params(file: str, fields: dict[str, Any]) -> httpx.QueryParams:
         params.append(("oversize", "keep_ends"))
     if fields["no_tools"]:
         params.append(("tools", "none"))
-    params.append(("allow_empty", "true"))  # a file that does not exist has been refused already
+    params.append(("allow_empty", "true"))  # a missing file has already been refused
     return httpx.QueryParams(tuple((name, _sendable(value)) for name, value in params))
 
 
 def _sendable(text: str) -> str:
-    """A name or a title as it can be sent: bytes that are no text, which a file's name may have, become U+FFFD."""
+    """Returns a name or a title that can be sent: bytes in it that are not text become U+FFFD, as in a file's name."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _size(file: str) -> int | None:
-    """Bytes of a regular file. None when only reading it tells: a pipe, or a file that is made up as it is read."""
+    """Returns the size of a regular file.
+
+    None if only reading it tells: a pipe, or a file that is generated as it is read.
+    """
     return Path(file).stat().st_size or None if _regular(file) else None
 
 
@@ -138,7 +141,7 @@ def _open(file: str) -> BinaryIO:
 
 
 def _chunks(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:
-    """The pieces; those of a long file move a progress bar on a terminal."""
+    """Yields the pieces; those of a long file move a progress bar on a terminal."""
     if size is None or size < PROGRESS_FROM or not _on_terminal():
         yield from pieces
         return
@@ -154,9 +157,9 @@ def _on_terminal() -> bool:
 
 
 def _pieces(file: str, stream: BinaryIO, size: int | None) -> Iterator[bytes]:
-    """The file in pieces, up to the size that it had."""
+    """Yields the file in pieces, up to its announced size."""
     done = 0
-    # What is appended to a log while it is sent was not announced, and waits for the next time.
+    # What is appended to a log while it is sent was not announced, and is left for the next time.
     while chunk := _piece(file, stream, CHUNK if size is None else min(CHUNK, size - done)):
         yield chunk
         done += len(chunk)

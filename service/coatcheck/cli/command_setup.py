@@ -12,7 +12,10 @@ _EXITS = {Code.INVALID_REQUEST: Exit.WRONG, Code.INTEGRITY: Exit.NOTHING}
 
 
 def settings_for(data: str | None) -> Settings:
-    """The settings from the environment, with the data directory of the command line; or the end."""
+    """Returns the settings from the environment, with the command line's data directory.
+
+    Ends the command if they are invalid.
+    """
     try:
         return load(data=data)
     except ValueError as error:
@@ -20,7 +23,7 @@ def settings_for(data: str | None) -> Settings:
 
 
 def holds_store(settings: Settings) -> bool:
-    """Whether there is a store already, as far as can be told without opening it."""
+    """Returns whether there is a store already, as far as can be told without opening it."""
     if settings.database_url:
         return True
     from coatcheck.bootstrap import DATABASE  # noqa: PLC0415 - the client commands must start quickly
@@ -29,7 +32,7 @@ def holds_store(settings: Settings) -> bool:
 
 
 def require_store(settings: Settings) -> None:
-    """End when the settings name an embedded store and there is none."""
+    """Ends the command if the settings name an embedded store that does not exist."""
     if not holds_store(settings):
         fail(
             Exit.WRONG,
@@ -39,12 +42,12 @@ def require_store(settings: Settings) -> None:
 
 
 def end(error: CoatcheckError) -> NoReturn:
-    """Say what went wrong and leave: 2 for a wrong request, 1 for damage that was found, 4 for storage."""
+    """Prints the error and exits: 2 for a wrong request, 1 for damage that was found, 4 for storage."""
     fail(_EXITS.get(error.code, Exit.UNREACHABLE), error.detail)
 
 
 def size_of(count: float) -> str:
-    """A number of bytes as people say it."""
+    """Returns a number of bytes in readable form."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024:  # noqa: PLR2004 - binary units
             return plural(int(count), "byte") if unit == "bytes" else f"{count:,.1f} {unit}"

@@ -1,4 +1,4 @@
-"""`coatcheck compact`: a model-bound request made smaller, through a running service."""
+"""`coatcheck compact`: makes a model-bound request smaller, through a running service."""
 
 import json
 from typing import Any, BinaryIO

@@ -1,4 +1,4 @@
-"""How a command ends: the exit codes, what it prints, and an error as a sentence on standard error."""
+"""How a command ends: the exit codes, what it prints, and errors as sentences on standard error."""
 
 import contextlib
 import json
@@ -24,16 +24,16 @@ class Exit(IntEnum):
     UNTOLD = 5
     INTERRUPTED = 130
     UNREAD = 141
-    """As a shell reports a command that SIGPIPE has ended."""
+    """The code that a shell reports for a command that SIGPIPE has ended."""
 
 
 def fail(exit_code: Exit, message: str, *, code: str | None = None) -> NoReturn:
-    """Say what is wrong on standard error, with --json as an object, and leave.
+    """Prints what is wrong on standard error, with --json as an object, and exits.
 
     Args:
         exit_code: how the command ends.
         message: a sentence for people.
-        code: the permanent name of the error, where the service has one.
+        code: the permanent name of the error, if the service has one.
     """
     context = click.get_current_context(silent=True)
     if context is not None and context.params.get("as_json"):
@@ -41,14 +41,14 @@ def fail(exit_code: Exit, message: str, *, code: str | None = None) -> NoReturn:
     else:
         word = click.style("coatcheck:", fg="red", bold=True)
         said = f"{word} {message}" + ("" if code is None else f" [{code}]")
-    with contextlib.suppress(OSError):  # where nothing can be said any more, the exit code still says it
-        click.echo(said, err=True)  # without colours where standard error is no terminal
+    with contextlib.suppress(OSError):  # if nothing can be printed, the exit code still tells
+        click.echo(said, err=True)  # without colours if standard error is not a terminal
     _forget_outputs()
     sys.exit(exit_code)
 
 
 def echo(message: str | bytes = "", *, nl: bool = True, err: bool = False) -> None:
-    """Print; where that is not possible it is the end of the command."""
+    """Prints; ends the command if that is not possible."""
     try:
         click.echo(message, nl=nl, err=err)
     except OSError as error:
@@ -56,12 +56,12 @@ def echo(message: str | bytes = "", *, nl: bool = True, err: bool = False) -> No
 
 
 def echo_items(items: list[Any], line: Callable[[Any], str], none: str, *, as_json: bool) -> None:
-    """Print a list.
+    """Prints a list.
 
     Args:
         items: what to print.
-        line: an item as text.
-        none: printed to standard error where there are no items; not in JSON.
+        line: returns an item as text.
+        none: printed to standard error if there are no items; not with JSON.
         as_json: whether to print all items as JSON.
     """
     if as_json:
@@ -74,14 +74,14 @@ def echo_items(items: list[Any], line: Callable[[Any], str], none: str, *, as_js
 
 
 class Commands(click.Group):
-    """A group whose commands also end well when they are interrupted, or when nobody takes what they print.
+    """A group whose commands also end well if they are interrupted, or if nobody reads their output.
 
-    click would end both with 1, which says here that something was looked for and not found. A command is loaded when
-    it is called.
+    click would exit with 1 in both cases, which here means that nothing was found. A command is imported when it is
+    called.
     """
 
     summaries: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """By the name of a command, the module that has it, and the first sentence of its help."""
+    """By command, its module and the first sentence of its help."""
 
     @override
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -93,7 +93,7 @@ class Commands(click.Group):
             return None
         module = vars(import_module(f"coatcheck.cli.{self.summaries[cmd_name][0]}"))
         name = cmd_name.replace("-", "_")
-        command: click.Command = module.get(f"{name}_") or module[name]  # `list_`, for `list` is Python's own
+        command: click.Command = module.get(f"{name}_") or module[name]  # `list_`, because `list` is Python's own
         return command
 
     @override
@@ -126,7 +126,10 @@ class Commands(click.Group):
 
 
 def _is_output(error: OSError) -> bool:
-    """Whether an output did not take what click itself has printed, such as the help: then it takes no more either."""
+    """Returns whether an output refused what click itself has printed, such as the help.
+
+    Then it accepts nothing more.
+    """
     for stream in _outputs():
         try:
             click.echo(file=stream)
@@ -136,18 +139,18 @@ def _is_output(error: OSError) -> bool:
 
 
 def standard_input() -> TextIO | None:
-    """Standard input; none when it was closed before the start."""
+    """Returns standard input; None if it was closed before the start."""
     return sys.stdin
 
 
 def _outputs() -> list[TextIO]:
-    """Standard error and standard output; one that was closed before the start is none."""
+    """Returns standard error and standard output, without those closed before the start."""
     outputs: tuple[TextIO | None, ...] = (sys.stderr, sys.stdout)
     return [stream for stream in outputs if stream is not None]
 
 
 def _unheard(error: OSError) -> NoReturn:
-    """The end of a command that cannot print. Who has stopped reading knows it and is told nothing."""
+    """Ends a command that cannot print. A reader that has gone is not told."""
     if isinstance(error, BrokenPipeError):
         _forget_outputs()
         sys.exit(Exit.UNREAD)
@@ -155,7 +158,7 @@ def _unheard(error: OSError) -> NoReturn:
 
 
 def _forget_outputs() -> None:
-    """Have the interpreter not try again, at its own end, to print what nobody takes."""
+    """Keeps the interpreter from trying again, at exit, to print what nobody reads."""
     for stream in _outputs():
         try:
             stream.flush()

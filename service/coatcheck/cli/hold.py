@@ -1,4 +1,7 @@
-"""`coatcheck hold`: forbid to delete an artifact, a session or a namespace; list, release. Asks a running service."""
+"""`coatcheck hold`: protect an artifact, a session or a namespace from deletion; list, release.
+
+Uses a running service.
+"""
 
 import json
 from typing import Any

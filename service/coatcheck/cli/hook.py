@@ -1,9 +1,9 @@
-"""`hook claude-code`: as the hook's address, for a host that runs a command; it also sees what the host has cut.
+"""`hook claude-code`: for hosts that run a command as a hook; it also sees what the host has cut.
 
-Over some 30,000 characters the host writes a shell's output to a file on this machine and hands a hook the beginning
-with the file's name. A service must not open files that a request names; this command, which the host itself has
-started, may. Refuses to cost the host anything: whatever goes wrong is told on standard error, nothing is printed, and
-it ends with 0.
+For more than some 30,000 characters, the host writes a shell's output to a file on this machine and passes the hook
+only the beginning with the file's name. A service must not open files that a request names; this command, which the
+host itself has started, may. It never disturbs the host: errors go to standard error, nothing is printed, and it exits
+with 0.
 """
 
 import json
@@ -38,7 +38,7 @@ def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **
     try:
         settings = service_settings(service, key)
     except SystemExit:
-        sys.exit(Exit.NOTHING)  # 2 would have the host show the mistake to its model
+        sys.exit(Exit.NOTHING)  # with 2, the host would show the error to its model
     given = standard_input()
     if given is None:
         echo("coatcheck: the tool's output stays as it is: standard input is closed.", err=True)

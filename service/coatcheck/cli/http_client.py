@@ -1,4 +1,4 @@
-"""Talking to a running service over HTTP: the options of commands that do, the client, and how an answer ends one."""
+"""Uses a running service over HTTP: the options of such commands, the client, and how an answer ends a command."""
 
 import contextlib
 from collections.abc import Callable, Generator
@@ -14,18 +14,18 @@ from coatcheck.core.ids import parse
 from coatcheck.settings import Settings, load
 
 PAGE: Final = 200
-"""Items that one request for a list asks for."""
+"""Items per request of a list."""
 
 
 def service_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that every client command has."""
+    """Adds the options that every client command has."""
     command = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")(command)
     command = click.option("--key", help="Key to use (COATCHECK_KEY).")(command)
     return click.option("--url", "service", help="URL of the service (COATCHECK_URL).")(command)
 
 
 def service_settings(service: str | None, key: str | None) -> Settings:
-    """Where the service is and with which key to ask, or the end of the command."""
+    """Returns where the service is and which key to use, or ends the command."""
     try:
         settings = load(url=service, key=key)
     except ValueError as error:
@@ -42,12 +42,12 @@ def service_settings(service: str | None, key: str | None) -> Settings:
 
 
 def in_header(text: str) -> bool:
-    """Whether a text can be sent in the header of a request."""
+    """Returns whether a text can be sent in a request's header."""
     return text.isascii() and text.isprintable() and text == text.strip()
 
 
 def connect(service: str | None, key: str | None) -> httpx.Client:
-    """A client of the service, which presents the key; to be closed."""
+    """Returns a client of the service that presents the key; close it after use."""
     settings = service_settings(service, key)
     headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
     timeout = httpx.Timeout(30, read=600)
@@ -55,12 +55,12 @@ def connect(service: str | None, key: str | None) -> httpx.Client:
 
 
 def ask(send: Callable[[], httpx.Response], client: httpx.Client, /, **fields: type) -> dict[str, Any]:
-    """The JSON answer of a request, or the end of the command with the service's own words.
+    """Returns the JSON answer to a request, or ends the command with the service's own words.
 
     Args:
         send: makes the request.
-        client: through which it is made.
-        fields: what the answer must have, and of which types; one that has not is another program's.
+        client: the client that it uses.
+        fields: what the answer must have, with types; an answer without them is another program's.
     """
     with unless_reached(client):
         response = send()
@@ -74,7 +74,7 @@ def ask(send: Callable[[], httpx.Response], client: httpx.Client, /, **fields: t
 
 @contextlib.contextmanager
 def unless_reached(client: httpx.Client) -> Generator[None]:
-    """End the command, saying why, where a request cannot be sent or the service does not answer."""
+    """Ends the command, saying why, if a request cannot be sent or the service does not answer."""
     try:
         yield
     except (UnicodeEncodeError, httpx.InvalidURL, httpx.LocalProtocolError) as error:
@@ -87,7 +87,7 @@ def unless_reached(client: httpx.Client) -> Generator[None]:
 
 
 def artifact_path(artifact_id: str) -> str:
-    """The address of an artifact; the end of the command for what is no artifact ID."""
+    """Returns an artifact's path; ends the command if it is not an artifact ID."""
     try:
         parse(artifact_id)
     except CoatcheckError as error:
@@ -96,7 +96,7 @@ def artifact_path(artifact_id: str) -> str:
 
 
 def given(parameters: dict[str, Any]) -> dict[str, str]:
-    """Options that were given, as they stand in a query string."""
+    """Returns the given options, as in a query string."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in parameters.items()
@@ -105,7 +105,7 @@ def given(parameters: dict[str, Any]) -> dict[str, str]:
 
 
 def all_items(client: httpx.Client, path: str, namespace: str | None) -> list[dict[str, Any]]:
-    """The items of an administrative list, through all its pages; those of one namespace where it is given."""
+    """Returns all items of an administrative list, page by page; only those of one namespace if it is given."""
     asked: dict[str, Any] = {"limit": PAGE} | ({} if namespace is None else {"namespace": namespace})
     items: list[dict[str, Any]] = []
     while True:
@@ -117,7 +117,7 @@ def all_items(client: httpx.Client, path: str, namespace: str | None) -> list[di
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:
-    """The JSON object of an answer; empty when it is none."""
+    """Returns the JSON object in an answer; empty if it is none."""
     try:
         body: object = response.json()
     except ValueError:
@@ -126,18 +126,18 @@ def _object(response: httpx.Response) -> dict[str, Any]:
 
 
 def has(body: dict[str, Any], /, **fields: type) -> bool:
-    """Whether an answer has these fields, of these types."""
+    """Returns whether an answer has these fields, of these types."""
     return all(name in body and isinstance(body[name], kind) for name, kind in fields.items())
 
 
 def _why(error: Exception) -> str:
-    """What is wrong with an argument."""
+    """Returns what is wrong with an argument."""
     return (
         "an argument has bytes that are not UTF-8" if isinstance(error, UnicodeEncodeError) else str(error).rstrip(".")
     )
 
 
 def refused(status: int, body: dict[str, Any]) -> NoReturn:
-    """End the command with the service's own words."""
+    """Ends the command with the service's own words."""
     code = Exit.ABSENT if status in {404, 410} else Exit.WRONG if status < 500 else Exit.UNREACHABLE  # noqa: PLR2004
     fail(code, in_options(body["detail"]), code=body["code"])

@@ -1,8 +1,8 @@
-"""`coatcheck key`: make, list and revoke keys, directly in the database or through a running service.
+"""`coatcheck key`: create, list and revoke keys, directly in the database or through a running service.
 
-Through a service where --url or COATCHECK_URL names one and --data names no store. Directly, whoever may open the
-database is its administrator: so is the first key made. It works beside a running service, which sees the change with
-its next request. It makes no store.
+A service is used if --url or COATCHECK_URL names one and --data names no store. Otherwise the database is opened:
+whoever can do that is its administrator, which is how the first key is made. That works beside a running service, which
+sees the change with its next request. No store is created.
 """
 
 import asyncio
@@ -132,7 +132,7 @@ def revoke(key_id: str, data: str | None, service: str | None, key: str | None, 
 
 
 def _plain(key_id: str) -> str:
-    """An ID that may become part of a path."""
+    """Returns an ID that may become part of a path."""
     if not key_id.isalnum() or not key_id.isascii():
         fail(Exit.WRONG, "a key's ID is letters and digits: the part between `ck_live_` and the next `_`.")
     return key_id
@@ -196,14 +196,14 @@ def _shown(info: "KeyInfo") -> dict[str, Any]:
 
 
 def _through_service(data: str | None, service: str | None) -> bool:
-    """Whether to ask a running service: one is named, and no store is."""
+    """Returns whether to use a running service: one is named, and no store is."""
     if data is not None and service is not None:
         fail(Exit.WRONG, "--data opens a store, --url asks a service: give one of the two.")
     return service is not None or (data is None and is_set("url"))
 
 
 def _directly(data: str | None, work: "Callable[[AdministerKeys], Awaitable[T]]") -> tuple[T, str]:
-    """The answer of some work on the database itself, and where that is, in words; or the end of the command."""
+    """Returns the result of work on the database itself, and a description of where that is; or ends the command."""
     from coatcheck.bootstrap import open_keys, place_of  # noqa: PLC0415 - as above
 
     settings = settings_for(data)

@@ -1,7 +1,7 @@
 """`coatcheck mcp`: the tools on standard input and output, for hosts that start their MCP servers as processes.
 
-It holds no store: every call goes to a running service over HTTP. A service that cannot be reached is an answer, too,
-so that a host which starts this process first, or keeps it over a restart of the service, needs no second attempt.
+It has no store: every call goes to a running service over HTTP. An unreachable service is reported as an answer too, so
+that a host that starts this process first, or keeps it over a restart of the service, needs no second attempt.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ async def _serve(settings: Settings) -> None:
 
 
 async def _call(client: httpx.AsyncClient, name: str, arguments: dict[str, Any]) -> "ToolAnswer":
-    """One call, answered by the service; a sentence when it does not answer."""
+    """Returns the service's answer to a call; a sentence if it does not answer."""
     from coatcheck.tools.answers import ToolAnswer  # noqa: PLC0415 - the client commands must start quickly
 
     try:

@@ -1,4 +1,4 @@
-"""`coatcheck namespace`: make, list, disable, enable and empty namespaces. Through a running service."""
+"""`coatcheck namespace`: create, list, disable, enable and empty namespaces. Uses a running service."""
 
 import json
 from typing import Any
@@ -53,7 +53,7 @@ def disable(name: str, service: str | None, key: str | None, as_json: bool) -> N
 @click.argument("name")
 @service_options
 def enable(name: str, service: str | None, key: str | None, as_json: bool) -> None:
-    """Take the keys of NAME again."""
+    """Accept the keys of NAME again."""
     _switch(name, service, key, disabled=False, as_json=as_json)
 
 
@@ -83,7 +83,7 @@ def _switch(name: str, service: str | None, key: str | None, *, disabled: bool, 
 
 
 def _path(name: str) -> str:
-    """The address of a namespace; the end of the command for what cannot name one."""
+    """Returns the path of a namespace; ends the command for an invalid name."""
     try:
         check_namespace(name)
     except CoatcheckError as error:

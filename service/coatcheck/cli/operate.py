@@ -56,7 +56,7 @@ def settings(as_json: bool) -> None:
 
 
 def _typed(value: object) -> str:
-    """A value as one writes it."""
+    """Returns a value as one types it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

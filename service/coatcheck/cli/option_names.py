@@ -1,4 +1,4 @@
-"""The service's sentences for who reads them at a terminal: the fields of a request that they name are options here."""
+"""Adapts the service's sentences for a terminal: the request fields that they name are options here."""
 
 import re
 from typing import Final
@@ -15,11 +15,11 @@ _FIELD: Final = re.compile(
     re.VERBOSE,
 )
 _CALLED: Final = {"url": "source", "labels": "label"}
-"""Fields for which a command has an option of another name."""
+"""Fields whose option has another name."""
 
 
 def in_options(sentence: str) -> str:
-    """A sentence with the running command's options where it names fields; what it quotes stays as it is."""
+    """Returns a sentence with the running command's options in place of fields; quotations stay as they are."""
     context = click.get_current_context(silent=True)
     if context is None:
         return sentence
@@ -29,6 +29,6 @@ def in_options(sentence: str) -> str:
         name = next(each for each in found.groups() if each)
         return options.get(name) or options.get(_CALLED.get(name, "")) or found[0]
 
-    # What stands between quotation marks is somebody's pattern, or an example.
+    # What is in quotation marks is somebody's pattern, or an example.
     parts = re.split(r'(".*")', sentence)
     return "".join(part if at % 2 else _FIELD.sub(option, part) for at, part in enumerate(parts))

@@ -1,7 +1,6 @@
-"""`coatcheck policy`: what is decided for all payloads: list, show, set, remove, explain. Through a running service."""
+"""`coatcheck policy`: decisions for all payloads: list, show, set, remove, explain. Uses a running service."""
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,12 +10,10 @@ import httpx
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.http_client import ask, connect, service_options
 from coatcheck.core.policies.policy import FIELDS, PARTS
+from coatcheck.core.policies.words import NO_LIMIT, SIZES, size_of
 
 _POLICIES = "/v1/admin/policies"
-_SIZES = ("max_bytes", "max_artifacts", "max_artifact_bytes")
 _COUNTS = tuple(name for name in FIELDS if name in {"card_tokens", "inline_tokens"} or name.startswith("search_"))
-_UNITS = {"": 1, "kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4}
-_NONE = frozenset({"none", "null", "forever"})
 
 
 def _scope(command: Callable[..., None]) -> Callable[..., None]:
@@ -127,7 +124,7 @@ def explain(service: str | None, key: str | None, as_json: bool, **options: Any)
 
 
 def _current(client: httpx.Client, scope: dict[str, str | None]) -> dict[str, Any]:
-    """The scope's policy as it is; empty when it has none."""
+    """Returns the scope's present policy; empty if it has none."""
 
     def send() -> httpx.Response:
         response = client.get(f"{_POLICIES}/history", params=_given(**scope))
@@ -142,18 +139,18 @@ def _field(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or name not in FIELDS:
         fail(Exit.WRONG, f"{text!r} is not FIELD=VALUE with a FIELD of {', '.join(FIELDS)}.")
-    if value.lower() in _NONE:
+    if value.lower() in NO_LIMIT:
         return name, None
-    if value and name in (*_SIZES, *_COUNTS):
+    if value and name in (*SIZES, *_COUNTS):
         return name, _size(name, value)
     return name, int(value) if value.isascii() and value.isdecimal() else value
 
 
 def _size(name: str, value: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,18})([a-z]{0,3})", value.lower())
-    if found is None or found[2] not in _UNITS:
-        fail(Exit.WRONG, f"{name}={value}: give a whole number, for bytes with kib, mib, gib or tib, or none.")
-    return int(found[1]) * _UNITS[found[2]]
+    try:
+        return size_of(value)
+    except ValueError as error:
+        fail(Exit.WRONG, f"{name}={value}: {error}")
 
 
 def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - options

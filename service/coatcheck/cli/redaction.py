@@ -1,4 +1,4 @@
-"""`coatcheck redaction`: the rules by which secrets are found, and those that are not used, with the reasons."""
+"""`coatcheck redaction`: the rules that find secrets, and those that are not used, with the reasons."""
 
 import json
 

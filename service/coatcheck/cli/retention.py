@@ -1,6 +1,6 @@
-"""`coatcheck retention`: plan, apply, look at runs and the schedule, undo. Asks a running service.
+"""`coatcheck retention`: plan, apply, review runs and the schedule, undo. Uses a running service.
 
-Prints what a tired reader needs: what will go and why, how much, what to type next. Removes nothing by itself.
+Prints what a tired reader needs: what will be removed and why, how much, what to type next.
 """
 
 import json
@@ -18,7 +18,7 @@ _WAIT: Final = 20
 _PAUSE: Final = 1.0
 _RUN: Final[dict[str, type]] = {"id": str, "job": str, "outcome": str, "artifacts": int, "items": int}
 _NARROW: Final = frozenset({"evict", "session", "namespace"})
-"""Jobs that are about one namespace."""
+"""Jobs on a single namespace."""
 _JOBS: Final = ("expire", "evict", "session", "namespace", "lost", "sweep", "purge", "storage", "verify")
 
 

@@ -1,4 +1,4 @@
-"""Plans, runs and audit lines as text for a terminal, at any hour: the point first, figures with their units."""
+"""Plans, runs and audit lines as text for a terminal: the point first, figures with their units."""
 
 from typing import Any, Final
 
@@ -10,11 +10,11 @@ _KIB: Final = 1024
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _MOST_ROWS: Final = 6
 _LOOKING: Final = frozenset({"storage", "verify"})
-"""Jobs that only look."""
+"""Jobs that only examine."""
 
 
 def size(count: int) -> str:
-    """Bytes for people: 1.4 GiB."""
+    """Returns bytes in readable form: 1.4 GiB."""
     value, unit = float(count), 0
     while value >= _KIB and unit < len(_UNITS) - 1:
         value, unit = value / _KIB, unit + 1
@@ -22,17 +22,17 @@ def size(count: int) -> str:
 
 
 def when(moment: str | None) -> str:
-    """A moment to the second, in UTC."""
+    """Returns a moment to the second, in UTC."""
     return "-" if moment is None else moment[:19].replace("T", " ") + "Z"
 
 
 def minute(moment: str) -> str:
-    """A moment that is known to the minute, in UTC."""
+    """Returns a moment to the minute, in UTC."""
     return moment[:16].replace("T", " ") + "Z"
 
 
 def lasting(seconds: float) -> str:
-    """A time for people: 3 h 12 min."""
+    """Returns a duration in readable form: 3 h 12 min."""
     whole = round(seconds)
     if whole < 1:
         return f"{seconds * 1000:.0f} ms"
@@ -44,13 +44,13 @@ def lasting(seconds: float) -> str:
 
 
 def scope_text(scope: Node) -> str:
-    """Where a job works."""
+    """Returns where a job works."""
     where = "all namespaces" if scope["namespace"] is None else f"namespace {scope['namespace']}"
     return where if scope["session"] is None else f"session {scope['session']} of {where}"
 
 
 def plan_text(plan: Node) -> str:
-    """What a plan would do, and what to type next."""
+    """Returns what a plan would do, and what to type next."""
     count, items = plan["artifacts"], plan["items"]
     lines = [f"Plan: {plan['job']}: {scope_text(plan['scope'])}"]
     if not count and not items:
@@ -121,7 +121,7 @@ def _sample(sample: Node) -> str:
 
 
 def run_line(run: Node) -> str:
-    """A run in one line."""
+    """Returns a run in one line."""
     done = plural(*((run["artifacts"], "artifact") if run["artifacts"] or not run["items"] else (run["items"], "item")))
     flag = "" if run["outcome"] == "finished" else f"  {run['outcome'].upper()}"
     return (
@@ -131,7 +131,7 @@ def run_line(run: Node) -> str:
 
 
 def run_text(run: Node) -> str:
-    """What a run has done."""
+    """Returns what a run has done."""
     words = {"finished": "DONE", "failed": "FAILED", "running": "STILL RUNNING"}
     lines = [f"{words[run['outcome']]}: {run['job']}: {scope_text(run['scope'])}"]
     if run["plan"] is not None and run["planned"]:
@@ -147,7 +147,7 @@ def run_text(run: Node) -> str:
     end = "" if run["finished_at"] is None else f", ended {when(run['finished_at'])}"
     lines.append(f"  Run {run['id']}, by {run['actor']}, began {when(run['started_at'])}{end}.")
     if run["artifacts"] and run["outcome"] != "failed":
-        life = " --ttl 7d" if run["job"] == "expire" else ""  # what has expired needs a new time to live
+        life = " --ttl 7d" if run["job"] == "expire" else ""  # expired artifacts need a new TTL
         lines.append(
             f"To bring it back, within the grace of the sweep: coatcheck retention undo --run {run['id']}{life}"
         )
@@ -163,7 +163,7 @@ def _of_planned(count: int, planned: int) -> str:
 
 
 def status_text(answer: Node) -> str:
-    """How retention stands."""
+    """Returns the state of retention."""
     late = answer["oldest_overdue_seconds"]
     overdue = (
         "nothing"
@@ -189,7 +189,7 @@ def status_text(answer: Node) -> str:
 
 
 def undone_text(answer: Node) -> str:
-    """What an undo did."""
+    """Returns what an undo did."""
     if not any(answer.values()):
         return "Nothing to bring back: it is back already, or its grace has passed and its bytes were swept."
     lines = [f"Brought back {plural(len(answer['restored']), 'artifact')}."]
@@ -204,7 +204,7 @@ def undone_text(answer: Node) -> str:
 
 
 def line_text(line: Node) -> str:
-    """A line of the audit."""
+    """Returns a line of the audit log."""
     about = f"  {plural(line['count'], 'artifact')}, {size(line['bytes'])}" if line["count"] else ""
     where = "" if line["namespace"] is None else f" in {line['namespace']}"
     reason = f" ({line['reason']})" if line["reason"] else ""

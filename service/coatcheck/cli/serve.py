@@ -1,4 +1,4 @@
-"""`coatcheck serve`: start the service, say where it is and what to try."""
+"""`coatcheck serve`: starts the service, says where it is and what to try."""
 
 import asyncio
 import contextlib
@@ -26,13 +26,13 @@ from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import Settings, is_loopback, load
 
 GRACE_SECONDS = 30
-"""How long running requests may take to finish after the signal to stop."""
+"""Seconds that running requests may take to finish after the signal to stop."""
 LAST_SECONDS = 5
-"""How long those that did not may take to clean up."""
+"""Seconds that those that did not finish may take to clean up."""
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
 GC_THRESHOLDS = (10_000, 20, 20)
-"""New objects after which the youngest are looked through for garbage, and how often that is before older ones are."""
+"""New objects after which the youngest are searched for garbage, and how often that happens before older ones are."""
 
 
 @click.command()
@@ -55,7 +55,7 @@ def serve(host: str | None, port: int | None, data: str | None, workers: int | N
 
 
 def _serve_with_workers(settings: Settings) -> None:
-    """Start the workers and look after them; this process opens no store."""
+    """Starts the workers and supervises them; this process opens no store."""
     sockets = _bind_together(settings)
     port = sockets[0].getsockname()[1]
     arguments = ["--host", settings.host, "--port", str(port), "--data", settings.data]
@@ -63,15 +63,15 @@ def _serve_with_workers(settings: Settings) -> None:
 
 
 def _serve_alone(settings: Settings, post: WorkerPost | None) -> None:
-    """Serve in this process, the only one or a worker."""
+    """Serves in this process, the only one or a worker."""
     from coatcheck.adapters.redaction_rules import Masks  # noqa: PLC0415 - the client commands must start quickly
 
     try:
-        Masks(settings.redaction_rules)  # refuses names that no rule has
+        Masks(settings.redaction_rules)  # refuses names of unknown rules
     except ValueError as error:
         fail(Exit.WRONG, str(error))
     if not settings.require_keys and not holds_store(settings):
-        _refuse_strangers(settings, needs_keys=False)  # before anything is made
+        _refuse_strangers(settings, needs_keys=False)  # before anything is created
     set_up_logs(settings)
     try:
         with asyncio.Runner(loop_factory=_event_loop()) as runner:
@@ -81,7 +81,7 @@ def _serve_alone(settings: Settings, post: WorkerPost | None) -> None:
 
 
 def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """What makes the event loop: uvloop, but on Windows, where there is none, Python's own."""
+    """Returns what creates the event loop: uvloop, or Python's own on Windows, which has no uvloop."""
     if sys.platform == "win32":
         return None
     import uvloop  # noqa: PLC0415 - only this command needs it
@@ -90,7 +90,7 @@ def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _refuse_strangers(settings: Settings, *, needs_keys: bool) -> None:
-    """End where other machines could do everything without a key."""
+    """Ends the command if other machines could do everything without a key."""
     if is_loopback(settings.host) or needs_keys or settings.allow_unauthenticated:
         return
     fail(
@@ -102,14 +102,14 @@ def _refuse_strangers(settings: Settings, *, needs_keys: bool) -> None:
 
 
 def _first_key(settings: Settings) -> str:
-    """What makes a key in the store that these settings name."""
+    """Returns the command that creates a key in the store of these settings."""
     elsewhere = not settings.database_url and settings.data != Settings().data
     return "key create me" + (f" --data {shlex.quote(settings.data)}" if elsewhere else "")
 
 
 def _bind_together(settings: Settings) -> list[socket.socket]:
-    """A socket for each worker, all with one address, among which the system shares out who connects."""
-    alone = _bind(settings)  # nobody else has the address: from then on, others of this user could share it
+    """Returns a socket per worker, all with one address, among which the system distributes connections."""
+    alone = _bind(settings)  # nobody else has the address: from then on, this user's other processes could share it
     port = alone.getsockname()[1]
     alone.close()
     return [_bind(structs.replace(settings, port=port), shared=True) for _ in range(settings.workers)]
@@ -134,7 +134,7 @@ def _taken(settings: Settings, error: OSError) -> str:
 
 
 class _Stopping:
-    """What SIGTERM and SIGINT do: give the start up, or ask the server to stop; a SIGINT after either stops it at once.
+    """Handles SIGTERM and SIGINT: gives the start up, or asks the server to stop; a later SIGINT stops it at once.
 
     uvicorn's own handlers are not used: they raise the signal again when it has stopped, which would end the process
     before the store is closed.
@@ -146,11 +146,11 @@ class _Stopping:
         self.asked = False
 
     def started(self, stop: Callable[[int, FrameType | None], None]) -> None:
-        """From now on there is a server to ask."""
+        """Sets what stops the server, which from now on is asked to stop."""
         self._stop = stop
 
     def __call__(self, number: int) -> None:
-        """A signal came."""
+        """Handles a signal."""
         if not self.asked:
             notify("STOPPING=1")
         if self._stop is not None:
@@ -177,7 +177,7 @@ async def _serve(settings: Settings, post: WorkerPost | None) -> None:
 
 
 def _follow_starter(post: WorkerPost, stopping: _Stopping) -> None:
-    """The starter of this worker has ended, in whatever way: so does the worker."""
+    """Ends this worker when its starter has ended, in whatever way."""
     asyncio.get_running_loop().remove_reader(post.starter)
     stopping(signal.SIGTERM)
 
@@ -208,7 +208,7 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
             server.capture_signals = _no_signals
             stopping.started(server.handle_exit)
             _settle()
-            # Whoever connects from now on is answered: there is nothing left that can fail.
+            # Whoever connects from now on is answered: nothing is left that can fail.
             try:
                 sock.listen(BACKLOG)
             except OSError as error:
@@ -226,9 +226,9 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
 
 
 def _settle() -> None:
-    """Take what lives as long as the process from the garbage collector; large blocks go back when they are freed.
+    """Exempts what lives as long as the process from garbage collection; large blocks are returned when they are freed.
 
-    Looking through all of it takes 40 ms and more, and everything waits meanwhile.
+    Scanning all of it takes 40 ms and more, during which everything waits.
     """
     from coatcheck.cli.serving.allocator import return_large_blocks  # noqa: PLC0415
 
@@ -240,7 +240,7 @@ def _settle() -> None:
 
 @contextlib.contextmanager
 def _no_signals() -> Generator[None]:
-    """In the place of uvicorn's handlers."""
+    """Replaces uvicorn's signal handlers by none."""
     yield
 
 
@@ -258,7 +258,7 @@ def _listening_to_signals(stopping: _Stopping) -> Generator[None]:
 
 
 async def _ended(tasks: set[asyncio.Task[None]]) -> None:
-    """Wait for the requests that outlived the grace: while the store is open they can remove what they had begun."""
+    """Waits for the requests that outlived the grace: while the store is open, they can remove what they had begun."""
     left = list(tasks)
     for task in left:
         if not task.cancelling():
@@ -275,7 +275,7 @@ def _announce(settings: Settings, port: int, *, needs_keys: bool) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{port}"
     python = shlex.quote(_shortest(sys.executable))
-    module = Path(sys.argv[0]).name == "__main__.py"  # started as a module, which is no program of its own
+    module = Path(sys.argv[0]).name == "__main__.py"  # started as a module, which is not a program of its own
     me = f"{python} -m coatcheck" if module else shlex.quote(_shortest(sys.argv[0]))
     sources = shlex.quote(_shortest(str(Path(litestar.__file__).parent)))
     where = "" if url == load({}).url else f" --url {url}"
@@ -297,7 +297,7 @@ Any output will do: make test 2>&1 | {me} put -{where}
 
 
 def _shortest(path: str) -> str:
-    """A path as one would type it here."""
+    """Returns a path as one would type it here."""
     try:
         return str(Path(path).relative_to(Path.cwd()))
     except ValueError:

@@ -1,4 +1,4 @@
-"""`coatcheck usage`: what namespaces hold and may hold, and what a session's tokens came to; of a running service."""
+"""`coatcheck usage`: what namespaces hold, their limits, and a session's token account. Uses a running service."""
 
 import json
 from typing import Any
@@ -54,7 +54,7 @@ def _shown(usage: dict[str, Any]) -> str:
 
 
 def _session(usage: dict[str, Any]) -> str:
-    """A session's account in up to three lines."""
+    """Returns a session's account in up to three lines."""
     if usage["since"] is None:
         return f"{usage['session']}: nothing has been counted yet."
     taken = f"{plural(usage['artifacts'], 'artifact')} of {usage['raw_tokens']:,} tokens"

@@ -1,4 +1,4 @@
-"""Shows on a terminal that a command is still at work, for how long, and how far. Elsewhere it prints nothing."""
+"""Shows on a terminal that a command is still working, for how long, and how far it is. Prints nothing elsewhere."""
 
 import contextlib
 import sys
@@ -16,7 +16,7 @@ _TICK: Final = 1.0
 
 
 class Waiting:
-    """What a command has done so far. Threads may add to it."""
+    """The progress of a command. Threads may add to it."""
 
     def __init__(self, what: str, items: str) -> None:
         self._what = what
@@ -26,20 +26,20 @@ class Waiting:
         self._began = time.monotonic()
 
     def add(self, items: int, size: int) -> None:
-        """Takes note of further items, and of their bytes."""
+        """Adds further items and their bytes."""
         self._count += items
         self._size += size
 
     @property
     def line(self) -> str:
-        """What is done, for how long, and how much of it."""
+        """Returns what is done, for how long, and how much of it."""
         amount = f", {plural(self._count, self._items)}, {size_of(self._size)}" if self._count else ""
         return f"{self._what}: {time.monotonic() - self._began:,.0f} s{amount}"
 
 
 @contextlib.contextmanager
 def waiting(what: str, items: str = "blob", *, quiet: float = QUIET_SECONDS, tick: float = _TICK) -> Generator[Waiting]:
-    """Show on one line of standard error what is done, for how long, and how much was told of, until it is done."""
+    """Shows on one line of standard error what is done, for how long, and the reported progress, until it is done."""
     work = Waiting(what, items)
     stream: TextIO | None = sys.stderr
     if stream is None or not stream.isatty():
@@ -58,7 +58,7 @@ def waiting(what: str, items: str = "blob", *, quiet: float = QUIET_SECONDS, tic
 def _tell(stream: TextIO, work: Waiting, done: threading.Event, quiet: float, tick: float) -> None:
     if done.wait(quiet):
         return
-    with contextlib.suppress(OSError):  # a terminal that has gone away does not end the work
+    with contextlib.suppress(OSError):  # a terminal that has gone does not end the work
         while True:
             stream.write(f"\r\x1b[K{work.line} ")
             stream.flush()

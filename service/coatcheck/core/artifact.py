@@ -1,6 +1,6 @@
-"""The nouns: what was handed over, what is known of it, where its bytes are.
+"""The central values: what was handed over, what is known about it, where its bytes are.
 
-Values only. Everything here is immutable and says nothing about a database or a protocol.
+Everything here is immutable, and independent of databases and protocols.
 """
 
 from datetime import datetime
@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from coatcheck.core.rates import Rates
 
-ENGINE = 4
-"""Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older one recognised is
-recognised again. Within a version the same input gives the same card."""
+ENGINE = 5
+"""Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older version recognised
+is recognised again. Within a version, the same input gives the same card."""
 UNDESCRIBED: Final = 0
-"""In the place of ENGINE: of the payload only what lists show was recognised, since no card was cut from it yet."""
+"""Stands in place of ENGINE: only what lists show was recognised of the payload, since no card was cut from it yet."""
 
 
 class Kind(StrEnum):
@@ -25,7 +25,7 @@ class Kind(StrEnum):
     COMMAND_OUTPUT = "command_output"
     """What a program printed: a build, a test run, a listing."""
     LOG = "log"
-    """Lines with times or levels, of a program that runs on."""
+    """Lines with times or levels, of a long-running program."""
     CODE_OR_FILE = "code_or_file"
     """Source code, configuration or another file that somebody wrote."""
     DIFF = "diff"
@@ -39,11 +39,11 @@ class Kind(StrEnum):
     SEARCH_RESULTS = "search_results"
     """A search provider's response, or a list of results."""
     IMAGE = "image"
-    """A picture; its card says format and size."""
+    """A picture; its card states format and size."""
     BINARY = "binary"
-    """Anything else that is no text: archives, documents, databases, programs."""
+    """Anything else that is not text: archives, documents, databases, programs."""
     TEXT = "text"
-    """Prose, and text that is nothing of the above."""
+    """Prose, and text of no other kind."""
 
 
 EVERY_SCOPE: Final = frozenset({"ingest", "read", "delete", "admin"})
@@ -51,23 +51,23 @@ EVERY_SCOPE: Final = frozenset({"ingest", "read", "delete", "admin"})
 
 
 class Caller(Struct, frozen=True):
-    """Who asks, and what they may. The namespace is the tenant; every port call names it.
+    """A caller and its rights. The namespace is the tenant; every port call names it.
 
-    The defaults are the caller without a key, who may do everything.
+    The defaults describe the caller without a key, who may do everything.
     """
 
     namespace: str = "default"
     name: str = "local"
     scopes: frozenset[str] = EVERY_SCOPE
     session_prefix: str | None = None
-    """Only sessions whose names begin with this exist for the caller; None: all, and what is in no session."""
+    """Prefix of the sessions that exist for the caller; None: all sessions, and what is in none."""
     key_id: str | None = None
-    """Which key was presented; None: none was needed."""
+    """The key that was presented; None: none was needed."""
     rates: Rates | None = None
-    """What the key says of how much it may be used; None: nothing."""
+    """The key's own rate limits; None: it has none."""
 
     def sees(self, session: str | None) -> bool:
-        """Whether what is in a session exists for this caller."""
+        """Returns whether what is in a session exists for this caller."""
         prefix = self.session_prefix
         return prefix is None or (session is not None and session.startswith(prefix))
 
@@ -84,16 +84,16 @@ class DeclaredMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Kind | None = None
     labels: tuple[str, ...] = ()
     failed: bool = False
-    """The provider's result around the payload says that the tool failed."""
+    """Whether the provider's result around the payload says that the tool failed."""
     command: str | None = None
-    """What was run, or the tool's arguments in short: at most COMMAND_CHARS characters, of any number of lines."""
+    """What was run, or the tool's arguments, shortened: at most COMMAND_CHARS characters, possibly of several lines."""
     compared_to: str | None = None
-    """ID of the earlier artifact that this one is compared with; decided when the artifact is created."""
+    """ID of the earlier artifact to compare with; decided when the artifact is created."""
 
     def following(self, earlier: "DeclaredMetadata") -> "DeclaredMetadata":
-        """Returns what is declared of an artifact that `earlier` is stored of, after it was posted again with this.
+        """Returns the declaration of an artifact stored with `earlier`, after it was posted again with this one.
 
-        The last declaration counts, as a whole. A request that declares none of DECLARED changes nothing, and returns
+        The last declaration counts, as a whole. One that declares none of DECLARED changes nothing, and returns
         `earlier` itself.
         """
         now = self.beside(earlier)
@@ -101,12 +101,12 @@ class DeclaredMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return earlier if silent or now == earlier else now
 
     def beside(self, stored: "DeclaredMetadata") -> "DeclaredMetadata":
-        """Returns this with what no repeated request changes: labels and comparison of what is stored."""
+        """Returns this with what a repeated request never changes: labels and comparison of `stored`."""
         return msgspec.structs.replace(self, labels=stored.labels, compared_to=stored.compared_to)
 
 
 DECLARED: Final = ("media_type", "tool_name", "url", "title", "kind", "failed", "command")
-"""What a repeated request may declare anew; session and tool call ID are part of which artifact it is."""
+"""What a repeated request may declare anew; session and tool call ID are part of the artifact's identity."""
 COMMAND_CHARS: Final = 4_000
 
 
@@ -119,9 +119,9 @@ class Tokens(Struct, frozen=True):
 
 
 class Measure(Struct, frozen=True, kw_only=True):
-    """Sizes of the payload's identity representation.
+    """Sizes of the payload, without content codings.
 
-    A line ends with LF; a last piece without LF counts as a line. CR, U+2028 and the like end no line. A
+    A line ends with LF; a last piece without LF counts as a line. CR, U+2028 and the like do not end a line. A
     character starts at every byte that is not a UTF-8 continuation byte, which for valid UTF-8 is a code point.
     """
 
@@ -132,13 +132,13 @@ class Measure(Struct, frozen=True, kw_only=True):
     sha256: bytes
     utf8: bool
     dropped: int = 0
-    """Bytes of the original that were never kept: the middle of an oversized stream taken with `keep_ends`."""
+    """Bytes of the original that were never kept: the middle of an oversized stream stored with `keep_ends`."""
     dropped_at: int = 0
-    """Offset in the kept bytes where those are missing; meaningful when `dropped` is not 0."""
+    """Offset in the kept bytes where those are missing; meaningful if `dropped` is not 0."""
 
 
 class Marker(Struct, frozen=True):
-    """Something the payload says of itself, verbatim: an exit code, an original token count, a truncation notice."""
+    """A payload's statement about itself, verbatim: an exit code, an original token count, a truncation notice."""
 
     name: str
     value: str
@@ -148,60 +148,61 @@ class Novelty(Struct, frozen=True, array_like=True):
     """How an output differs from an earlier one."""
 
     new: tuple[tuple[int, float], ...] = ()
-    """Where lines begin that are new, with their distance from what was there before, from 0.2 to 1; the farthest."""
+    """Where new lines begin, with their distance from what was there before, from 0.2 to 1; those with the largest."""
     lines: int = 0
-    """Lines that none of the earlier output is like."""
+    """Lines that resemble none of the earlier output."""
     gone: int = 0
-    """Lines of the earlier output that none of this one is like."""
+    """Lines of the earlier output that resemble none of this one."""
 
 
 class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was recognised once, at ingest, by the engine of that day; cards at any budget are cut from it."""
+    """What was recognised once, at ingest, by the engine of that time; cards at any budget are made from it."""
 
     kind: Kind
     media_type: str | None = None
     title: str | None = None
     url: str | None = None
-    """Canonical URL, where the payload names one that differs from what the caller said."""
+    """Canonical URL, if the payload names one that differs from the declared one."""
     language: str | None = None
     markers: tuple[Marker, ...] = ()
     shape: tuple[str, ...] = ()
     """Lines that describe the structure, most important first: JSON keys with types, table columns, format."""
     path: str | None = None
-    """A JSONPath to the values that a reader is most likely to want next."""
+    """A JSONPath to the values that a reader most likely wants next."""
     sections: tuple[str, ...] = ()
-    """Titles of parts that can be read by `section`, the largest first."""
+    """Titles of parts that can be read by `section`, largest first."""
     novelty: Novelty | None = None
-    """What is new since the artifact that it was compared with. Made once, as `comparison` is."""
+    """What is new since the artifact that it was compared with. Determined once, like `comparison`."""
     redacted: str = ""
-    """What is masked of it, in words; empty where nothing is. See core/redact."""
+    """What is masked in it, in words; empty if nothing is. See core/redact."""
     comparison: tuple[str, ...] = ()
-    """Lines that say what differs from the artifact it was compared with. Made once, when the artifact is created."""
+    """Lines that say how it differs from the artifact it was compared with. Determined once, when the artifact is
+    created."""
 
     def beside(self, stored: "DetectedMetadata") -> "DetectedMetadata":
-        """Returns this with what no repeated request changes: what was redacted and compared of what is stored."""
+        """Returns this with what a repeated request never changes: redaction and comparison of `stored`."""
         return msgspec.structs.replace(
             self, redacted=stored.redacted, comparison=stored.comparison, novelty=stored.novelty
         )
 
 
 class EarlierRun(Struct, frozen=True, kw_only=True):
-    """The artifact that a new one is compared with, as it is when the new one is created."""
+    """The artifact that a new one is compared with, as it was when the new one was created."""
 
     id: str
     sha256: bytes
-    """Of its payload."""
+    """Digest of its payload."""
     sample: "PayloadSample"
     lines: int
     survey: bytes | None
-    """None: the sample is all of it, or it was stored by a release that made none."""
+    """None: the sample is all of it, or its release made no survey."""
 
 
 Placement = Literal["inline", "file", "s3"]
 
 
 class Blob(Struct, frozen=True, kw_only=True):
-    """Stored bytes. Written once under a name that is never used again; shared by artifacts of one namespace."""
+    """Stored bytes. Written once under a name that is never reused; shared by artifacts of one namespace."""
 
     id: str
     placement: Placement
@@ -214,7 +215,8 @@ class Blob(Struct, frozen=True, kw_only=True):
     index: bytes
     """A packed FrameIndex."""
     condemned: bool = False
-    """Its bytes were found missing or damaged: nothing new points at it, and posting the payload again replaces it."""
+    """Whether its bytes were found missing or damaged: nothing new points at it, and posting the payload again replaces
+    it."""
 
 
 class Artifact(Struct, frozen=True, kw_only=True):
@@ -228,9 +230,9 @@ class Artifact(Struct, frozen=True, kw_only=True):
     blob: Blob
     created_at: datetime
     expires_at: datetime | None
-    """The moment from which every route answers `gone`. None: pinned, or kept for ever."""
+    """The moment from which every route answers `gone`. None: pinned, or kept forever."""
     ttl: int | None
-    """Seconds from creation to expiry; None keeps for ever."""
+    """Seconds from creation to expiry; None: forever."""
     idle_ttl: int | None
     """Seconds without a read after which it expires; extended in steps, off the request path."""
     pinned: bool = False
@@ -238,28 +240,28 @@ class Artifact(Struct, frozen=True, kw_only=True):
 
 
 class Gone(Struct, frozen=True, kw_only=True):
-    """A tombstone: what is left of an artifact that was deleted or has expired."""
+    """A tombstone: what remains of an artifact that was deleted or has expired."""
 
     id: str
     reason: Literal["expired", "deleted", "session_deleted", "namespace_deleted", "evicted"]
     at: datetime
     tool_name: str | None = None
     session: str | None = None
-    """Where it was looked up: the session that it was in. Otherwise nobody asked."""
+    """The artifact's former session, if it was looked up."""
 
 
 class PayloadSample(Struct, frozen=True):
-    """The part of a payload that recognising and cutting may look at, whatever the payload's size.
+    """The part of a payload that recognising and cutting may use, whatever the payload's size.
 
-    `head` is the payload's first bytes; when `tail` is empty it is the whole payload. Otherwise `tail` is its last
-    bytes, and what lies between is in neither.
+    `head` is the payload's first bytes, or all of it if `tail` is empty. Otherwise `tail` is its last bytes, and what
+    is in between is in neither.
     """
 
     head: bytes
     tail: bytes
     size: int
     masked: tuple[str, ...] = ()
-    """Names of the rules, by number, whose fillers are in it in place of secrets; see core/redact. Empty: none are."""
+    """Names of the rules, by number, whose fillers replace secrets in it; see core/redact. Empty: there are none."""
 
     @property
     def whole(self) -> bool:
@@ -268,4 +270,4 @@ class PayloadSample(Struct, frozen=True):
 
 
 SAMPLE_BYTES = 256 * 1024
-"""Bytes of head and of tail in a Sample. A payload of up to twice this is sampled whole."""
+"""Bytes of head and of tail in a sample. A payload of up to twice this is sampled whole."""

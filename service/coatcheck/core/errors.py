@@ -1,7 +1,7 @@
-"""The one exception that callers see: a sentence plus a code that never changes.
+"""The only exception that callers see: a sentence and a code that never changes.
 
-Anything else that is raised is a bug: faces log it whole and answer `internal`. Faces map codes to statuses;
-this module knows no protocol.
+Anything else that is raised is a bug: interfaces log it in full and answer `internal`. Interfaces map codes to
+statuses.
 """
 
 from enum import StrEnum
@@ -74,7 +74,7 @@ class CoatcheckError(Exception):
     Args:
         code: the permanent name of what went wrong.
         detail: one or two sentences for the caller: what happened and what to do next.
-        extra: facts a program can use (for example `size`, `reason`, `at`); JSON values only.
+        extra: facts for programs (for example `size`, `reason`, `at`); JSON values only.
     """
 
     def __init__(self, code: Code, detail: str, **extra: str | float | bool | None) -> None:

@@ -1,13 +1,13 @@
-"""What a check has found: values that every engine's examination and the audit speak in. They decide nothing."""
+"""Findings of a check: values that every engine's examination and the verification use."""
 
 from msgspec import Struct
 
 HARMLESS = frozenset({"orphan", "stray", "unreferenced", "exposed", "unlisted", "usage"})
-"""Findings that cost space, privacy, the finding of something or a quota's truth, not data."""
+"""Findings that affect space, privacy, search or a quota's accuracy, but not data."""
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
-    """Something that is not as it should be."""
+    """Something that is wrong."""
 
     what: str
     """Which kind of wrong:
@@ -27,15 +27,15 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     """
     namespace: str
     blob_id: str
-    """Empty for what is about no single blob."""
+    """Empty if the finding is not about a single blob."""
     detail: str
     repaired: bool = False
-    """Whether this very check put it right, as far as that goes; `detail` says how."""
+    """Whether this check repaired it, as far as possible; `detail` says how."""
 
 
 class EngineReport(Struct, frozen=True, kw_only=True):
-    """What an engine says of itself."""
+    """An engine's report about itself."""
 
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
-    """Sentences for whoever runs it: versions and what they mean. Nothing that is wrong."""
+    """Sentences for whoever runs it: versions and what they mean. No faults."""

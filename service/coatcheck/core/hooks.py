@@ -1,9 +1,9 @@
-"""What Claude Code's PostToolUse hook hands over, and how a card goes back in its place. Pure.
+"""Claude Code's PostToolUse hook: which texts of its event may become cards, and how they go back. Pure.
 
-The host replaces a tool's output only by a value of that tool's own shape; another value is ignored and the original
+The host replaces a tool's output only by a value of that tool's own shape; any other value is ignored and the original
 stays (code.claude.com/docs/en/hooks, PostToolUse decision control). So the answer is the response that came, with texts
-exchanged and everything else as it was. Left alone is what the host must have as it is: files that it read or wrote,
-images, and output that it has cut itself and keeps in a file of its own, of which this service saw the beginning only.
+exchanged and everything else unchanged. Left alone is what the host needs as it is: files that it read or wrote,
+images, and output that it has cut itself and keeps in a file of its own, of which this service sees only the beginning.
 """
 
 from typing import Final
@@ -22,12 +22,12 @@ _TEXTS: Final[dict[str, tuple[str, ...]]] = {
     "Grep": ("content",),
     "WebFetch": ("result",),
 }
-"""Tools of the host whose output is an object with texts, and which members these are (its SDK's `sdk-tools.d.ts`).
-`Read` is not among them: an agent edits only what it has read, and reads in ranges."""
+"""Tools of the host whose output is an object with texts, and the members with them (its SDK's `sdk-tools.d.ts`).
+`Read` is not included: an agent edits only what it has read, and reads in ranges."""
 _BLOCKS: Final = frozenset({"Agent", "Task"})
 """Tools of the host whose output is an object with `content` blocks."""
 _SPILLED: Final = ("persistedOutputPath", "persistedOutputSize", "rawOutputPath")
-"""Where the host keeps an output that it has cut; what is shown then is what stands there, not the rest."""
+"""Where the host keeps an output that it has cut; what it shows then is only the beginning."""
 
 
 class HookEvent(Struct, frozen=True, kw_only=True):
@@ -39,14 +39,14 @@ class HookEvent(Struct, frozen=True, kw_only=True):
     call_id: str | None = None
     url: str | None = None
     command: str | None = None
-    """The call's arguments in short."""
+    """The call's arguments, shortened."""
 
 
 class Slot(Struct, frozen=True, kw_only=True):
-    """A text, or texts, of a response that one card may replace."""
+    """One text, or several, of a response that one card may replace."""
 
     member: str | None
-    """The member of the response that holds it; None where the response itself does."""
+    """The member of the response that contains it; None if it is the response itself."""
     content: str | list[Value]
     """What to store: a text, or blocks of text."""
     size: int
@@ -54,7 +54,7 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 
 def event_of(said: object) -> HookEvent | None:
-    """The event that a hook's input tells; None for an event that no card goes back for."""
+    """Returns the event in a hook's input; None for an event that no card is returned for."""
     event = as_object(said)
     name = event.get("tool_name")
     if event.get("hook_event_name") != EVENT or not isinstance(name, str) or "tool_response" not in event:
@@ -70,7 +70,7 @@ def event_of(said: object) -> HookEvent | None:
 
 
 def slots(event: HookEvent) -> list[Slot]:
-    """What of a response may become cards; nothing of what must stay as it is."""
+    """Returns what in a response may become cards, without anything that must stay as it is."""
     name, response = event.tool_name, event.response
     members = as_object(response)
     if is_own_tool(name):
@@ -87,21 +87,21 @@ def slots(event: HookEvent) -> list[Slot]:
 
 
 def replaced(response: Value, cards: list[tuple[Slot, str]]) -> Value:
-    """The response with cards in their slots; the very response where there are none."""
+    """Returns the response with cards in their slots; the same object if there are none."""
     for slot, card in cards:
         if slot.member is None:
             response = _carded(response, card)
         else:
             response = {**response, slot.member: _carded(response[slot.member], card)}
-            response.pop("structuredContent", None)  # the same once more, which the model would be shown instead
+            response.pop("structuredContent", None)  # a copy, which the model would be shown instead
     return response
 
 
 def answer(event: HookEvent, response: Value) -> Object:
-    """The hook's output for a response that was changed."""
+    """Returns the hook's output for a response that was changed."""
     output: Object = {"hookEventName": EVENT, "updatedToolOutput": response}
     if event.tool_name.startswith(_MCP):
-        output["updatedMCPToolOutput"] = response  # what hosts before 2.1.121 know
+        output["updatedMCPToolOutput"] = response  # for hosts before 2.1.121
     return {"hookSpecificOutput": output}
 
 
@@ -114,7 +114,10 @@ def _slot(member: str | None, value: Value) -> Slot | None:
 
 
 def _carded(value: Value, card: str) -> Value:
-    """A text becomes the card; of blocks the first text does, the other texts go, and what is no text stays."""
+    """Returns a value with its text replaced by the card.
+
+    Of blocks, the first text is, other texts are dropped, and the rest stays.
+    """
     if isinstance(value, str):
         return card
     blocks: list[Value] = []

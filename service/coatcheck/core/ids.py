@@ -1,7 +1,7 @@
 """Artifact IDs: `art_`, 16 digits, 2 check digits. Derived, never random.
 
-The same payload for the same tool call in the same session and namespace gets the same ID, so that posting a
-history again finds what is already stored. An ID is a handle, not a secret: every look-up is authorised.
+The same payload for the same tool call in the same session and namespace gets the same ID, so that posting a history
+again finds what is already stored. An ID is a handle, not a secret: every look-up is authorised.
 """
 
 import hashlib
@@ -12,21 +12,21 @@ from coatcheck.core.errors import CoatcheckError, Code
 PREFIX = "art_"
 EXAMPLE_ID = "art_447226963802976146"
 """The artifact of the documentation's example of a search response, posted as Python's `json.dumps` writes it. The
-other examples are about it, so that each of them can be tried."""
+other examples refer to it, so that each of them can be tried."""
 DIGITS = 16
 ID_LENGTH = len(PREFIX) + DIGITS + 2
-"""Characters of an ID."""
+"""Number of characters of an ID."""
 _SPACE = 10**DIGITS
 _SHAPE = re.compile(r"art_[0-9]{18}", re.ASCII)
 SECTION_LENGTH = 200
-"""Characters of a section's name or title in a citation."""
+"""Maximum characters of a section's name or title in a citation."""
 
 
 def identity(namespace: str, session: str | None, tool_call_id: str | None, sha256: bytes) -> bytes:
-    """What makes an artifact that artifact: 32 bytes over namespace, session, tool call ID and payload digest.
+    """Returns what identifies an artifact: 32 bytes over namespace, session, tool call ID and payload digest.
 
-    Parts are length-prefixed, so that no two different calls can be spelled alike; an absent part differs from
-    an empty one.
+    Parts are length-prefixed, so that two different calls never have the same spelling; an absent part differs from an
+    empty one.
     """
     h = hashlib.sha256()
     for part in (namespace.encode(), _optional(session), _optional(tool_call_id), sha256):
@@ -40,32 +40,31 @@ def _optional(value: str | None) -> bytes:
 
 
 def number(identity: bytes, probe: int = 0) -> int:
-    """The 18-digit number (16 digits and 2 check digits) of an identity's `probe`-th candidate ID.
+    """Returns the 18-digit number (16 digits and 2 check digits) of an identity's `probe`-th candidate ID.
 
-    Two identities may want the same number; the store keeps the identity beside it, compares, and asks for the
-    next probe. 16 digits collide with even odds at about 10^8 artifacts of one namespace, so probing is rare
-    but must work.
+    Two identities may want the same number; the store keeps the identity beside it, compares, and tries the next probe.
+    16 digits collide with even odds at about 10^8 artifacts of one namespace, so probing is rare but must work.
     """
     digest = hashlib.sha256(identity + probe.to_bytes(4, "big")).digest()
     return check_digits(int.from_bytes(digest[:16], "big") % _SPACE)
 
 
 def check_digits(sixteen: int) -> int:
-    """Append the two check digits of ISO/IEC 7064 MOD 97-10: the whole number is 1 modulo 97."""
+    """Appends the two check digits of ISO/IEC 7064 MOD 97-10: the whole number is 1 modulo 97."""
     shifted = sixteen * 100
     return shifted + 98 - shifted % 97
 
 
 def render(eighteen: int) -> str:
-    """The ID as callers see it, 22 characters."""
+    """Returns the ID as callers see it, 22 characters."""
     return f"{PREFIX}{eighteen:018d}"
 
 
 def parse_citation(text: str) -> tuple[int, str | None]:
-    """The number and the section of a citation: `art_…#r3`, or an ID alone.
+    """Returns the number and the section of a citation: `art_…#r3`, or an ID alone.
 
     Raises:
-        CoatcheckError: `invalid_artifact_id`, as `parse`, and for a section that is none.
+        CoatcheckError: `invalid_artifact_id`, as for `parse`, and for an invalid section.
     """
     artifact_id, mark, section = text.partition("#")
     if mark and not 1 <= len(section) <= SECTION_LENGTH:
@@ -78,15 +77,15 @@ def parse_citation(text: str) -> tuple[int, str | None]:
 
 
 def is_id(text: str) -> bool:
-    """Returns whether a text is an artifact ID whose check digits are right."""
+    """Returns whether a text is an artifact ID with correct check digits."""
     return _SHAPE.fullmatch(text) is not None and int(text[len(PREFIX) :]) % 97 == 1
 
 
 def parse(text: str) -> int:
-    """Read an artifact ID back into its number.
+    """Returns the number of an artifact ID.
 
     Raises:
-        CoatcheckError: `invalid_artifact_id`, saying whether the shape or a digit is wrong.
+        CoatcheckError: `invalid_artifact_id`, saying whether the form or a digit is wrong.
     """
     if not _SHAPE.fullmatch(text):
         shown = text[:40].encode("ascii", "backslashreplace").decode().replace("\r", "\\r").replace("\n", "\\n")

@@ -1,8 +1,8 @@
 """A key as a browser keeps it: sealed, so that the cookie is not the key, and stored nowhere.
 
-Whoever has the cookie can use the page for SESSION_SECONDS; whoever has only the service's secret, or only its
-database, can make no cookie, because the key inside is checked as any presented key is. So a revoked key ends every
-session that was made with it. Rule: a synthetic initialisation vector (RFC 5297 section 3), of keyed BLAKE2b.
+Whoever has the cookie can use the page for SESSION_SECONDS. The service's secret alone, or its database alone, is not
+enough to make a cookie, because the key inside is checked like any presented key. So a revoked key ends every session
+that was made with it. Sealing uses a synthetic initialisation vector (RFC 5297 section 3) of keyed BLAKE2b.
 """
 
 import base64
@@ -12,7 +12,7 @@ import hmac
 from typing import Final, NamedTuple
 
 SESSION_SECONDS: Final = 12 * 3600
-"""How long a browser stays signed in."""
+"""Seconds that a browser stays signed in."""
 _SKEW: Final = 60
 """Seconds by which the clocks of replicas may differ."""
 _VERSION: Final = b"\x01"
@@ -20,11 +20,11 @@ _TAG: Final = 24
 _TIME: Final = 8
 _BLOCK: Final = 64
 _LONGEST: Final = 512
-"""Characters of a sealed key that are looked at."""
+"""Maximum characters of a sealed key."""
 
 
 class KeySession(NamedTuple):
-    """What a cookie holds."""
+    """The content of a cookie."""
 
     key: str
     """Text of the key."""
@@ -33,17 +33,17 @@ class KeySession(NamedTuple):
 
 
 def seal_session(secret: bytes, session: KeySession) -> str:
-    """A session as characters of `A-Z a-z 0-9 - _`, from which nobody without the secret learns the key."""
+    """Returns a session as characters of `A-Z a-z 0-9 - _`, which reveal the key only to the holder of the secret."""
     plain = session.since.to_bytes(_TIME, "big") + session.key.encode()
     tag = _tag(secret, plain)
     return base64.urlsafe_b64encode(_VERSION + tag + _hidden(secret, tag, plain)).decode().rstrip("=")
 
 
 def open_session(secret: bytes, word: str, now: int) -> KeySession:
-    """The session that was sealed.
+    """Returns the session that was sealed.
 
     Raises:
-        ValueError: the word was not made with this secret, or its time is over.
+        ValueError: the word was not made with this secret, or has expired.
     """
     if len(word) > _LONGEST or not word.isascii():
         raise ValueError("not a session")
@@ -62,7 +62,7 @@ def open_session(secret: bytes, word: str, now: int) -> KeySession:
 
 
 def form_token(secret: bytes, session: str | None) -> str:
-    """What a form of this session carries, so that another site's form is told from it; None: nobody signed in."""
+    """Returns the token of a session's forms, which other sites' forms lack; None: nobody signed in."""
     data = b"" if session is None else session.encode()
     return hashlib.blake2b(data, digest_size=_TAG, key=secret, person=b"page form").hexdigest()
 
@@ -72,7 +72,7 @@ def _tag(secret: bytes, plain: bytes) -> bytes:
 
 
 def _hidden(secret: bytes, tag: bytes, data: bytes) -> bytes:
-    """The data under a keystream, which hides it and shows it again."""
+    """Returns the data combined with a keystream, which hides it, or reveals it again."""
     blocks = range((len(data) + _BLOCK - 1) // _BLOCK)
     stream = b"".join(
         hashlib.blake2b(tag + number.to_bytes(4, "big"), key=secret, person=b"page stream").digest()

@@ -1,9 +1,9 @@
-"""API keys: how one is made and read, what it may hold, and which caller it makes of whoever presents it.
+"""API keys: how they are made and parsed, what they may contain, and which caller they stand for.
 
 `ck_live_<key id>_<secret><checksum>`: the ID is public and finds the row; the secret has 256 random bits, so that one
-SHA-256 protects it as well as a slow hash would; the checksum tells a mistyped or cut key from an unknown one without
-asking the database. Only the SHA-256 of the whole text is kept. It makes no randomness and reads no clock, and no
-value here shows a secret by its `repr`.
+SHA-256 protects it as well as a slow hash would; the checksum distinguishes a mistyped or cut key from an unknown one
+without a query. Only the SHA-256 of the whole text is stored. Randomness and time are arguments, and no value here
+shows a secret by its `repr`.
 """
 
 import hashlib
@@ -21,12 +21,12 @@ from coatcheck.core.rates import MOST, Rates
 
 PREFIX: Final = "ck_live_"
 ID_BYTES: Final = 8
-"""Random bytes behind a key's ID."""
+"""Random bytes of a key's ID."""
 SECRET_BYTES: Final = 32
-"""Random bytes behind a key's secret."""
+"""Random bytes of a key's secret."""
 ADMIN: Final = "admin"
 EVERYWHERE: Final = "*"
-"""As a key's namespace: none of its own. Such a key administers, and names a namespace where that needs one."""
+"""A key's namespace if it has none of its own. Such a key administers, and names a namespace where one is needed."""
 NAME_LENGTH: Final = 200
 SESSION_LENGTH: Final = 256
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -38,14 +38,14 @@ _CHECK: Final = 6
 """Digits of a CRC-32."""
 _SHAPE: Final = re.compile(rf"{PREFIX}([0-9A-Za-z]{{{_ID}}})_([0-9A-Za-z]{{{_SECRET}}})([0-9A-Za-z]{{{_CHECK}}})")
 _IN_TEXT: Final = re.compile(rf"{PREFIX}[0-9A-Za-z_]+")
-"""A key, or what is left of one; the prefix alone is none, and our own sentences say it."""
+"""Matches a key, or a part of one; not the prefix alone, which our own sentences contain."""
 KEY_ID: Final = re.compile(rf"[0-9A-Za-z]{{{_ID}}}")
 NAMESPACE: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
-"""A namespace's name. It is part of the names of S3 objects, so that no other characters are allowed."""
+"""Matches a namespace's name. It is part of the names of S3 objects, so no other characters are allowed."""
 
 
 class Key(Struct, frozen=True):
-    """A presented key: which one it says it is, and what its row must say for it to be that one."""
+    """A presented key: the ID that it claims, and the digest that its row must have."""
 
     id: str
     digest: bytes
@@ -53,7 +53,7 @@ class Key(Struct, frozen=True):
 
 
 class KeySecret:
-    """A new key's text. It is shown to whoever asked for the key, once, and to nobody by accident."""
+    """A new key's text. It is shown to whoever requested the key, once, and to nobody by accident."""
 
     __slots__ = ("_text",)
 
@@ -71,7 +71,7 @@ class KeySecret:
 
 
 class KeyInfo(Struct, frozen=True, kw_only=True):
-    """What may be known of a key by those who administer it. Keys are never removed, so that this stays true."""
+    """What administrators may know about a key. Keys are never removed, so this stays true."""
 
     id: str
     namespace: str
@@ -83,25 +83,25 @@ class KeyInfo(Struct, frozen=True, kw_only=True):
     """The moment from which it is refused; None: never."""
     revoked_at: datetime | None
     requests_per_minute: int | None = None
-    """Requests that it may be used for; None: as many as the settings say, 0: as many as it likes."""
+    """Requests allowed per minute; None: as in the settings, 0: unlimited."""
     bytes_per_minute: int | None = None
-    """Bytes that may be sent with it; None and 0 as above."""
+    """Bytes allowed per minute; None and 0 as above."""
 
     @property
     def rates(self) -> Rates | None:
-        """What it says of how much it may be used; None: nothing."""
+        """The key's own rate limits; None: it has none."""
         if self.requests_per_minute is None and self.bytes_per_minute is None:
             return None
         return Rates(requests=self.requests_per_minute, bytes=self.bytes_per_minute)
 
 
 class KeyRow(Struct, frozen=True):
-    """A key as it is kept."""
+    """A key as it is stored."""
 
     info: KeyInfo
     digest: bytes
     disabled_at: datetime | None = None
-    """Since when its namespace is disabled."""
+    """When its namespace was disabled."""
 
 
 class NamespaceInfo(Struct, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ class NamespaceInfo(Struct, frozen=True, kw_only=True):
 
 
 def make(key_id: bytes, secret: bytes) -> tuple[Key, KeySecret]:
-    """A key of random bytes: `ID_BYTES` and `SECRET_BYTES` of them."""
+    """Makes a key from random bytes: `ID_BYTES` and `SECRET_BYTES` of them."""
     if len(key_id) != ID_BYTES or len(secret) != SECRET_BYTES:
         raise ValueError("a key is made of 8 and 32 random bytes")
     name = _base62(int.from_bytes(key_id, "big"), _ID)
@@ -124,10 +124,10 @@ def make(key_id: bytes, secret: bytes) -> tuple[Key, KeySecret]:
 
 
 def parse(text: str) -> Key:
-    """Read a presented key.
+    """Parses a presented key.
 
     Raises:
-        CoatcheckError: `unauthenticated`, without repeating a character of it, for what is no key or was mistyped.
+        CoatcheckError: `unauthenticated`, without repeating a character of it, for an invalid or mistyped key.
     """
     found = _SHAPE.fullmatch(text)
     if found is None:
@@ -140,14 +140,14 @@ def parse(text: str) -> Key:
 
 
 def caller_of(key: Key, row: KeyRow | None, now: datetime) -> Caller:
-    """Who presents a key at this moment, by the row that its ID found.
+    """Returns who presents a key at this moment, by the row that its ID found.
 
-    Only who has the secret is told why the key does not serve any more.
+    Only the holder of the secret learns why the key is no longer accepted.
 
     Raises:
         CoatcheckError: `unauthenticated`; `forbidden` while the namespace is disabled.
     """
-    # Compared in any case, in the same time whatever it is compared with.
+    # Always compared, and in constant time.
     same = hmac.compare_digest(bytes(32) if row is None else row.digest, key.digest)
     if row is None or not same:
         raise unauthenticated("This key does not exist. Ask the administrator for one.")
@@ -169,7 +169,7 @@ def caller_of(key: Key, row: KeyRow | None, now: datetime) -> Caller:
 
 
 def allow(caller: Caller, scope: str) -> None:
-    """Let a caller do what needs a scope.
+    """Lets a caller do what needs a scope.
 
     Raises:
         CoatcheckError: `forbidden`, naming the scope.
@@ -184,12 +184,12 @@ def allow(caller: Caller, scope: str) -> None:
 
 
 def is_everywhere(caller: Caller) -> bool:
-    """Whether who administers administers every namespace: with a key of `*`, or from where no key is needed."""
+    """Returns whether an administrator administers all namespaces: with a key of `*`, or if no key is needed."""
     return caller.namespace == EVERYWHERE or caller.key_id is None
 
 
 def require_everywhere(caller: Caller) -> None:
-    """Let only those through who administer every namespace.
+    """Refuses callers who do not administer all namespaces.
 
     Raises:
         CoatcheckError: `forbidden`.
@@ -202,13 +202,13 @@ def require_everywhere(caller: Caller) -> None:
 
 
 def administered(caller: Caller, named: str | None) -> str:
-    """The namespace that an administrator's request is about, which it may name.
+    """Returns the namespace that an administrator's request is about, which it may name.
 
-    A key administers its own namespace, and need not name it. One of `*` must name one. Without a key any may be
-    named, and the default one need not be.
+    A key administers its own namespace, and need not name it. A key of `*` must name one. Without a key, any may be
+    named, and the default is `default`.
 
     Raises:
-        CoatcheckError: `forbidden` for another namespace than the key's; `invalid_request` where one must be named.
+        CoatcheckError: `forbidden` for a namespace other than the key's; `invalid_request` if one must be named.
     """
     if named is None:
         if caller.namespace == EVERYWHERE:
@@ -220,7 +220,7 @@ def administered(caller: Caller, named: str | None) -> str:
 
 
 def require_session(caller: Caller, session: str | None) -> None:
-    """Let a caller write only into a session that exists for them.
+    """Refuses a write into a session that does not exist for the caller.
 
     Raises:
         CoatcheckError: `forbidden`.
@@ -233,32 +233,32 @@ def require_session(caller: Caller, session: str | None) -> None:
 
 
 def own_key(caller: Caller, key: str) -> str:
-    """An idempotency key as it is kept: apart for callers who are bound to sessions, who must not find others' keys.
+    """Returns an idempotency key as it is stored: separate for callers bound to sessions, who must not find others'.
 
-    An idempotency key is printable, so that no two callers' can be spelled alike.
+    An idempotency key is printable, so that two callers' keys never have the same spelling.
     """
     return key if caller.session_prefix is None else f"{caller.session_prefix}\x1f{key}"
 
 
 def hide(text: str) -> str:
-    """A text that repeats what somebody sent, without the secret of a key that was sent in the wrong place."""
+    """Returns a text that repeats what somebody sent, without the secret of a key sent in the wrong place."""
     return _IN_TEXT.sub(f"{PREFIX}***", text) if PREFIX in text else text
 
 
 def unauthenticated(detail: str) -> CoatcheckError:
-    """Nobody that is known."""
+    """Returns the error for an unknown caller."""
     return CoatcheckError(Code.UNAUTHENTICATED, detail)
 
 
 def check_rates(requests: int | None, size: int | None) -> None:
-    """Raise CoatcheckError `invalid_request` for limits that none can have."""
+    """Raises CoatcheckError `invalid_request` for impossible limits."""
     for value, field in ((requests, "requests_per_minute"), (size, "bytes_per_minute")):
         if value is not None and not 0 <= value <= MOST:
             raise _invalid(f"A limit must be a whole number from 0, which means none, to {MOST}.", field)
 
 
 def check_terms(*, namespace: str, name: str, scopes: tuple[str, ...], session_prefix: str | None) -> None:
-    """Raise CoatcheckError `invalid_request` for what no key can hold."""
+    """Raises CoatcheckError `invalid_request` for what no key can contain."""
     if not 1 <= len(name) <= NAME_LENGTH or not name.isprintable():
         raise _invalid(f"A key's name must have 1 to {NAME_LENGTH} printable characters.", "name")
     unknown = sorted(set(scopes) - EVERY_SCOPE)
@@ -278,7 +278,7 @@ def check_terms(*, namespace: str, name: str, scopes: tuple[str, ...], session_p
 
 
 def check_namespace(name: str) -> None:
-    """Raise CoatcheckError `invalid_request` for what cannot name a namespace."""
+    """Raises CoatcheckError `invalid_request` for an invalid name of a namespace."""
     if not NAMESPACE.fullmatch(name):
         raise _invalid(
             "A namespace's name must be 1 to 63 lower-case letters, digits, '-' and '_', and begin with a letter or "
@@ -288,7 +288,7 @@ def check_namespace(name: str) -> None:
 
 
 def not_a_cursor() -> CoatcheckError:
-    """The refusal of a word that no list of keys, namespaces or what belongs to them has given."""
+    """Returns the refusal of a cursor that no list of keys, namespaces or their contents has given."""
     return CoatcheckError(Code.INVALID_CURSOR, "The cursor did not come from this list. Start again without a cursor.")
 
 

@@ -1,7 +1,7 @@
-"""Pictures among the parts of a tool result: which parts they are, what they cost, and how they stand beside a text.
+"""Images among the parts of a tool result: which parts they are, their cost, and how they go beside a text.
 
-A card says that there is a picture; only the picture shows it. So it goes back into the tool result as the very part
-that came, next to the text that takes the place of everything else.
+A card says that there is an image; only the image shows it. So it returns to the tool result as the same part, next to
+the text that replaces everything else.
 """
 
 import base64
@@ -16,31 +16,31 @@ Value = Any
 Object = dict[str, Any]
 
 UNKNOWN: Final = 1_000
-"""Tokens of a picture whose sides are not known: one that is only referred to, or in a rare format."""
+"""Tokens of an image of unknown size: one that is only referred to, or in a rare format."""
 _KINDS: Final = frozenset({"image", "image_url", "input_image"})
 _MIMES: Final = ("media_type", "mimeType", "mime_type")
 _HEADER: Final = 256 * 1024
-"""Characters of base64 in which a header states the sides: previews and colour profiles may stand before them."""
+"""Characters of base64 in which a header states the size: previews and colour profiles may precede it."""
 _LINKS: Final = ("fileData", "file_data")
 
 
 class Pictures(Struct, frozen=True, kw_only=True):
-    """The pictures of a tool result, in the shape in which they came."""
+    """The images of a tool result, in the form in which they came."""
 
     parts: tuple[Value, ...]
     before: int
-    """How many of them stand before the first text."""
+    """Number of images before the first text."""
     text: Object
-    """A part for text in the same shape, without its text."""
+    """A text part in the same form, without its text."""
     said: bool
-    """Whether other parts came with them."""
+    """Whether there were other parts."""
     tokens: int
-    """Estimated by the rule of the provider whose shape it is."""
+    """An estimate by the rule of the provider whose form it is."""
 
     def beside(self, text: str, *, inline: bool = False) -> list[Value]:
-        """The parts of a tool result that says `text` and shows the pictures.
+        """Returns the parts of a tool result with `text` and the images.
 
-        Where the text is the payload itself (`inline`), that is all the parts as JSON, unless a picture is text.
+        If the text is the payload itself (`inline`), it is all the parts as JSON, unless an image is text.
         """
         if inline and self.said:
             whole: Value = json.decode(text)
@@ -49,7 +49,7 @@ class Pictures(Struct, frozen=True, kw_only=True):
 
 
 def pictures_of(parts: Sequence[Value]) -> Pictures | None:
-    """The pictures among the parts of a tool result; None where there are none."""
+    """Returns the images among the parts of a tool result; None if there are none."""
     found = [number for number, part in enumerate(parts) if is_picture(part)]
     if not found:
         return None
@@ -65,7 +65,7 @@ def pictures_of(parts: Sequence[Value]) -> Pictures | None:
 
 
 def is_picture(part: Value) -> bool:
-    """Whether a part is an image, in the part itself or referred to."""
+    """Returns whether a part is an image, included or referred to."""
     kind = _member(part, "type")
     if kind is not None or not isinstance(part, dict):
         return isinstance(kind, str) and kind in _KINDS
@@ -76,7 +76,7 @@ def is_picture(part: Value) -> bool:
 
 
 def picture_tokens(part: Object, model: str = "") -> int | None:
-    """Tokens of a picture by its provider's rule; None where its sides are not known. Reads its header alone."""
+    """Returns the tokens of an image by its provider's rule, from its header; None if its size is unknown."""
     found = sides(*_beginning(part))
     if found is None:
         return None
@@ -85,14 +85,14 @@ def picture_tokens(part: Object, model: str = "") -> int | None:
 
 
 def provider_of(part: Object, model: str = "") -> Provider:
-    """Whose rule a picture is counted by: its model's, else that of the provider whose shape it has."""
+    """Returns whose rule applies to an image: its model's provider, else the one whose form it has."""
     if _inline(part) is not None or "gemini" in model:
         return "gemini"
     return "anthropic" if isinstance(part.get("source"), dict) or "claude" in model else "openai"
 
 
 def _beginning(part: Object) -> tuple[str | None, bytes]:
-    """The media type and the first bytes of a picture; none of one that is only referred to."""
+    """Returns the media type and the first bytes of an image; none of one that is only referred to."""
     url = part.get("image_url")
     url = _member(url, "url") if isinstance(url, dict) else url
     if isinstance(url, str):
@@ -107,7 +107,7 @@ def _beginning(part: Object) -> tuple[str | None, bytes]:
 
 
 def _decoded(text: str) -> bytes:
-    """The first bytes of base64, standard or URL-safe, in one piece or in lines; none of what is no base64."""
+    """Returns the first bytes of base64, standard or URL-safe, in one piece or in lines; none if it is invalid."""
     compact = "".join(text[:_HEADER].split()).rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(compact[: len(compact) // 4 * 4])
@@ -120,7 +120,7 @@ def _says(part: Value) -> bool:
 
 
 def _text_part(text: Value, picture: Object) -> Object:
-    """A part for text: as the first one that came, else as the picture's provider writes it."""
+    """Returns a text part: like the first one that came, else as the image's provider writes it."""
     if isinstance(text, dict):
         return {key: value for key, value in cast("Object", text).items() if key not in {"text", "citations"}}
     if picture.get("type") == "input_image":

@@ -1,11 +1,11 @@
-"""How work that takes long tells what it has done."""
+"""How long-running work reports progress."""
 
 from collections.abc import Callable
 
 Progress = Callable[[int, int], None]
-"""Is told of further items that are done, and their bytes; from one thread at a time."""
+"""Is called with the number of further items that are done, and their bytes; from one thread at a time."""
 
 
 def untold(items: int, size: int) -> None:
-    """Returns at once: nobody is told of `items` or `size`."""
+    """Does nothing, for work whose progress nobody follows."""
     del items, size

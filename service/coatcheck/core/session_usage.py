@@ -1,4 +1,4 @@
-"""What a session's tokens came to: values only. Every count is in tokens of the service's own tokenizer."""
+"""Sessions' token accounts: values only. Every count is in tokens of the service's own tokenizer."""
 
 from datetime import datetime
 
@@ -6,27 +6,27 @@ from msgspec import Struct
 
 
 class UsageDelta(Struct, kw_only=True):
-    """What is added to a session's account; the two gauges are replaced where they are known."""
+    """What is added to a session's account; the two gauges are replaced if they are known."""
 
     artifacts: int = 0
-    """Payloads that were taken in, each once however often it comes again."""
+    """Payloads that were ingested, each counted once however often it is posted."""
     raw_tokens: int = 0
-    """Of those payloads."""
+    """Tokens of those payloads."""
     given_tokens: int = 0
-    """Of what was answered in their place: cards, markers, small payloads themselves, budgeted search results."""
+    """Tokens of what was returned instead: cards, markers, small payloads themselves, budgeted search results."""
     reads: int = 0
     read_tokens: int = 0
-    """Of answers that read back from artifacts."""
+    """Tokens of answers that read from artifacts."""
     compactions: int = 0
     unsent_tokens: int = 0
-    """That compacted requests were smaller than they came, added up over all requests."""
+    """Tokens by which compacted requests were smaller, summed over all requests."""
     persisted_tokens: int | None = None
-    """Baseline and persisted tokens of the context that was compacted or measured last; None: none was."""
+    """Baseline and persisted tokens of the context that was last compacted or measured; None: there was none."""
     transient_tokens: int | None = None
-    """Tool payload of that turn that will not stay."""
+    """Tokens of that turn's tool payload that will not stay."""
 
     def add(self, other: "UsageDelta") -> None:
-        """Add what happened later."""
+        """Adds what happened later."""
         self.artifacts += other.artifacts
         self.raw_tokens += other.raw_tokens
         self.given_tokens += other.given_tokens
@@ -45,4 +45,4 @@ class SessionUsage(Struct, frozen=True, kw_only=True):
     since: datetime | None
     """When it was first written to; None: nothing was counted."""
     at: datetime | None
-    """When it was written to last."""
+    """When it was last written to."""

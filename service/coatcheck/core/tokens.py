@@ -1,4 +1,4 @@
-"""Counting and cutting in tokens, through a tokenizer that is handed in."""
+"""The interface for counting and cutting in tokens."""
 
 from typing import Protocol
 
@@ -7,10 +7,9 @@ import numpy.typing as npt
 
 
 class Tokenizer(Protocol):
-    """One encoding. Every method takes ordinary text: `<|endoftext|>` inside it is text like any other.
+    """One encoding. Every method accepts ordinary text: `<|endoftext|>` in it is text like any other.
 
-    Implementations never raise for any str, cut runs that the encoder cannot take, and are safe to call from
-    several threads at once.
+    Implementations never raise for any str, cut runs that the encoder cannot process, and are thread-safe.
     """
 
     @property
@@ -19,17 +18,17 @@ class Tokenizer(Protocol):
         ...
 
     def count(self, text: str) -> int:
-        """How many tokens `text` is, exactly."""
+        """Returns the exact number of tokens of `text`."""
         ...
 
     def encode(self, text: str) -> list[int]:
-        """The token numbers. For bounded slices only: a list takes 36 bytes a token."""
+        """Returns the token numbers. Only for bounded slices: a list takes 36 bytes per token."""
         ...
 
     def decode(self, tokens: list[int]) -> bytes:
-        """The bytes that these tokens stand for; a cut may fall inside a UTF-8 sequence."""
+        """Returns the bytes of these tokens; a cut may fall inside a UTF-8 sequence."""
         ...
 
     def ends(self, text: str) -> npt.NDArray[np.int64]:
-        """Where each token of `text` ends, in bytes of its UTF-8. For bounded slices only, as `encode`."""
+        """Returns where each token of `text` ends, in bytes of its UTF-8. Only for bounded slices, like `encode`."""
         ...

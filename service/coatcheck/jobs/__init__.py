@@ -1,1 +1,1 @@
-"""What runs by itself."""
+"""Background work that starts by itself."""

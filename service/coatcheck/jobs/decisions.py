@@ -1,7 +1,7 @@
-"""What administrators have decided, kept up with: policies learned, namespaces emptied, room made where limits sank.
+"""Applies administrators' decisions in the background: loads policies, empties namespaces, evicts when limits drop.
 
-None of it is urgent for one process alone: others do the same, and every step is harmless when two do it. A round that
-fails is logged and the next one comes all the same; one that is under way when the service stops is finished first.
+None of it is urgent for a single process: others do the same, and every step is harmless if two do it. A round that
+fails is logged, and the next one starts as usual; a round in progress when the service stops is finished first.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 async def deciding(
     policies: Policies, empty: EmptyNamespace, make_room: Evict, decisions: Decisions, pause: float
 ) -> AsyncGenerator[None]:
-    """Learn of new policies every two seconds; every `pause` seconds go on with what they and deletions ask for."""
+    """Loads new policies every two seconds; every `pause` seconds, carries out what they and deletions require."""
     stop = asyncio.Event()
 
     async def carried_out() -> None:

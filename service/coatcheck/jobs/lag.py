@@ -1,4 +1,4 @@
-"""Look how late the event loop is: what everybody waits for, whatever it is that takes its time."""
+"""Measures event-loop lag, which delays every request, whatever its cause."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -8,12 +8,13 @@ from typing import Final
 from coatcheck.ports.telemetry import Meter
 
 PAUSE: Final = 0.25
-"""Seconds between two looks: often enough to meet every pause that a caller would notice, and nothing to pay for."""
+"""Seconds between two measurements: short enough to catch every delay that a caller would notice, at negligible
+cost."""
 
 
 @asynccontextmanager
 async def lagging(meter: Meter) -> AsyncGenerator[None]:
-    """Look until leaving."""
+    """Measures until exit."""
     loop = asyncio.get_running_loop()
     ended = False
     handle: asyncio.TimerHandle | None = None

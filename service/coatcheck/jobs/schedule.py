@@ -1,8 +1,8 @@
-"""The schedule: tidy at a steady pace, and write reads down every second, for as long as the service runs.
+"""The schedule: runs maintenance at a steady pace, and writes reads down every second, while the service runs.
 
-The two do not wait for each other's work. A round that fails is logged whole and the next one comes all the same; a
-round that is under way when the service stops is finished first, so that stopping never waits longer than one batch
-after the other. Reads are written down once more at the end.
+Neither waits for the other. A round that fails is logged in full, and the next one starts as usual. A round in progress
+when the service stops is finished first, so a stop waits at most for one batch of each. Reads are written once more at
+the end.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from coatcheck.usecases.operations.flush_fallback import FlushFallback
 log = logging.getLogger(__name__)
 
 NOTE_SECONDS = 1.0
-"""Between two times that reads are written down: what a crash can lose of them."""
+"""Seconds between two writes of reads: what a crash can lose."""
 _REST = 15.0
-"""Times as long as a round of indexing took, the next is waited for: queries index for themselves what they need, and
-storing comes first."""
+"""Pause after a round of indexing, as a multiple of its duration: queries index what they need themselves, and storing
+has priority."""
 _MOST_REST = 20.0
-"""Seconds."""
+"""Maximum of that pause, in seconds."""
 
 
 @asynccontextmanager
@@ -45,9 +45,11 @@ async def running(
     calm: Callable[[], Awaitable[None]] | None = None,
     meter: Meter = UNMETERED,
 ) -> AsyncGenerator[None]:
-    """Tidy every `pause` seconds; every second write reads down, store what waits for storage, index what is new.
+    """Runs maintenance every `pause` seconds.
 
-    What is new is indexed when it is `calm`.
+    Every second writes reads, stores buffered payloads and indexes new artifacts.
+
+    New artifacts are indexed once `calm` returns.
     """
     stop = asyncio.Event()
 
@@ -66,7 +68,7 @@ async def running(
     ]
     indexing: asyncio.Task[None] | None = None
     if index is not None:
-        # Not among the workers: it may rest for long, and may be cut off at any point.
+        # Not among the workers: it may pause for long, and may be interrupted at any point.
         indexed = rounds("indexing", index, NOTE_SECONDS, stop, rest=_REST, ready=calm, meter=meter)
         indexing = asyncio.create_task(indexed, name="index")
     storing: asyncio.Task[None] | None = None
@@ -100,9 +102,9 @@ async def rounds(
     ready: Callable[[], Awaitable[None]] | None = None,
     meter: Meter = UNMETERED,
 ) -> None:
-    """Rounds until told to stop, with a pause after each, and `rest` times as long a one as the round took.
+    """Repeats `work` until `stop` is set, pausing for the longer of `pause` and `rest` times the round's duration.
 
-    Before each it waits until `ready` returns.
+    Waits for `ready` before each round.
     """
     while not stop.is_set():
         if ready is not None:

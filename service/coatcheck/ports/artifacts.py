@@ -1,4 +1,4 @@
-"""Changes of artifacts and of their views, and what comes of them."""
+"""Changes of artifacts and their views, and their answers."""
 
 from datetime import datetime
 from typing import ClassVar, TypeAlias
@@ -18,7 +18,7 @@ _SECTION_BYTES = 100
 
 
 class IdempotencyKey(Struct, frozen=True, kw_only=True):
-    """A caller's key for one request, and what that request was."""
+    """A caller's idempotency key, and the request that it stands for."""
 
     key: str
     fingerprint: bytes
@@ -26,17 +26,17 @@ class IdempotencyKey(Struct, frozen=True, kw_only=True):
 
 
 class NewView(Struct, frozen=True, kw_only=True):
-    """A derived view to be kept with its artifact."""
+    """A derived view to keep with its artifact."""
 
     view: View
     blob: Blob | None
-    """Its bytes; None where the view is the payload itself. A blob that is not inline has an upload intent."""
+    """Its bytes; None if the view is the payload itself. A blob that is not inline has an upload intent."""
     inline: bytes | None = None
-    """The stored bytes themselves when the blob's placement is `inline`."""
+    """The stored bytes, if the blob's placement is `inline`."""
 
     @property
     def weight(self) -> int:
-        """Bytes that it adds to the catalogue, roughly."""
+        """Approximate number of bytes that it adds to the catalogue."""
         index = 0 if self.blob is None else len(self.blob.index)
         return len(self.inline or b"") + index + len(self.view.sections) * _SECTION_BYTES
 
@@ -48,32 +48,33 @@ class StoreArtifact(
 ):
     """The one transaction of an ingest.
 
-    In order: delete our own upload intent or answer `UploadFenced` (a blob without an upload is inline and needs none);
-    settle the idempotency key; if a live artifact of this identity exists answer it; otherwise find the identity's
+    In order: delete our own upload intent or return `UploadFenced` (a blob without an upload is inline and needs none);
+    resolve the idempotency key; if a live artifact of this identity exists, return it; otherwise find the identity's
     free number, point at a live blob of this namespace with the same digest and size or insert ours, insert the
-    artifact, remove a tombstone of this identity.
+    artifact, and remove a tombstone of this identity.
 
-    An artifact that is there takes what `said.following` gives of its own declaration. Where that is another one, its
-    `facts` (all but `redacted` and `comparison`), `engine` and `survey` become those of this change; its text view
-    stays if an extractor is told the same of it, and is replaced by `text_view`, or by nothing, otherwise. A replayed
-    request changes nothing, and neither does one with `unless_buried_since`.
+    An existing artifact takes on what `said.following` yields for its own declaration. If that differs, its `facts`
+    (except `redacted` and `comparison`), `engine` and `survey` become those of this change; its text view stays if the
+    extractor's inputs are the same, and is otherwise replaced by `text_view`, or removed. A replayed request changes
+    nothing, and neither does one with `unless_buried_since`.
 
-    A key that is remembered for this very request answers the artifact that it stands for with the `created` of
-    then, its tombstone, or None when it is forgotten; it never creates.
+    A key that is remembered for this same request returns the artifact that it stands for with the original `created`,
+    its tombstone, or None if it is forgotten; it never creates.
 
-    Where a tombstone of this identity is younger than `unless_buried_since`, nothing is stored and the tombstone is
-    answered: who comes late must not revive what was deleted meanwhile. Our intent and our blob go as if folded.
+    If a tombstone of this identity is younger than `unless_buried_since`, nothing is stored and the tombstone is
+    returned: a late request must not revive what has been deleted since. Our intent and our blob are dropped as if
+    deduplicated.
 
-    Where it needs more than `room` has, it answers `QuotaExceeded`: nothing is changed and our intent stays, so that it
-    can be made again when there is room. What is there already, and bytes that are shared, need none. In a namespace
-    that is being deleted it raises CoatcheckError `namespace_deleting`.
+    If it needs more than `room` allows, it returns `QuotaExceeded`: nothing is changed and our intent stays, so it can
+    be retried once there is room. Existing artifacts and shared bytes need none. In a namespace that is being deleted
+    it raises CoatcheckError `namespace_deleting`.
 
-    An expired artifact of this identity that is held is not replaced: it lives again as it was, for as long as this
-    change says from now on, and is answered with `created=False`.
+    An expired artifact of this identity that is held is not replaced: it becomes live again as it was, for the duration
+    in this change from now on, and is returned with `created=False`.
 
-    A condemned blob is never folded into. Where our bytes are those of one, every artifact and view that points at it
-    is pointed at a trusted blob (ours, unless there is another) and the condemned one dies; a live artifact of this
-    identity is then answered with `created=False`.
+    A corrupt blob is never used for deduplication. If our bytes equal those of one, every artifact and view that points
+    at it is pointed at a healthy blob (ours, unless there is another), and the corrupt one dies; a live artifact of
+    this identity is then returned with `created=False`.
     """
 
     identity: bytes
@@ -83,21 +84,21 @@ class StoreArtifact(
     engine: int
     blob: Blob
     inline: bytes | None
-    """The stored bytes themselves when the blob's placement is `inline`; otherwise None."""
+    """The stored bytes if the blob's placement is `inline`; otherwise None."""
     ttl: int | None
     idle_ttl: int | None
     pinned: bool
     now: datetime
     key: IdempotencyKey | None = None
     survey: bytes | None = None
-    """What the engine keeps of its one look at all of the payload: opaque, at most 256 KiB. None: it made none."""
+    """The engine's survey of the whole payload: opaque, at most 256 KiB. None: there is none."""
     text_view: NewView | None = None
-    """Kept in the same transaction, if this change creates the artifact or declares it anew; its blob is inline or
-    absent. Otherwise it only brings back condemned bytes that are the same as its own."""
+    """Kept in the same transaction if this change creates the artifact or declares it anew; its blob is inline or
+    absent. Otherwise it is only used to restore corrupt bytes that equal its own."""
     unless_buried_since: datetime | None = None
-    """The moment from which a deletion outdoes this change; None: none does."""
+    """A deletion at or after this moment prevails over this change; None: none does."""
     room: QuotaLimits | None = None
-    """The most that the namespace may hold; None: without a limit."""
+    """The limits of the namespace; None: unlimited."""
 
     @property
     @override
@@ -107,47 +108,48 @@ class StoreArtifact(
 
 
 class IngestResult(Struct, frozen=True):
-    """What an ingest left behind."""
+    """The result of an ingest."""
 
     artifact: Artifact
     created: bool
-    """False: this very artifact was there already."""
+    """False: this artifact existed already."""
     blob_used: bool
     """False: our blob is not referenced. Its writer removes the bytes; a file is also recorded as a dead blob, so that
-    the sweep finishes what a crash of the writer leaves."""
+    the sweep removes it if the writer crashes."""
     replayed: bool = False
     """Whether it answers an idempotency key that had been answered before."""
     redeclared: bool = False
-    """Whether the artifact was there already and has taken another declaration."""
+    """Whether the artifact existed and has taken on another declaration."""
 
 
 class UploadFenced(Struct, frozen=True):
-    """The upload's intent was gone, since someone reaped it, or what was made no longer fits. Nothing was changed."""
+    """The upload's intent was gone because it was reaped, or what was made no longer fits. Nothing was changed."""
 
 
 class KeyConflict(Struct, frozen=True):
-    """The idempotency key belongs to another request. Nothing was changed but the upload's intent."""
+    """The idempotency key belongs to another request. Nothing was changed except the upload's intent."""
 
 
 StoreAnswer: TypeAlias = IngestResult | Gone | UploadFenced | KeyConflict | QuotaExceeded | None
-"""What StoreArtifact answers; see there."""
+"""The answers of StoreArtifact, described there."""
 
 
 class StoreView(ArtifactChange["StoredView | UploadFenced | None"], frozen=True, kw_only=True):
-    """Keep a derived view of a live artifact.
+    """Keeps a derived view of a live artifact.
 
-    Our upload intent goes first, or `UploadFenced`. Of several that are made at once the first is kept for ever: the
-    view that is there is answered, and ours is dropped as a folded blob is. Answers None when the artifact is not live.
+    Our upload intent is deleted first, or `UploadFenced` is returned. If several are made at once, the first is kept
+    permanently: the existing view is returned, and ours is dropped like a deduplicated blob. Returns None if the
+    artifact is not live.
 
-    Its ranges are citations, so that a view whose blob is condemned is replaced by the same bytes only: where ours are
-    the same they take the place of those that were lost, and `blob_used` says so; otherwise it is answered as it is.
+    A view's ranges are citations, so a view with a corrupt blob is replaced only by the same bytes: if ours are the
+    same, they replace the lost ones, and `blob_used` is true; otherwise the view is returned as it is.
     """
 
     now: datetime
     new: NewView
     inputs: ViewInputs | None = None
-    """What an extractor was told: where the artifact has been declared otherwise since, nothing is changed, and
-    `UploadFenced` is answered. None: the view is kept whatever the artifact is declared as."""
+    """The extractor's inputs: if the artifact has since been declared differently, nothing is changed and
+    `UploadFenced` is returned. None: the view is kept whatever the declaration."""
 
     @property
     @override
@@ -156,16 +158,16 @@ class StoreView(ArtifactChange["StoredView | UploadFenced | None"], frozen=True,
 
 
 class StoredView(Struct, frozen=True):
-    """What StoreView left behind."""
+    """The result of StoreView."""
 
     found: "FoundView"
-    """The view that is kept; its inline bytes only where it is ours."""
+    """The kept view, with inline bytes only if it is ours."""
     blob_used: bool
-    """False: our blob is not referenced, as in Stored."""
+    """False: our blob is not referenced, as in IngestResult."""
 
 
 class PatchArtifact(ArtifactChange[Artifact | Gone | None], frozen=True, kw_only=True):
-    """Change what may change of a live artifact. Answers it, or its tombstone, or None when unknown.
+    """Changes the mutable properties of a live artifact. Returns it, or its tombstone, or None if unknown.
 
     A new `ttl` counts from creation. Pinning clears the expiry; unpinning restores it from `ttl` and `idle_ttl`,
     counted from now if it would already have passed. A new `idle_ttl` counts from now.
@@ -173,7 +175,7 @@ class PatchArtifact(ArtifactChange[Artifact | Gone | None], frozen=True, kw_only
 
     now: datetime
     revive: bool = False
-    """Whether an artifact that has expired and is held may live again, when the change makes it last beyond now."""
+    """Whether an expired artifact that is held may become live again, if the change moves its expiry beyond now."""
     ttl: int | None | UnsetType = UNSET
     idle_ttl: int | None | UnsetType = UNSET
     pinned: bool | UnsetType = UNSET
@@ -181,9 +183,9 @@ class PatchArtifact(ArtifactChange[Artifact | Gone | None], frozen=True, kw_only
 
 
 class DeleteArtifact(ArtifactChange[bool | Gone | HoldConflict | None], frozen=True, kw_only=True):
-    """Replace an artifact by its tombstone, drop its views, and mark their blobs dead when nothing else points at them.
+    """Replaces an artifact by its tombstone, drops its views, and marks blobs dead that nothing else points at.
 
-    Answers whether it was live, or its tombstone, or None when unknown; `HoldConflict` when a hold forbids it.
+    Returns whether it was live, or its tombstone, or None if unknown; `HoldConflict` if a hold forbids it.
     """
 
     deletes: ClassVar[bool] = True
@@ -196,7 +198,7 @@ class DeleteArtifact(ArtifactChange[bool | Gone | HoldConflict | None], frozen=T
 class DeleteSession(NamespaceChange[int | HoldConflict], frozen=True, kw_only=True):
     """Deletes up to `limit` artifacts of a session. Returns how many; repeat until it is less than `limit`.
 
-    Artifacts that are held by themselves stay. Answers `HoldConflict` when a hold covers the session: then nothing is
+    Artifacts with holds of their own stay. Returns `HoldConflict` if a hold covers the session; then nothing is
     deleted.
     """
 
@@ -216,13 +218,13 @@ class DeleteSession(NamespaceChange[int | HoldConflict], frozen=True, kw_only=Tr
 
 
 class Touch(CatalogChange[None], frozen=True, kw_only=True):
-    """Note reads, so that idle expiry moves, and that a full namespace lets go of others first.
+    """Records reads: they move idle expiry, and recently read artifacts are evicted last.
 
-    Artifacts that are gone or pinned are left alone; without an idle TTL the expiry stays.
+    Artifacts that are gone or pinned are not changed; without an idle TTL the expiry stays.
     """
 
     reads: tuple[tuple[str, int, datetime], ...]
-    """Namespace, number, moment of the read."""
+    """Namespace, number and moment of each read."""
 
     @property
     @override
@@ -231,7 +233,7 @@ class Touch(CatalogChange[None], frozen=True, kw_only=True):
 
 
 class FoundView(Struct, frozen=True):
-    """A kept view and, when inline, its stored bytes."""
+    """A kept view and, if inline, its stored bytes."""
 
     view: View
     blob: Blob | None

@@ -10,7 +10,7 @@ from coatcheck.core.artifact import Placement
 
 
 class StoredName(Struct, frozen=True):
-    """A blob as the store sees it. `namespace` is empty where the store's names do not carry it."""
+    """A blob as the store knows it. `namespace` is empty if the store's names do not include it."""
 
     namespace: str
     id: str
@@ -19,82 +19,88 @@ class StoredName(Struct, frozen=True):
 
 
 class BlobWriter(Protocol):
-    """One blob being written. Exactly one of `finish` and `abort` ends it."""
+    """Writes one blob. Exactly one of `finish` and `abort` ends it."""
 
     async def write(self, data: bytes) -> None:
-        """Append. Raises `storage_full` or `storage_unavailable`; after that only `abort` may follow."""
+        """Appends bytes. Raises `storage_full` or `storage_unavailable`; after that, only `abort` may follow."""
         ...
 
     async def finish(self) -> None:
-        """Make every byte and the name durable. When this returns, a power loss loses nothing."""
+        """Makes every byte and the name durable. Once this returns, a power loss loses nothing."""
         ...
 
     async def abort(self) -> None:
-        """Remove what was written. Never raises for what is already gone. Safe after a failed `finish`."""
+        """Removes what was written. Never raises if it is already gone. Safe after a failed `finish`."""
         ...
 
 
 class BlobStore(Protocol):
-    """Bytes under names that the server makes and uses once."""
+    """Bytes under names that the server generates and uses once."""
 
     @property
     def placement(self) -> Placement:
-        """What a Blob kept here has as its placement."""
+        """The placement of blobs that are kept here."""
         ...
 
     @property
     def others(self) -> "tuple[BlobStore, ...]":
-        """Where blobs were put before, each with a placement of its own: to be read and removed, never written."""
+        """Stores of earlier placements, each different: they are read and removed from, never written."""
         ...
 
     async def create(self, namespace: str, blob_id: str) -> BlobWriter:
-        """Start a blob. A name is written once: FileExistsError if it is taken, here or by the writer's own calls."""
+        """Starts a blob.
+
+        A name is written once: raises FileExistsError if it is taken, here or by the writer's own calls.
+        """
         ...
 
     async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
-        """Exactly `length` stored bytes from `start`; with `fresh` past every cache that can be passed.
+        """Returns exactly `length` stored bytes from `start`; with `fresh`, bypasses every cache that it can.
 
-        Raises CoatcheckError `integrity` when the blob is missing or shorter than that.
+        Raises CoatcheckError `integrity` if the blob is missing or too short.
         """
         ...
 
     async def size(self, namespace: str, blob_id: str) -> int | None:
-        """Stored bytes of a blob; None when there is no such blob. Says nothing of what they are."""
+        """Returns the number of stored bytes of a blob; None if there is no such blob. The bytes are not verified."""
         ...
 
     async def remove(self, namespace: str, blob_id: str) -> bool:
-        """Remove a blob durably. False when it was not there, which is no error."""
+        """Removes a blob durably. Returns False if it did not exist, which is not an error."""
         ...
 
     def names(self) -> AsyncIterator[StoredName]:
-        """Everything in the store, in any order, also what no row knows."""
+        """Yields everything in the store, in any order, including what no row knows."""
         ...
 
 
 class BlobLocation(Protocol):
-    """Where a blob store is, as something that belongs to one database: it bears a mark that says to which.
+    """The location of a blob store, bound to one database by a mark.
 
-    The mark is no blob: `names` does not list it.
+    The mark is not a blob: `names` does not list it.
     """
 
     @property
     def where(self) -> str:
-        """Which place it is, in words for an operator, without secrets."""
+        """Describes the location for an operator, without secrets."""
         ...
 
     @property
     def placement(self) -> Placement:
-        """As of a BlobStore."""
+        """The placement, as of BlobStore."""
         ...
 
     async def mark(self) -> str | None:
-        """What the mark says; None where there is none. At most its first 256 bytes."""
+        """Returns the mark's text, at most its first 256 bytes; None if there is no mark."""
         ...
 
     async def put_mark(self, text: str) -> str:
-        """Set the mark durably unless there is one; answers what it says then. Of several at once one sets it."""
+        """Sets the mark durably unless there is one; returns the mark in force.
+
+        Of several concurrent calls, one sets it.
+        """
         ...
 
     def names(self) -> AsyncIterator[StoredName]:
-        """As of a BlobStore."""
+        """Yields the names of all blobs, as BlobStore does."""
         ...

@@ -1,4 +1,4 @@
-"""What a change of the catalogue is, and who commits one."""
+"""Changes of the catalogue, and what commits them."""
 
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -10,25 +10,25 @@ ROW_BYTES = 1024
 
 
 class CatalogChange(Struct, Generic[Answer], frozen=True, kw_only=True):
-    """What must become true, as a value; `Answer` is what its commit returns.
+    """A statement of what must become true; `Answer` is the type that its commit returns.
 
-    A change of this kind touches rows of any namespace.
+    A change of this base class touches rows of any namespace.
     """
 
     alone: ClassVar[bool] = True
-    """Whether it locks rows that nobody can name before, so that replicas could wait in a circle if it shared a
-    transaction."""
+    """Whether it needs a transaction of its own: it locks rows that are not known in advance, so sharing one could
+    deadlock replicas."""
     deletes: ClassVar[bool] = False
-    """Whether it removes artifacts, and so meets holds."""
+    """Whether it removes artifacts, and so must respect holds."""
 
     @property
     def entered(self) -> str | None:
-        """The only namespace whose rows it touches; None: those of any."""
+        """The only namespace whose rows it touches; None: any."""
         return None
 
     @property
     def weight(self) -> int:
-        """Bytes that it adds to its transaction, roughly."""
+        """Approximate number of bytes that it adds to its transaction."""
         return ROW_BYTES
 
 
@@ -46,17 +46,17 @@ class NamespaceChange(CatalogChange[Answer], frozen=True, kw_only=True):
 
 
 class ArtifactChange(NamespaceChange[Answer], frozen=True, kw_only=True):
-    """A change of one artifact whose number is known, so that its row can be locked before others are."""
+    """A change of one artifact whose number is known, so its row can be locked before others."""
 
     number: int
 
 
 class Commits(Protocol):
-    """Who commits changes."""
+    """Commits changes to the catalog."""
 
     async def commit(self, change: CatalogChange[Answer], /) -> Answer:
-        """Carry out a change and return its answer once it is durable; see the change's own docstring.
+        """Carries out a change and returns its answer once it is durable; see the change's docstring.
 
-        Changes may share a transaction; one that fails never fails its neighbours.
+        Changes may share a transaction; a failing one never affects the others.
         """
         ...

@@ -5,8 +5,8 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The time that decides."""
+    """The authoritative time."""
 
     def now(self) -> datetime:
-        """The moment, aware, in UTC, to the microsecond."""
+        """Returns the time, aware, in UTC, to the microsecond."""
         ...

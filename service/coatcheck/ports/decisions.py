@@ -1,4 +1,4 @@
-"""Policies, holds, and namespaces that are to go."""
+"""Policies, holds, and namespaces to delete."""
 
 from datetime import datetime
 from typing import ClassVar, Protocol
@@ -17,7 +17,7 @@ from coatcheck.ports.change import ROW_BYTES, CatalogChange, Commits, NamespaceC
 class DeleteNamespace(NamespaceChange[int], frozen=True, kw_only=True):
     """Deletes up to `limit` artifacts of a marked namespace, live or expired. Returns how many.
 
-    Artifacts that are held stay. The accounts of its sessions go, with the last artifacts the last of them.
+    Held artifacts stay. The accounts of its sessions are deleted with the last artifacts.
     """
 
     alone: ClassVar[bool] = True
@@ -35,10 +35,9 @@ class DeleteNamespace(NamespaceChange[int], frozen=True, kw_only=True):
 
 
 class MarkNamespace(CatalogChange[bool | HoldConflict], frozen=True, kw_only=True):
-    """Mark a namespace as being deleted: from then on nothing is stored in it. Or take the mark away.
+    """Marks a namespace as being deleted, so that nothing can be stored in it; or removes the mark.
 
-    Answers `HoldConflict` when a hold covers the namespace itself; then it is not marked. Otherwise whether this
-    changed it.
+    Returns `HoldConflict`, without marking, if a hold covers the namespace itself; otherwise whether this changed it.
     """
 
     namespace: str
@@ -48,9 +47,9 @@ class MarkNamespace(CatalogChange[bool | HoldConflict], frozen=True, kw_only=Tru
 
 
 class SetPolicy(CatalogChange[int | None], frozen=True, kw_only=True):
-    """Make a new version of a scope's policy, or with None remove it. Answers the version.
+    """Creates a new version of a scope's policy; None removes it. Returns the version.
 
-    Answers None when a removal finds no policy.
+    Returns None if there is no policy to remove.
     """
 
     scope: PolicyScope
@@ -60,10 +59,10 @@ class SetPolicy(CatalogChange[int | None], frozen=True, kw_only=True):
 
 
 class PlaceHold(CatalogChange[bool | Gone | None], frozen=True, kw_only=True):
-    """Place a hold. When it is answered, no delete that has not been answered before removes what it covers.
+    """Places a hold. Once it is answered, no delete that was not answered before removes what it covers.
 
-    Answers True; for an artifact that is not there its tombstone, or None when it is unknown, and no hold is placed.
-    An artifact that has expired and is not buried can be held.
+    Returns True; for an artifact that does not exist its tombstone, or None if it is unknown, and no hold is placed. An
+    artifact that has expired but has no tombstone yet can be held.
     """
 
     hold: Hold
@@ -71,40 +70,40 @@ class PlaceHold(CatalogChange[bool | Gone | None], frozen=True, kw_only=True):
 
 
 class ReleaseHold(CatalogChange[Hold | None], frozen=True, kw_only=True):
-    """Release a hold. Answers it, or None when there is none of this ID."""
+    """Releases a hold. Returns it, or None if the ID is unknown."""
 
     id: str
     namespace: str | None
-    """Only in this namespace; None: in any."""
+    """Only a hold of this namespace; None: of any."""
     now: datetime
     by: By = By()
 
 
 class Decisions(Commits, Protocol):
-    """The catalogue as administrators see it: policies, holds, usage."""
+    """The catalogue for administrators: policies, holds, usage."""
 
     async def policy_version(self) -> int:
-        """The last version of all; 0 when there never was a policy. Cheap: asked every few seconds."""
+        """Returns the latest version of all policies; 0 if there never was one. Cheap: called every few seconds."""
         ...
 
     async def policies(self) -> tuple[int, Rules]:
-        """All policies that hold, and their last version."""
+        """Returns all policies in force, and their latest version."""
         ...
 
     async def policy_history(self, scope: PolicyScope, limit: int) -> list["PolicyVersion"]:
-        """The versions of a scope's policy, newest first."""
+        """Returns the versions of a scope's policy, newest first."""
         ...
 
     async def holds(self, namespace: str | None, /, *, after: str = "", limit: int = 200) -> list[Hold]:
-        """Holds of a namespace or of all, by ID behind one; those whose time is over are among them."""
+        """Returns holds of a namespace or of all, including ended ones, by ID, starting after `after`."""
         ...
 
     async def usages(self, namespace: str | None, /, *, after: str = "", limit: int = 200) -> list[Usage]:
-        """What namespaces hold, by name behind one."""
+        """Returns what namespaces hold, by name, starting after `after`."""
         ...
 
     async def marked_namespaces(self) -> list[Usage]:
-        """The namespaces that are being deleted."""
+        """Returns the namespaces that are being deleted."""
         ...
 
 

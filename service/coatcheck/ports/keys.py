@@ -10,9 +10,9 @@ from coatcheck.ports.change import CatalogChange, Commits
 
 
 class MakeKey(CatalogChange[None], frozen=True, kw_only=True):
-    """Keep a new key, and its namespace where there is none of that name, with a line in the audit.
+    """Stores a new key, and its namespace if it does not exist, with a line in the audit log.
 
-    Another key of the same ID is an error of whoever draws the bytes: nothing is changed, and it raises.
+    If a key of this ID exists, random generation is broken: it raises, and nothing is changed.
     """
 
     info: KeyInfo
@@ -21,9 +21,9 @@ class MakeKey(CatalogChange[None], frozen=True, kw_only=True):
 
 
 class RevokeKey(CatalogChange[KeyInfo | None], frozen=True, kw_only=True):
-    """Refuse a key from now on; a repetition changes nothing. Answers the key as it is then, or None.
+    """Revokes a key; a repetition changes nothing. Returns the key as it is afterwards.
 
-    None: there is none of that ID in the namespace; a `namespace` of None looks in all.
+    Returns None if the namespace has no key of that ID; a `namespace` of None means any.
     """
 
     key_id: str
@@ -33,7 +33,7 @@ class RevokeKey(CatalogChange[KeyInfo | None], frozen=True, kw_only=True):
 
 
 class MakeNamespace(CatalogChange[tuple[NamespaceInfo, bool]], frozen=True, kw_only=True):
-    """Have a namespace of this name. Answers it, and whether this change made it."""
+    """Creates a namespace unless it exists. Returns it, and whether this change created it."""
 
     name: str
     now: datetime
@@ -41,7 +41,7 @@ class MakeNamespace(CatalogChange[tuple[NamespaceInfo, bool]], frozen=True, kw_o
 
 
 class SwitchNamespace(CatalogChange[NamespaceInfo | None], frozen=True, kw_only=True):
-    """Refuse a namespace's keys from now on, or no more. Answers it as it is then, or None when there is none."""
+    """Disables or enables a namespace's keys. Returns the namespace as it is afterwards, or None if there is none."""
 
     name: str
     disabled: bool
@@ -50,20 +50,26 @@ class SwitchNamespace(CatalogChange[NamespaceInfo | None], frozen=True, kw_only=
 
 
 class Keys(Commits, Protocol):
-    """Who may ask. What is changed here holds for every request that any replica begins to check afterwards."""
+    """Keys and namespaces. A change applies to every request that any replica begins to check afterwards."""
 
     async def find_keys(self, ids: Collection[str]) -> dict[str, KeyRow]:
-        """The keys of these IDs, as they are now; also those that are revoked or have expired."""
+        """Returns the keys of these IDs as they are now, including revoked and expired ones."""
         ...
 
     async def any_key(self) -> bool:
-        """Whether a key was ever made."""
+        """Returns whether a key was ever created."""
         ...
 
     async def list_keys(self, namespace: str | None, *, before: str | None, limit: int) -> list[KeyInfo]:
-        """Keys of a namespace, or of all, newest first, behind the one of an ID; where that is none of them, none."""
+        """Returns keys of a namespace, or of all, newest first, starting after the key `before`.
+
+        None if that is unknown.
+        """
         ...
 
     async def list_namespaces(self, *, after: str, limit: int, only: str | None = None) -> list[NamespaceInfo]:
-        """Namespaces in the order that the database gives their names, behind one; `only` the one of a name."""
+        """Returns namespaces in the database's order of names, starting after `after`.
+
+        Only the one named `only`, if given.
+        """
         ...

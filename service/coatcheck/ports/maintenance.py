@@ -1,4 +1,4 @@
-"""What removes what nobody needs any more, and the lease that saves replicas from doing it twice."""
+"""Removal of what is no longer needed, and the lease that keeps replicas from doing it twice."""
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
@@ -14,10 +14,10 @@ from coatcheck.ports.change import ROW_BYTES, CatalogChange, Commits, NamespaceC
 
 
 class EvictArtifacts(NamespaceChange["EvictionResult"], frozen=True, kw_only=True):
-    """Make room in a namespace: turn what was read longest ago into tombstones, expired artifacts first.
+    """Evicts the least recently read artifacts of a namespace, expired ones first, as tombstones.
 
-    Never what is pinned or held. It removes no more artifacts than are needed at this moment, and at most `limit`;
-    where even all that may go would not be enough, it removes nothing. Answers `EvictionResult`.
+    Pinned and held artifacts are never evicted. It removes no more artifacts than are needed at this moment, and at
+    most `limit`; if even removing all candidates would not suffice, it removes nothing. Returns `EvictionResult`.
     """
 
     alone: ClassVar[bool] = True
@@ -26,9 +26,9 @@ class EvictArtifacts(NamespaceChange["EvictionResult"], frozen=True, kw_only=Tru
     now: datetime
     room: QuotaLimits
     bytes: int = 0
-    """Stored bytes to have room for, beside what is there and reserved."""
+    """Stored bytes to make room for, in addition to what exists and is reserved."""
     artifacts: int = 0
-    """Artifacts to have room for."""
+    """Number of artifacts to make room for."""
     tombstone_until: datetime
     limit: int
     by: By = SCHEDULE
@@ -40,16 +40,16 @@ class EvictArtifacts(NamespaceChange["EvictionResult"], frozen=True, kw_only=Tru
 
 
 class EvictionResult(Struct, frozen=True):
-    """What an eviction did."""
+    """The result of an eviction."""
 
     artifacts: int
-    """0: not enough can go, or nothing has to."""
+    """0: not enough can be evicted, or nothing needs to be."""
     enough: bool
-    """Whether there is now as much room as was asked for."""
+    """Whether the requested room is now available."""
 
 
 class ExpireArtifacts(CatalogChange[int], frozen=True, kw_only=True):
-    """Turn up to `limit` artifacts that expired by `now` into tombstones. Answers how many. Held ones stay."""
+    """Turns up to `limit` artifacts that expired by `now` into tombstones. Returns how many. Held ones stay."""
 
     deletes: ClassVar[bool] = True
 
@@ -57,7 +57,7 @@ class ExpireArtifacts(CatalogChange[int], frozen=True, kw_only=True):
     tombstone_until: datetime
     limit: int
     tombstone_lives: Mapping[str, timedelta] = {}
-    """How long the tombstones of some namespaces last, counted from `now`; of others they last until the above."""
+    """How long the tombstones of certain namespaces last, from `now`; for others, the field above applies."""
     by: By = SCHEDULE
 
     @property
@@ -67,9 +67,9 @@ class ExpireArtifacts(CatalogChange[int], frozen=True, kw_only=True):
 
 
 class ReapUploads(CatalogChange[int], frozen=True, kw_only=True):
-    """Turn up to `limit` uploads whose lease passed before `now` into dead blobs. Answers how many.
+    """Turns up to `limit` uploads whose lease ended before `now` into dead blobs. Returns how many.
 
-    From that moment the writer's commit is fenced; the sweep removes what it wrote.
+    From then on the writer's commit is fenced; the sweep removes what it wrote.
     """
 
     now: datetime
@@ -82,7 +82,10 @@ class ReapUploads(CatalogChange[int], frozen=True, kw_only=True):
 
 
 class ForgetBlobs(CatalogChange[None], frozen=True, kw_only=True):
-    """Drop the rows of dead blobs (and their inline bytes). Their files have been removed already. Absent is fine."""
+    """Deletes the rows of dead blobs (and their inline bytes). Their files are already removed.
+
+    Missing rows are no error.
+    """
 
     blobs: tuple[tuple[str, str], ...]
     """Namespace, blob ID."""
@@ -94,9 +97,9 @@ class ForgetBlobs(CatalogChange[None], frozen=True, kw_only=True):
 
 
 class MarkBlobCorrupt(NamespaceChange[bool], frozen=True, kw_only=True):
-    """Mark a live blob whose bytes were found missing or damaged. What points at it stays; nothing new will.
+    """Marks a live blob whose bytes are missing or damaged. What points at it stays; nothing new will.
 
-    Answers whether this very change did it: false for a blob that is condemned already, dead or unknown.
+    Returns whether this change did it: false if the blob is already corrupt, dead or unknown.
     """
 
     blob_id: str
@@ -104,21 +107,21 @@ class MarkBlobCorrupt(NamespaceChange[bool], frozen=True, kw_only=True):
 
 
 MOST_EVENTS: Final = 100_000
-"""Events that are kept where nobody says otherwise."""
+"""Default number of events that are kept."""
 
 
 class PurgeRecords(CatalogChange[int], frozen=True, kw_only=True):
-    """Drop up to `limit` tombstones whose time is over, as many idempotency keys, accounts, events and audit lines.
+    """Deletes up to `limit` tombstones that have ended, and as many idempotency keys, accounts, events and audit lines.
 
-    Answers how many in all.
+    Returns the total number.
     """
 
     now: datetime
     limit: int
     audit_life: timedelta | None = None
-    """How long audit lines are kept; None keeps them."""
+    """How long audit lines are kept; None: forever."""
     most_events: int = MOST_EVENTS
-    """Events that are kept, the latest of all namespaces."""
+    """Number of events to keep, the latest of all namespaces."""
 
     @property
     @override
@@ -127,55 +130,55 @@ class PurgeRecords(CatalogChange[int], frozen=True, kw_only=True):
 
 
 class TakeLease(CatalogChange[bool], frozen=True, kw_only=True):
-    """Become or stay the one who does a piece of upkeep. Answers whether the holder has the lease now.
+    """Takes or renews the lease on a piece of upkeep. Returns whether the holder has it now.
 
-    It is given when it is free, over, or the holder's already. It saves work and protects nothing: what it guards
-    must be harmless when two do it. Taking it for 0 seconds gives it back.
+    It is granted if it is free, has ended, or is the holder's already. It saves work but protects nothing: what it
+    guards must be harmless if two do it. Taking it for 0 seconds releases it.
     """
 
     name: str
     holder: str
     seconds: float
     now: datetime
-    """Ignored where the database has a clock of its own that all replicas share."""
+    """Ignored if the database has a clock that all replicas share."""
 
 
 class DeadBlob(Struct, frozen=True):
-    """A blob that nothing points at and that nothing ever will again."""
+    """A blob that nothing points at, or ever will again."""
 
     namespace: str
     id: str
     placement: Placement
     dead_at: datetime
     stored_size: int = 0
-    """Its bytes as they are stored; 0 where nobody wrote it down."""
+    """Stored bytes; 0 if unknown."""
 
 
 class Upkeep(Commits, Protocol):
-    """The catalogue as the schedule sees it: across namespaces, in small batches, each its own transaction."""
+    """The catalogue for the schedule: across namespaces, in small batches, each in its own transaction."""
 
     async def empty_log(self) -> bool:
-        """Have what was deleted leave the log that the catalogue keeps of its changes, where it keeps one in our files.
+        """Erases what was deleted from the log that the catalogue keeps of its changes, if that log is in our files.
 
-        False: somebody still reads from it, ask again later.
+        Returns False if a reader still needs it; try again later.
         """
         ...
 
     async def lease_holder(self, name: str) -> str | None:
-        """Who took a lease last, whether or not it is over; None when nobody ever did."""
+        """Returns the last holder of a lease, even if it has ended; None if there never was one."""
         ...
 
     async def dead_blobs(self, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
-        """Blobs that died before a moment, by moment and ID; `after` continues behind one that was answered."""
+        """Returns blobs that died before a moment, by moment and ID, starting after `after`."""
         ...
 
     async def known_blobs(self, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Of these (namespace, blob ID), the ones that a row knows: live, dead, or an open upload.
+        """Returns which of these (namespace, blob ID) have a row: live, dead, or an open upload.
 
-        An empty namespace asks for the ID in any: a store's names need not carry it.
+        An empty namespace means any: a store's names need not include it.
         """
         ...
 
     def all_blobs(self) -> AsyncIterator[tuple[str, Blob]]:
-        """Every live blob with its namespace, for checks; not inline bytes."""
+        """Yields every live blob with its namespace, for checks; not inline bytes."""
         ...

@@ -1,4 +1,4 @@
-"""What an administrator looks at first. Every question looks at a bounded number of rows."""
+"""Queries for an administrator's overview. Each examines a bounded number of rows."""
 
 from datetime import datetime
 from typing import Protocol
@@ -10,10 +10,10 @@ from coatcheck.core.session_usage import SessionUsage, UsageDelta
 
 
 class ActivityHour(Struct, frozen=True):
-    """What happened in an hour. Its gauges are not kept."""
+    """The activity in one hour. Its gauges are not kept."""
 
     hour: datetime
-    """When it began."""
+    """When the hour began."""
     spent: UsageDelta
 
 
@@ -25,19 +25,19 @@ class SessionSummary(Struct, frozen=True):
 
 
 class Overview(Protocol):
-    """The catalogue as the administrator's page sees it."""
+    """The catalogue for the administrator's page."""
 
     async def activity(self, namespace: str, /, since: datetime) -> list[ActivityHour]:
-        """The hours of a namespace in which anything happened, from a moment on, in order; of `*`, of all namespaces.
+        """Returns the hours with any activity in a namespace since a moment, in order; `*` means all namespaces.
 
         Hours are kept for 90 days.
         """
         ...
 
     async def recent_sessions(self, namespace: str, *, limit: int) -> list[SessionSummary]:
-        """Sessions of a namespace, the one with the latest activity first; of the latest 5,000 of all namespaces."""
+        """Returns sessions of a namespace, latest activity first; of the latest 5,000 of all namespaces."""
         ...
 
     async def next_expiring(self, namespace: str, now: datetime, *, limit: int) -> list[Artifact]:
-        """Live artifacts of a namespace, the one that expires first first; of the next 5,000 of all namespaces."""
+        """Returns live artifacts of a namespace, earliest expiry first; of the next 5,000 of all namespaces."""
         ...

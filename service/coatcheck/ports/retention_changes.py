@@ -1,4 +1,4 @@
-"""Changes of plans, runs, jobs and removed artifacts, and what retention is answered."""
+"""Changes of plans, runs, jobs and removed artifacts, and their answers."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ from coatcheck.ports.change import ROW_BYTES, CatalogChange, NamespaceChange
 
 
 class KeepPlan(CatalogChange[None], frozen=True, kw_only=True):
-    """Keep a plan, part by part. Nobody finds it before the change that says what it comes to, the last one."""
+    """Keeps a plan, part by part. It can be found once the last change, which has its totals, is committed."""
 
     plan_id: str
     scope: JobScope
@@ -33,7 +33,7 @@ class KeepPlan(CatalogChange[None], frozen=True, kw_only=True):
 
 
 class KeptPlan(Struct, frozen=True, kw_only=True):
-    """A plan that was kept."""
+    """A stored plan."""
 
     id: str
     plan: RetentionPlan
@@ -42,7 +42,7 @@ class KeptPlan(Struct, frozen=True, kw_only=True):
 
 
 class BeginRun(CatalogChange[RetentionRun], frozen=True, kw_only=True):
-    """Begin a run, or answer the one that applies the same plan already."""
+    """Begins a run, or returns the one that already applies this plan."""
 
     run: RetentionRun
     plan_id: str
@@ -51,7 +51,7 @@ class BeginRun(CatalogChange[RetentionRun], frozen=True, kw_only=True):
 
 
 class ClaimRun(CatalogChange[RetentionRun | None], frozen=True, kw_only=True):
-    """Take up the run that was left longest ago, whose lease has passed. Answers it, or None when there is none."""
+    """Takes over the run whose lease ended longest ago. Returns it, or None if there is none."""
 
     worker: str
     now: datetime
@@ -59,10 +59,10 @@ class ClaimRun(CatalogChange[RetentionRun | None], frozen=True, kw_only=True):
 
 
 class RemoveBatch(CatalogChange["BatchResult | None"], frozen=True, kw_only=True):
-    """Carry out a run's next part: remove those of its artifacts that meet the plan's criteria now and are not held.
+    """Carries out a run's next part: removes those of its artifacts that meet the plan's criteria now and are not held.
 
-    The run's counts and its place move in the same transaction, so that each part is carried out once, whoever tries.
-    Answers None when there is no such run, or it has ended.
+    The run's counts and position move in the same transaction, so each part is carried out once, whoever tries. Returns
+    None if there is no such run, or it has ended.
     """
 
     deletes: ClassVar[bool] = True
@@ -89,7 +89,7 @@ class BatchResult(Struct, frozen=True):
 
 
 class EndRun(CatalogChange[None], frozen=True, kw_only=True):
-    """Write down how a run ended. One that has ended stays as it is."""
+    """Records how a run ended. A run that has ended is not changed."""
 
     run_id: str
     now: datetime
@@ -101,25 +101,25 @@ class EndRun(CatalogChange[None], frozen=True, kw_only=True):
 
 
 class NoteRound(CatalogChange[None], frozen=True, kw_only=True):
-    """Add what a round of the schedule did, see `scheduled_round`, to the run of its job and hour."""
+    """Adds the result of a scheduled round, see `scheduled_round`, to the run of its job and hour."""
 
     run: RetentionRun
 
 
 class SetJob(CatalogChange[JobState], frozen=True, kw_only=True):
-    """Pause or resume a job of the schedule, or change its interval; with a line in the audit."""
+    """Pauses or resumes a job of the schedule, or changes its interval; with a line in the audit log."""
 
     name: str
     now: datetime
     by: By
     paused: bool | None = None
-    """None: as it was."""
+    """None: unchanged."""
     interval: int | None = None
-    """Seconds; None: as it was, 0: as the settings say."""
+    """Seconds; None: unchanged, 0: as in the settings."""
 
 
 class MarkJob(CatalogChange[None], frozen=True, kw_only=True):
-    """Write down when a job of the schedule ran last, and how it went."""
+    """Records when a job of the schedule ran last, and how it went."""
 
     name: str
     now: datetime
@@ -128,28 +128,28 @@ class MarkJob(CatalogChange[None], frozen=True, kw_only=True):
 
 
 class RemovedArtifact(Struct, frozen=True, kw_only=True):
-    """An artifact that was removed and can be brought back while its bytes are there."""
+    """An artifact that was removed, and can be restored while its bytes exist."""
 
     seq: int
     removed_at: datetime
     reason: str
     run_id: str | None
     artifact: Artifact | None
-    """As it was, with the blob that it had; None where that is not there any more."""
+    """The artifact with its former blob; None if that no longer exists."""
     number: int
     namespace: str
     views: tuple["RemovedView", ...] = ()
 
 
 class RemovedView(Struct, frozen=True):
-    """A view that it had; a blob of None means that the view is the payload itself."""
+    """A view of a removed artifact; a blob of None means that the view is the payload itself."""
 
     view: View
     blob: Blob | None
 
 
 class RestoredView(Struct, frozen=True):
-    """A view to be brought back, with a copy of its bytes."""
+    """A view to restore, with a copy of its bytes."""
 
     name: str
     blob: Blob | None
@@ -157,11 +157,11 @@ class RestoredView(Struct, frozen=True):
 
 
 class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], frozen=True, kw_only=True):
-    """Bring back an artifact that was removed: its row, its views, its place in the index; the tombstone goes.
+    """Restores an artifact that was removed: its row, its views, its place in the index; the tombstone is deleted.
 
-    The copies' upload intents go first, or `UploadFenced`. Where live bytes of the same content are there, these are
-    pointed at. Answers the artifact; None when there is nothing to bring back any more; `Stored` would say that it is
-    there: then it is answered, with `created` false, and nothing is changed.
+    The copies' upload intents are deleted first, or `UploadFenced` is returned. If live bytes with the same content
+    exist, they are used. Returns the artifact; None if nothing can be restored any more. If the artifact is live, it is
+    returned with `created` false, and nothing is changed.
     """
 
     alone: ClassVar[bool] = True
@@ -170,13 +170,13 @@ class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], froze
     seq: int
     now: datetime
     ttl: int | None
-    """Seconds from now; None keeps the expiry that it had, which must not have passed."""
+    """Seconds from now; None keeps its former expiry, which must be in the future."""
     blob: Blob
     inline: bytes | None
     views: tuple[RestoredView, ...]
     by: By
     since: datetime
-    """What was removed before cannot be brought back."""
+    """Removals before this moment cannot be undone."""
 
     @property
     @override
@@ -185,7 +185,10 @@ class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], froze
 
 
 class ForgetRemoved(CatalogChange[int], frozen=True, kw_only=True):
-    """Give up up to `limit` of what was removed up to a moment, and plans that are over. Answers how many."""
+    """Gives up to `limit` artifacts removed up to a moment, and expired plans, out of reach of an undo.
+
+    Returns how many.
+    """
 
     before: datetime
     now: datetime
@@ -198,12 +201,12 @@ class ForgetRemoved(CatalogChange[int], frozen=True, kw_only=True):
 
 
 class LiveTotals(Struct, frozen=True):
-    """What there is."""
+    """Totals of live artifacts."""
 
     artifacts: int = 0
     bytes: int = 0
-    """Of content."""
+    """Bytes of content."""
 
     def __add__(self, other: "LiveTotals") -> "LiveTotals":
-        """Both together."""
+        """Returns the sum of both."""
         return LiveTotals(self.artifacts + other.artifacts, self.bytes + other.bytes)

@@ -1,4 +1,4 @@
-"""What sessions were told."""
+"""Sessions' token accounts and events."""
 
 from datetime import datetime
 from typing import Protocol
@@ -13,21 +13,21 @@ _ACCOUNT_BYTES = 256
 
 
 class AddSessionUsage(CatalogChange[None], frozen=True, kw_only=True):
-    """Add to the accounts of sessions, which begin with it where there are none.
+    """Adds to the accounts of sessions, and creates those that do not exist.
 
-    Making it again changes nothing, unless another process has added to the same session in between: then a change
-    whose answer was lost counts twice. The accounts are for people to look at; nothing is decided by them.
+    Repeating it changes nothing, unless another process has added to the same session in between: then a change whose
+    answer was lost counts twice. The accounts are for people to read; no decision depends on them.
     """
 
     batch: int
-    """Random, of 62 bits: by which a change is known again."""
+    """62 random bits that identify a repeated change."""
     at: datetime
     sessions: tuple[tuple[str, str, UsageDelta], ...]
     """Namespace, session, what to add; each pair once."""
     activity: tuple[tuple[str, UsageDelta], ...] = ()
-    """Namespace, what to add to the hour of `at`, in sessions or in none; each namespace once."""
+    """Namespace, what to add to the hour of `at`, within or outside sessions; each namespace once."""
     events: tuple[Event, ...] = ()
-    """What was done, to be logged."""
+    """Events to log."""
 
     @property
     @override
@@ -36,17 +36,17 @@ class AddSessionUsage(CatalogChange[None], frozen=True, kw_only=True):
 
 
 class SessionAccounts(Commits, Protocol):
-    """What the sessions' tokens came to. An account goes with its session, or 90 days after it was written to last."""
+    """Sessions' token accounts. An account is deleted with its session, or 90 days after it was last written to."""
 
     async def session_usage(self, namespace: str, /, session: str) -> SessionUsage | None:
-        """The account of a session; None when nothing was ever added to it."""
+        """Returns the account of a session; None if nothing was ever added to it."""
         ...
 
     async def events(
         self, namespace: str, /, *, session: str | None, artifact: int | None, before: int | None, limit: int
     ) -> list[Event]:
-        """Events of a session, of an artifact, or of both, with numbers below `before`, the latest first.
+        """Returns events of a session, an artifact, or both, with numbers below `before`, latest first.
 
-        An event goes with its artifact, with its session, after 30 days, or when there are more than are to be kept.
+        An event is deleted with its artifact or session, after 30 days, or when there are too many.
         """
         ...

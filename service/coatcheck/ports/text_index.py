@@ -11,20 +11,20 @@ from coatcheck.ports.change import ROW_BYTES, Commits, NamespaceChange
 
 
 class IndexDocuments(NamespaceChange[int], frozen=True, kw_only=True):
-    """Put documents into the full-text index and take them off the list of those that wait for it.
+    """Adds documents to the full-text index and removes them from its queue.
 
-    What has changed since it was read, or been replaced, stays on the list. Where none of them is on the list any more
-    nothing is added: someone else was faster. Answers how many were taken off.
+    Those that have changed since they were read, or were replaced, stay in the queue. If none of them is queued any
+    more, nothing is added: another process was faster. Returns how many were removed from the queue.
     """
 
     alone: ClassVar[bool] = True
 
     read: tuple[tuple[int, int | None], ...]
-    """The rows that were read, each with the fingerprint it had then; None: there was no artifact."""
+    """The rows that were read, each with its fingerprint then; None: there was no artifact."""
     segment_id: int
-    """Random, of 62 bits: no two segments ever have the same."""
+    """62 random bits: no two segments ever have the same."""
     segment: PackedSegment | None
-    """None: none of them is there any more."""
+    """None: none of the documents exists any more."""
 
     @property
     @override
@@ -33,7 +33,7 @@ class IndexDocuments(NamespaceChange[int], frozen=True, kw_only=True):
 
 
 class MergeSegments(NamespaceChange[bool], frozen=True, kw_only=True):
-    """Put one segment in the place of several. Answers whether all were still there; otherwise nothing is changed."""
+    """Replaces several segments by one. Returns whether all were still there; otherwise nothing is changed."""
 
     alone: ClassVar[bool] = True
 
@@ -49,9 +49,9 @@ class MergeSegments(NamespaceChange[bool], frozen=True, kw_only=True):
 
 
 class DropSegment(NamespaceChange[None], frozen=True, kw_only=True):
-    """Take a damaged segment out of the full-text index and put every artifact that it may have held back on the list.
+    """Removes a damaged segment from the full-text index and queues every artifact that it may have contained.
 
-    Absent ones do no harm.
+    Missing ones are no error.
     """
 
     alone: ClassVar[bool] = True
@@ -60,7 +60,7 @@ class DropSegment(NamespaceChange[None], frozen=True, kw_only=True):
 
 
 class Reindex(NamespaceChange[None], frozen=True, kw_only=True):
-    """Put artifacts on the list of those that wait for the full-text index; by their rows. Absent ones do no harm."""
+    """Queues artifacts for the full-text index, by their rows. Missing ones are no error."""
 
     rows: tuple[int, ...]
 
@@ -71,55 +71,55 @@ class Reindex(NamespaceChange[None], frozen=True, kw_only=True):
 
 
 class Unindexed(Struct, frozen=True):
-    """An artifact that waits for the full-text index: live, or expired and not yet buried."""
+    """An artifact that waits for the full-text index: live, or expired without a tombstone yet."""
 
     row: int
     """Its place in the order of arrival."""
     fingerprint: int | None
     found: FoundArtifact | None
-    """With its stored bytes and its text view, where these are in the catalogue. None: it is not there any more."""
+    """With its stored bytes and its text view, if they are in the catalogue. None: it no longer exists."""
 
 
 class TextIndex(Commits, Protocol):
-    """The full-text index of the catalogue: segments of documents, and who waits to become one.
+    """The full-text index of the catalogue: segments of documents, and a queue of artifacts to index.
 
-    Whoever stores an artifact, changes its labels or keeps a view of it puts it on the list in the same transaction.
+    Storing an artifact, changing its labels or keeping a view of it queues it in the same transaction.
     """
 
     async def unindexed(self, namespace: str, /, limit: int, *, after: int = 0) -> list[Unindexed]:
-        """The oldest that wait, behind a row."""
+        """Returns the oldest in the queue, starting after a row."""
         ...
 
     async def newest_unindexed(self, namespace: str, /) -> int | None:
-        """The row of the newest that waits; None when none does."""
+        """Returns the newest row in the queue; None if it is empty."""
         ...
 
     async def next_unindexed(self, after: str) -> str | None:
-        """The next namespace where some wait, in the order of names; None: there is none behind this one."""
+        """Returns the next namespace with a queue, in order of names; None if there is none after this one."""
         ...
 
     async def segment_sizes(self, namespace: str, /) -> list[SegmentSize]:
-        """The segments of a namespace, oldest first."""
+        """Returns the segments of a namespace, oldest first."""
         ...
 
     async def next_segment(self, after: int) -> tuple[str, SegmentSize] | None:
-        """The next segment of all, by its ID, and its namespace."""
+        """Returns the next segment of all by ID, and its namespace."""
         ...
 
     async def read_segments(self, namespace: str, /, ids: list[int]) -> list[PackedSegment] | None:
-        """Segments whole; None when one of them is not there any more."""
+        """Returns segments in full; None if one of them no longer exists."""
         ...
 
     async def fingerprints(self, namespace: str, /, rows: list[int]) -> dict[int, int]:
-        """What the artifacts in these rows are now; of those that are there."""
+        """Returns the present fingerprints of the artifacts in these rows, as far as they exist."""
         ...
 
     async def unlisted(self, namespace: str, /, after: int) -> tuple[list[int], int | None]:
-        """Rows behind one that are neither indexed as they are nor on the list, and where to go on; for checks."""
+        """Returns rows after one that are neither indexed as they are nor queued, and where to continue; for checks."""
         ...
 
     async def next_namespace(self, after: str) -> str | None:
-        """The next namespace that has artifacts, in the order of names; for checks."""
+        """Returns the next namespace that has artifacts, in order of names; for checks."""
         ...
 
 

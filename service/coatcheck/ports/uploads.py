@@ -1,4 +1,4 @@
-"""Uploads under way: what is reserved for them, and what fences them."""
+"""Uploads in progress: their reservations and fences."""
 
 from datetime import datetime
 
@@ -8,21 +8,21 @@ from coatcheck.ports.change import NamespaceChange
 
 
 class BeginUpload(NamespaceChange[QuotaExceeded | None], frozen=True, kw_only=True):
-    """Record the intent to write a blob, before its first byte is written.
+    """Records the intent to write a blob, before its first byte is written.
 
-    Answers `QuotaExceeded` where its reservation does not fit into `room`; then nothing is recorded.
+    Returns `QuotaExceeded` if its reservation does not fit into `room`; then nothing is recorded.
     """
 
     blob_id: str
     placement: Placement
     lease_until: datetime
     reserve: int = 0
-    """Stored bytes to reserve. They are given back with the intent, however it ends."""
+    """Stored bytes to reserve. They are released with the intent, however it ends."""
     room: QuotaLimits | None = None
 
 
 class ReserveMore(NamespaceChange[bool | QuotaExceeded], frozen=True, kw_only=True):
-    """Raise the reservation of an open upload to so many bytes. Answers as RenewUpload does, or `QuotaExceeded`."""
+    """Raises the reservation of an open upload to `reserve` bytes. Returns like RenewUpload, or `QuotaExceeded`."""
 
     blob_id: str
     reserve: int
@@ -30,13 +30,13 @@ class ReserveMore(NamespaceChange[bool | QuotaExceeded], frozen=True, kw_only=Tr
 
 
 class RenewUpload(NamespaceChange[bool], frozen=True, kw_only=True):
-    """Move the lease of an open upload. Answers whether it was still ours (false: reaped, stop writing)."""
+    """Extends the lease of an open upload. Returns whether it was still ours (false: reaped, stop writing)."""
 
     blob_id: str
     lease_until: datetime
 
 
 class AbandonUpload(NamespaceChange[None], frozen=True, kw_only=True):
-    """Forget an intent whose file its writer has removed already. Absent is fine."""
+    """Deletes an intent whose file its writer has already removed. A missing one is no error."""
 
     blob_id: str

@@ -1,1 +1,1 @@
-"""What reading an artifact takes: views, positions, sources. Mechanisms that use cases share."""
+"""Mechanisms for reading an artifact, which use cases share: views, positions, sources."""

@@ -1,4 +1,4 @@
-"""Find the byte where a line or a character begins, through the frame that holds it: one frame, wherever it is."""
+"""Finds the byte where a line or a character begins, by reading only the frame that contains it."""
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.views.window import NUMBER_LIMIT, Position, Span, nth_char, nth_newline, past_end
@@ -7,10 +7,10 @@ from coatcheck.storing.content import Content
 
 
 async def place_of(content: Content, span: Span) -> Position | None:
-    """Where a span of bytes, characters or lines begins; None when the content has no such unit.
+    """Returns where a span of bytes, characters or lines begins; None if the content has no such unit.
 
-    The beginning exists in empty content too. Character 0 begins at byte 0 even where stray continuation bytes
-    come before the first whole character, so that reading from it misses nothing.
+    Empty content has a beginning too. Character 0 begins at byte 0 even if stray continuation bytes come before the
+    first whole character, so that reading from there misses nothing.
     """
     nth = span.offset - span.first
     if nth == 0:
@@ -23,13 +23,13 @@ async def place_of(content: Content, span: Span) -> Position | None:
 
 
 async def at_byte(content: Content, byte: int) -> Position:
-    """The place of a byte position, 0 to the content's size."""
+    """Returns the position of a byte, 0 to the content's size."""
     frame = byte // content.index.frame_size
     return _start(content, frame).after(await content.read(frame * content.index.frame_size, byte))
 
 
 async def past_end_of(reading: ViewReading, span: Span) -> CoatcheckError:
-    """`offset_past_end`, with the offsets that there are: those of a section count in its view."""
+    """Returns `offset_past_end`, with the offsets that exist: those of a section count in its view."""
     extent = reading.extent
     if reading.section is None:
         totals = {"line": reading.measure.lines, "char": reading.content.index.chars, "byte": reading.content.size}

@@ -1,7 +1,7 @@
-"""Run a walk over an artifact's content: the walk in worker threads, the bytes through the frames that hold them.
+"""Runs a walk over an artifact's content: the walk in worker threads, the bytes through the frames that contain them.
 
-A small document is read whole and walked over at once, since every step in a thread of its own costs a hand-over. While
-a walk goes through a larger one block by block, the next block is read ahead; at most one is read for nothing.
+A small document is read whole and walked at once, since handing each step to a thread is costly. While a walk processes
+a block of a larger one, the next block is read ahead; at most one is read in vain.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ T = TypeVar("T")
 
 
 class _Done(Struct, Generic[T], frozen=True):
-    """A walk's end."""
+    """The end of a walk."""
 
     result: T
 
 
 async def walk_over(content: Content, walk: Walk[T], pool: Executor) -> T:
-    """What the walk answers; it is handed the bytes that it asks for.
+    """Returns the result of the walk, after supplying the bytes that it requests.
 
     Raises:
         CoatcheckError: whatever the walk or reading the content raises.
@@ -47,12 +47,12 @@ async def walk_over(content: Content, walk: Walk[T], pool: Executor) -> T:
 def _advance(walk: Walk[T], data: bytes | None) -> Want | _Done[T]:
     try:
         return next(walk) if data is None else walk.send(data)
-    except StopIteration as done:  # which no future may carry
+    except StopIteration as done:  # which a future cannot carry
         return _Done(done.value)
 
 
 class _Ahead:
-    """Reads what is wanted, and what will be wanted next when blocks follow one another."""
+    """Reads the requested block, and the next one ahead if blocks are requested in sequence."""
 
     def __init__(self, content: Content) -> None:
         self._content = content

@@ -1,4 +1,4 @@
-"""What every way of reading an artifact is built from: the view to read, what counts, where work runs, how long it may.
+"""The base of every way of reading an artifact: opening a view, counting, worker threads, the time limit.
 
 Holds no state and reads nothing by itself.
 """
@@ -23,7 +23,7 @@ class Reader:
     """What every way of reading shares: opening a view, hiding secrets, the deadline."""
 
     PATIENCE_SECONDS: ClassVar[float] = 2.0
-    """How long one call may work towards an answer before it stops where it is."""
+    """Seconds that one call may work towards an answer before it stops where it is."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Reader:
         clock: Callable[[], float] = time.monotonic,
         patience: float | None = None,
     ) -> None:
-        """`clock` returns seconds and never steps back; `patience` replaces PATIENCE_SECONDS."""
+        """`clock` is monotonic, in seconds; `patience` replaces PATIENCE_SECONDS."""
         self._view = open_view
         self._tokenizer = tokenizer
         self._pool = pool
@@ -42,7 +42,7 @@ class Reader:
         self._patience = self.PATIENCE_SECONDS if patience is None else patience
 
     async def shown(self, reading: ViewReading, answer: A, tokens: int) -> A:
-        """An answer as it is given: where secrets are hidden in what was read, with markers in their place."""
+        """Returns an answer ready to give, with markers in place of secrets that were hidden in what was read."""
         if reading.mask is None or reading.binary:
             return answer
         return await in_pool(self._pool, revealed, answer, reading.mask, self._tokenizer, tokens, MAX_CHARS)

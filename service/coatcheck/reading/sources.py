@@ -1,8 +1,8 @@
-"""The sources that a session has already: what its searches found and the pages that it fetched, newest first.
+"""The sources that a session already has: results of its searches and pages that it fetched, newest first.
 
-Nothing is kept of them: they are read again from the artifacts, of which a bounded number is looked at for a bounded
-time, and remembered while the process lives. Only what was stored before the artifact in question counts, so that
-posting the same search again later gives the same answer. It moves no expiry: being looked at is not being read.
+They are not stored, but read again from a bounded number of artifacts within a time limit, and cached by the process.
+Only what was stored before the artifact in question counts, so that posting the same search again later gives the same
+answer. Expiry does not move: this does not count as reading.
 """
 
 import time
@@ -34,18 +34,18 @@ from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import OpenContent
 
 MOST: Final = 50
-"""Searches, and as many pages, that are looked at: the newest."""
+"""Number of searches, and of pages, that are examined: the newest."""
 _LISTED: Final = 200
-"""Artifacts of a kind that are listed to find those that are older than the one in question."""
+"""Artifacts of a kind that are listed to find those older than the one in question."""
 _PATIENCE: Final = 1.5
-"""Seconds after which no further artifact is read; what is remembered takes none."""
+"""Seconds after which no further artifact is read; cached ones take no time."""
 _SEARCH_BYTES: Final = 4 * 1024 * 1024
-"""Of a response that is read again; a larger one is passed over, and that is said."""
+"""Maximum size of a response that is read again; a larger one is skipped, and the answer says so."""
 _PAGE_BYTES: Final = 160 * 1024
-"""Of a page: as much as a fingerprint looks at."""
+"""Bytes of a page that are read: as many as a fingerprint uses."""
 _REMEMBERED: Final = 16 * 1024 * 1024
 _COST: Final = 200
-"""Bytes of a source beside its address and fingerprint."""
+"""Bytes of a source in addition to its address and fingerprint."""
 
 _Key = tuple[str, str, bytes]
 
@@ -55,11 +55,11 @@ class SessionSources(Struct, frozen=True):
 
     sources: tuple[EarlierSource, ...]
     partial: bool = False
-    """Some were not looked at: they were too large, could not be read, or took too long."""
+    """Some were not examined: too large, unreadable, or out of time."""
 
 
 class Sources:
-    """Collects the sources that a session has already, from its artifacts."""
+    """Collects the sources that a session already has, from its artifacts."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Sources:
         *,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`ticks` returns seconds and never steps back."""
+        """`ticks` is monotonic, in seconds."""
         self._catalog = catalog
         self._clock = clock
         self._open = open_content
@@ -79,10 +79,10 @@ class Sources:
         self._remembered: Lru[_Key, tuple[EarlierSource, ...]] = Lru(_REMEMBERED)
 
     async def __call__(self, caller: Caller, session: str, artifact: Artifact) -> SessionSources:
-        """What the session had when an artifact was stored.
+        """Returns what the session had when an artifact was stored.
 
         Raises:
-            CoatcheckError: `storage_unavailable`, `overloaded` when the catalogue cannot say.
+            CoatcheckError: `storage_unavailable`, `overloaded` if the catalogue cannot be queried.
         """
         ends = self._ticks() + _PATIENCE
         now = self._clock.now()
@@ -107,12 +107,12 @@ class Sources:
         return SessionSources(tuple(source for _, _, sources in found for source in sources), partial)
 
     def remember(self, artifact: Artifact, sources: tuple[EarlierSource, ...]) -> None:
-        """Spare reading a response again that was read just now."""
+        """Caches the sources of a response that was just read."""
         cost = sum(len(each.canonical_url or "") + len(each.fingerprint) + _COST for each in sources)
         self._remembered.put(_key(artifact), sources, cost + _COST)
 
     async def _read(self, artifact: Artifact, now: datetime) -> tuple[EarlierSource, ...] | None:
-        """The sources of an artifact; None where it could not be looked at."""
+        """Returns the sources of an artifact; None if it could not be examined."""
         is_page = spec_of(artifact.facts.kind).source == "page"
         if not is_page and artifact.measure.size > _SEARCH_BYTES:
             return None
@@ -120,19 +120,19 @@ class Sources:
             number = ids.parse(artifact.id)
             found = await self._catalog.find(artifact.namespace, number, now, with_bytes=True, with_view=is_page)
             if not isinstance(found, FoundArtifact):
-                return ()  # it went away meanwhile
+                return ()  # it was deleted in the meantime
             if is_page:
                 made = await self._page(found)
             else:
                 data = await self._open(found).read(0, artifact.measure.size)
                 made = await in_pool(self._pool, _of_response, artifact.id, data)
         except CoatcheckError:
-            return None  # a source that cannot be read folds nothing
+            return None  # an unreadable source is no duplicate of anything
         self.remember(artifact, made)
         return made
 
     async def _page(self, found: FoundArtifact) -> tuple[EarlierSource, ...]:
-        """A page under the addresses that it has: an equal text is folded into it, another one names it."""
+        """Returns a page under its addresses: an equal text is folded into it, a different one refers to it."""
         a, kept = found.artifact, found.text_view
         urls = [canonical(url) or url for url in (a.said.url, a.facts.url) if url]
         if not urls:
@@ -145,7 +145,7 @@ class Sources:
 
 
 def sources_of(artifact_id: str, laid: ResponseLayout, prints: tuple[bytes, ...]) -> tuple[EarlierSource, ...]:
-    """The sources that a response is, for later searches of its session."""
+    """Returns the sources in a response, for later searches of its session."""
     return tuple(
         EarlierSource(f"{artifact_id}#{section.name}", result.canonical_url or result.url, printed)
         for result, section, printed in zip(laid.response.results, laid.sections, prints, strict=False)

@@ -1,7 +1,7 @@
-"""Where a token position lies: exact, from checkpoints that are counted on demand, block by block, and remembered.
+"""Finds token positions exactly, from checkpoints that are counted on demand, block by block, and cached.
 
-Counting has a patience. When it runs out the caller is told to retry, and what was counted stays, so that every
-retry gets further. The memory of checkpoints is bounded and can be lost at any time without harm.
+Counting has a time limit. When it runs out, the caller is told to retry; counted blocks stay, so each retry gets
+further. The cache of checkpoints is bounded and can be lost at any time without harm.
 """
 
 from array import array
@@ -17,13 +17,13 @@ from coatcheck.runtime.lru import Lru
 from coatcheck.runtime.pool import in_pool
 
 MEMORY_BYTES = 8 * 1024 * 1024
-"""Checkpoints kept, at 16 bytes for each 64 KB: 32 GB of content."""
+"""Size of the cache, at 16 bytes per 64 KB: enough for 32 GB of content."""
 BLOCK_BYTES = 256 * 1024
-"""Counted between two looks at the clock: about 20 ms."""
+"""Bytes counted between two checks of the time: about 20 ms."""
 
 
 class TokenSource(Protocol):
-    """Bytes whose tokens are counted from their beginning on."""
+    """Bytes whose tokens are counted from the beginning."""
 
     @property
     def key(self) -> str:
@@ -41,7 +41,7 @@ class TokenSource(Protocol):
 
 
 class TokenCheckpoints:
-    """The checkpoints of one text so far. They only grow, always in order."""
+    """The checkpoints of one text so far. They are only ever added, in order."""
 
     def __init__(self) -> None:
         self._bytes = array("Q", [0])
@@ -49,25 +49,25 @@ class TokenCheckpoints:
 
     @property
     def last(self) -> Checkpoint:
-        """How far the count has come."""
+        """The last checkpoint counted."""
         return Checkpoint(self._bytes[-1], self._tokens[-1])
 
     def add(self, checkpoints: list[Checkpoint]) -> None:
-        """Append what another count has not appended already."""
+        """Appends those checkpoints that another count has not appended already."""
         for point in checkpoints:
             if point.byte > self._bytes[-1]:
                 self._bytes.append(point.byte)
                 self._tokens.append(point.tokens)
 
     def before(self, token: int) -> Checkpoint:
-        """The last checkpoint at or before a token position."""
+        """Returns the last checkpoint at or before a token position."""
         n = bisect_right(self._tokens, token) - 1
         return Checkpoint(self._bytes[n], self._tokens[n])
 
     def between(self, byte: int, token: int) -> list[int]:
-        """The bytes of the checkpoints after `byte`, up to the first beyond `token` (or the last there is).
+        """Returns the bytes of the checkpoints after `byte`, up to the first beyond `token`, or to the last.
 
-        Empty only where `byte` is the last checkpoint.
+        Empty only if `byte` is the last checkpoint.
         """
         low = bisect_right(self._bytes, byte)
         high = bisect_right(self._tokens, token) + 1
@@ -80,7 +80,7 @@ class TokenCheckpoints:
 
 
 class TokenPositions:
-    """Counts texts as far as needed. Shared by all readers."""
+    """Counts the tokens of texts as far as needed. Shared by all readers."""
 
     def __init__(self, tokenizer: Tokenizer, pool: Executor, clock: Callable[[], float], patience: float) -> None:
         self._tokenizer = tokenizer
@@ -90,10 +90,10 @@ class TokenPositions:
         self._known: Lru[str, TokenCheckpoints] = Lru(MEMORY_BYTES)
 
     async def reach(self, content: TokenSource, token: int) -> TokenCheckpoints:
-        """Checkpoints that reach past a token position, or to the content's end.
+        """Returns checkpoints that reach past a token position, or to the content's end.
 
         Raises:
-            CoatcheckError: `count_pending` when patience ran out first; retrying gets further.
+            CoatcheckError: `count_pending` if time ran out first; retrying gets further.
         """
         progress = self._known.get(content.key) or TokenCheckpoints()
         deadline = self._clock() + self._patience

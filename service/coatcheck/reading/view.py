@@ -1,8 +1,7 @@
-"""Find an artifact and open the part of it that is to be read: one of its views, all of it or one section.
+"""Finds an artifact and opens the part of it to be read: one of its views, whole or one section.
 
-`raw` is the exact payload. `text` is what a reader reads: the payload itself where that is plain text, otherwise the
-view that is kept, or made now and kept. Without a name it is `raw`, and `text` where a section is asked for. Cuts,
-counts and shows nothing.
+`raw` is the exact payload. `text` is the readable text: the payload itself if it is plain text, otherwise the kept
+view, or one that is made now and kept. The default is `raw`, or `text` if a section is requested.
 """
 
 from typing import Any, Final
@@ -32,7 +31,7 @@ from coatcheck.storing.ledger import Ledger
 from coatcheck.storing.redaction import RedactionPolicy
 
 _SOLE_LINE: Final = 8 * 1024
-"""Bytes of a text without LF that tell what its carriage returns mean."""
+"""Bytes of a text without LF that decide what its carriage returns mean."""
 _NO_VIEW: Final = "Use view=raw, which is the exact payload."
 
 
@@ -42,20 +41,20 @@ class ViewReading(Struct, frozen=True, kw_only=True):
     artifact: Artifact
     view: ViewName
     content: Content
-    """Of the whole view."""
+    """That of the whole view."""
     measure: ViewMeasure
-    """Of the whole view."""
+    """That of the whole view."""
     sections: tuple[Section, ...] = ()
     nth: int | None = None
-    """Place, from 0, of the section that is read; None: the whole view."""
+    """Index, from 0, of the section that is read; None: the whole view."""
     partial: bool = False
-    """The payload is not all in this view."""
+    """Whether the view lacks part of the payload."""
     sections_end: bool = True
-    """False: what comes after the part that an extractor was given may have sections that are not known."""
+    """False: the extractor was given only a part; the rest may contain unknown sections."""
     unkept: bool = False
-    """There may be a text view that cannot be made or kept at the moment, so that this is the raw one."""
+    """A text view may exist but cannot be made or kept at the moment, so this is the raw one."""
     mask: Mask | None = None
-    """What hides secrets in `content`; whoever shows a part of it puts markers in (`Reader.shown`)."""
+    """Hides secrets in `content`; whoever shows a part of it inserts markers (`Reader.shown`)."""
 
     @property
     def section(self) -> Section | None:
@@ -64,17 +63,17 @@ class ViewReading(Struct, frozen=True, kw_only=True):
 
     @property
     def part(self) -> SectionPart | None:
-        """The section as answers name it; None when all of the view is read."""
+        """The section as answers name it; None if the whole view is read."""
         return None if self.section is None else part(self.section)
 
     @property
     def extent(self) -> Extent:
-        """Bytes of the view that are read."""
+        """The bytes of the view that are read."""
         return Extent(0, self.content.size) if self.section is None else Extent(self.section.start, self.section.end)
 
     @property
     def lines(self) -> LineExtent:
-        """Lines of the view that are read."""
+        """The lines of the view that are read."""
         return LineExtent(1, self.measure.lines) if self.section is None else part(self.section).lines
 
     @property
@@ -84,11 +83,11 @@ class ViewReading(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What is read, as a sentence names it: an ID, or a section of it."""
+        """What is read, for use in a sentence: an ID, or a section of it."""
         return self.artifact.id if self.section is None else f"section {self.section.name} of {self.artifact.id}"
 
     async def read(self, start: int, end: int) -> bytes:
-        """Bytes of the view from `start` to before `end`, clipped to the part that is read."""
+        """Returns bytes of the view from `start` to before `end`, clipped to the part that is read."""
         extent = self.extent
         return await self.content.read(max(start, extent.start), min(end, extent.end))
 
@@ -114,24 +113,24 @@ class OpenView:
     async def __call__(
         self, caller: Caller, number: int, *, view: str | None = None, section: str | int | None = None
     ) -> ViewReading:
-        """A view of an artifact.
+        """Opens a view of an artifact.
 
         Args:
-            caller: who asks.
+            caller: the caller.
             number: the artifact.
-            view: `raw` or `text`; None as above.
-            section: name of a section, or its title where only one has that; or its place from 0, as a cursor has it.
+            view: `raw` or `text`; None: the default above.
+            section: name of a section, or its title if unique; or its index from 0, as in a cursor.
 
         Raises:
             CoatcheckError: `artifact_not_found`, `artifact_gone`, `view_not_available`, `section_not_found`,
-                `integrity`; what storage says when a view that was made cannot be kept.
+                `integrity`; storage errors if a new view cannot be kept.
         """
         name = _named(view, section)
         found = await self._find(caller, number, with_bytes=True, with_view=name == "text" or section is not None)
         return await self.of(found, name, section)
 
     def told(self, caller: Caller, reading: ViewReading, tokens: int, action: Action, asked: dict[str, Any]) -> None:
-        """Adds the tokens of an answer from this view to its session's account, and logs what was asked."""
+        """Adds the tokens of an answer from this view to its session's account, and logs the request."""
         if self._ledger is not None:
             section = None if reading.section is None else reading.section.name
             details = {"view": reading.view, "section": section, **asked}
@@ -169,16 +168,16 @@ class OpenView:
     async def best(
         self, caller: Caller, number: int, *, section: str | None = None, sections: bool = False
     ) -> ViewReading:
-        """The text view where there is one, otherwise the raw one.
+        """Opens the text view if there is one, otherwise the raw one.
 
-        Where a view cannot be made or kept at the moment, and no section was asked for, it is the raw one, `unkept`;
-        but not of a document, of which that shows nothing.
+        If a view cannot be made or kept at the moment, and no section was requested, it is the raw one, `unkept`;
+        except for a document, whose raw bytes are not readable.
 
         Args:
-            caller: who asks.
+            caller: the caller.
             number: the artifact.
             section: as when calling.
-            sections: find the sections of plain text, too, which can be read without.
+            sections: whether to find the sections of plain text too, which can be read without them.
 
         Raises:
             CoatcheckError: as when calling, but not `view_not_available`.
@@ -202,7 +201,7 @@ class OpenView:
         return _narrowed(replace(reading, unkept=unkept), section)
 
     async def _mended(self, found: FoundArtifact) -> FoundView | None:
-        """The kept view; one whose bytes were lost is made again, which heals it if the same bytes come of it."""
+        """Returns the kept view; if its bytes were lost, makes it again, which repairs it if the bytes are the same."""
         view = found.text_view
         if view is None or view.blob is None or not view.blob.condemned:
             return view
@@ -255,7 +254,7 @@ class OpenView:
 
 
 async def writes_over_lines(reading: ViewReading) -> bool:
-    r"""Returns whether `\r` in what is read writes over what stands before it in its line, as terminals have it."""
+    r"""Returns whether `\r` in the text overwrites the line before it, as in a terminal."""
     if reading.measure.lines > 1:
         return True
     return writes_over(await reading.content.read(0, _SOLE_LINE))

@@ -1,1 +1,1 @@
-"""How work runs: threads, turns of the loop, limits, circuit breakers, caches. Knows nothing of payloads."""
+"""How work runs: threads, turns of the event loop, limits, circuit breakers, caches. Knows nothing about payloads."""

@@ -1,7 +1,7 @@
-"""Circuit breaker for a store: one caller waits for a store that is silent, not every caller.
+"""A circuit breaker for a store: only one caller waits for a silent store, not all of them.
 
-After a fault calls are refused at once, until a probe in the background has found that the store answers again; should
-nobody probe, one caller may try after a while. Decides nothing else.
+After a fault, calls are refused at once until a background probe finds that the store responds again; without a probe,
+one caller may try after a while.
 """
 
 import logging
@@ -16,20 +16,20 @@ from coatcheck.runtime.noop_telemetry import UNMETERED
 log = logging.getLogger(__name__)
 
 REFUSALS = frozenset({Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED})
-"""What a store says when it does not take something that is right in itself. Only the first means that it is silent."""
+"""Codes of a store that refuses a valid operation. Only the first one means that it is silent."""
 
 FAULTS = REFUSALS | {Code.INTEGRITY}
-"""What a store says when it does not serve a call as it should."""
+"""Codes of a store that fails to serve a call."""
 
 PATIENCE = 30.0
-"""Seconds after which a caller may try although no probe has succeeded. A store that is full is asked each time."""
+"""Seconds after which a caller may try although no probe has succeeded. A full store is tried every time."""
 
 
 class CircuitBreaker:
     """The circuit breaker of one store. Logs when it opens and when it closes."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic, meter: Meter = UNMETERED) -> None:
-        """Name the store for the log and the meter; `clock` is in seconds and never steps back."""
+        """`name` names the store in the log and the metrics; `clock` is monotonic, in seconds."""
         self._name = name
         self._meter = meter
         self._clock = clock
@@ -47,13 +47,13 @@ class CircuitBreaker:
         """Wraps a call to the store.
 
         Raises:
-            CoatcheckError: `storage_unavailable` without calling, while the store is silent.
+            CoatcheckError: `storage_unavailable`, without a call, while the store is silent.
         """
         fault = self._fault
         if fault is not None:
             if self._clock() - self._since < PATIENCE:
                 raise CoatcheckError(fault.code, fault.detail)
-            self._since = self._clock()  # the others wait for what this call finds
+            self._since = self._clock()  # the others wait for the result of this call
         try:
             yield
         except CoatcheckError as error:
@@ -70,7 +70,7 @@ class CircuitBreaker:
             log.info("the %s takes payloads again", self._name)
 
     def answers(self) -> None:
-        """Closes the breaker: a probe found that the store answers."""
+        """Closes the breaker: a probe found that the store responds."""
         self._fault = None
 
     def _tell(self, error: CoatcheckError) -> None:

@@ -1,8 +1,8 @@
 """Limits how many callers work at once and how many wait; all others are refused.
 
-Whoever is refused has lost nothing: no byte of a body was asked for. First come, first served, but nobody who gives a
-name has more than half of the places, or of the queue: one caller whose uploads stall leaves room for the others.
-Nobody waits for longer than the patience. Refuses to know what the places are for. Used on one event loop.
+A refused caller loses nothing, as its body has not been requested yet. Slots are granted in order of arrival, but a
+named holder gets at most half of the slots, or of the queue: a caller whose uploads stall leaves room for others.
+Nobody waits longer than the patience. Use it on a single event loop.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Final
 from coatcheck.core.errors import CoatcheckError, Code
 
 PATIENCE: Final = 10.0
-"""Seconds that somebody waits for a place: less than most clients wait for an answer."""
+"""Seconds that a caller waits for a slot: less than most clients wait for an answer."""
 
 
 _Turn = asyncio.Future[bool]
@@ -24,13 +24,13 @@ class ConcurrencyLimiter:
     """Limits concurrent work of one kind."""
 
     def __init__(self, name: str, most: int, waiting: int, patience: float = PATIENCE) -> None:
-        """All slots are free at first.
+        """Creates a limiter with all slots free.
 
         Args:
-            name: what is done in them, in the plural, for whoever is refused.
-            most: held at once.
+            name: what runs in the slots, in the plural, for error messages.
+            most: number of slots.
             waiting: callers who may wait for one.
-            patience: seconds that a caller waits at most.
+            patience: maximum seconds that a caller waits.
         """
         self._name = name
         self._most = most
@@ -39,11 +39,11 @@ class ConcurrencyLimiter:
         self._queue: deque[tuple[str | None, _Turn]] = deque()
         self._held = Counter[str | None]()
         self.used = 0
-        """Places that are held."""
+        """Slots in use."""
         self.given = 0
-        """Places that were given so far."""
+        """Slots granted so far."""
         self.refused = 0
-        """Callers that were sent away so far."""
+        """Callers refused so far."""
 
     @property
     def waiting(self) -> int:
@@ -52,15 +52,15 @@ class ConcurrencyLimiter:
 
     @asynccontextmanager
     async def place(self, holder: str | None = None) -> AsyncGenerator[None]:
-        """Hold a place, taken in turn.
+        """Holds a slot, granted in order of arrival.
 
         Args:
-            holder: who has no more than half of the places at once; None: nobody in particular, who may have all.
+            holder: has at most half of the slots at once; None: anonymous, may have all.
 
         Raises:
-            CoatcheckError: `overloaded` when too many wait already, and when none came free in time.
+            CoatcheckError: `overloaded` if too many wait already, or none became free in time.
         """
-        if self.used < self._most and self._may(holder):  # whoever waits then waits for one of their own places
+        if self.used < self._most and self._may(holder):  # a holder that has its share waits for one of its own slots
             self.used += 1
             self._held[holder] += 1
         else:
@@ -85,9 +85,9 @@ class ConcurrencyLimiter:
             came = await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                with suppress(ValueError):  # passed by already
+                with suppress(ValueError):  # already skipped
                     self._queue.remove((holder, turn))
-            elif turn.result():  # it came in the same moment
+            elif turn.result():  # it was granted at the same moment
                 self._give_back(holder)
             raise
         finally:
@@ -99,7 +99,10 @@ class ConcurrencyLimiter:
         return holder is None or sum([each == holder for each, _ in self._queue]) < _half(self._room)
 
     def _give_back(self, holder: str | None) -> None:
-        """Passes a slot to who has waited longest and may have it; it stays taken meanwhile, so nobody overtakes."""
+        """Passes a slot to the longest waiting caller that may have it.
+
+        It stays in use meanwhile, so nobody overtakes.
+        """
         self._held[holder] -= 1
         if not self._held[holder]:
             del self._held[holder]
@@ -107,7 +110,7 @@ class ConcurrencyLimiter:
             who, turn = waiting
             if turn.done() or self._may(who):
                 self._queue.remove(waiting)
-            if not turn.done() and self._may(who):  # if done, its caller has gone, and has not been told so yet
+            if not turn.done() and self._may(who):  # if done, its caller has left, but was not notified yet
                 self._held[who] += 1
                 turn.set_result(True)
                 return

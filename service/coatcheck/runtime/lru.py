@@ -1,4 +1,4 @@
-"""The most recently used values, up to a total cost. It knows nothing of what it keeps and expires nothing by time."""
+"""A cache of the most recently used values, up to a total cost. Nothing expires by time."""
 
 from collections import OrderedDict
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ V = TypeVar("V")
 
 
 class Lru(Generic[K, V]):
-    """The most recently used values, up to a total cost. One thread only: the event loop's."""
+    """The most recently used values, up to a total cost. Not thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

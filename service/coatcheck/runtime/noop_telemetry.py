@@ -1,4 +1,4 @@
-"""A meter and a tracer for where nobody measures: they do nothing, at no cost worth naming."""
+"""A meter and a tracer that do nothing, for use without telemetry."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final

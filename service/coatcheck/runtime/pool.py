@@ -1,6 +1,6 @@
-"""Run work that takes time in the worker threads, off the event loop.
+"""Runs slow work in worker threads, off the event loop.
 
-There are two sets of threads: what comes in has one, reading has the other, so that neither waits behind the other.
+There are two pools, one for ingest and one for reading, so that neither waits for the other.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.tokens import Tokenizer
 
 BRIEF: Final = 1_000
-"""Characters or bytes whose handling holds up nobody."""
+"""Characters or bytes that can be processed on the event loop without delaying others."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,32 +27,32 @@ async def in_pool(pool: Executor, work: Callable[P, R], *args: P.args, **kwargs:
 
 
 async def aside(pool: Executor, size: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """As `in_pool` where there are many characters or bytes to work on; a few are done with here and now.
+    """Like `in_pool` for large inputs; small ones are processed at once, on the event loop.
 
-    Handing work to a thread and back takes as long as the tokens of a thousand characters take to count.
+    Handing work to a thread and back takes as long as counting the tokens of a thousand characters.
     """
     return work(*args, **kwargs) if size <= BRIEF else await in_pool(pool, work, *args, **kwargs)
 
 
 async def count_aside(text: str, tokenizer: Tokenizer, pool: Executor) -> int:
-    """Returns the number of tokens of a text, counted wherever that is quickest."""
+    """Returns the number of tokens of a text, counted wherever that is fastest."""
     return await aside(pool, len(text), tokenizer.count, text)
 
 
 class ReadThreads(ThreadPoolExecutor):
-    """A thread pool for reads. A full queue refuses further work at once: its answer would come too late."""
+    """A thread pool for reads. If its queue is full, it refuses work at once: the answer would come too late."""
 
     def __init__(self, threads: int, waiting: int) -> None:
-        """Starts threads only when there is work.
+        """Threads start only when there is work.
 
         Args:
-            threads: at work at once.
-            waiting: pieces of work that may wait.
+            threads: maximum number of threads.
+            waiting: maximum number of waiting tasks.
         """
         super().__init__(threads, thread_name_prefix="read")
         self._waiting = waiting
         self.refused = 0
-        """Pieces of work that were sent away so far."""
+        """Number of tasks refused so far."""
 
     @property
     def waiting(self) -> int:

@@ -1,4 +1,4 @@
-"""Random bytes of the operating system, drawn for many at once: each draw lets another thread take the interpreter."""
+"""Random bytes of the operating system, drawn in bulk: each draw lets another thread take the interpreter."""
 
 import os
 from collections import deque
@@ -9,14 +9,14 @@ _AT_ONCE: Final = 256
 
 @final
 class RandomWords:
-    """Words of `size` random bytes, none of which is handed out twice. Safe to use from several threads at once."""
+    """Words of `size` random bytes, each returned only once. Thread-safe."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._words: deque[bytes] = deque()
 
     def __call__(self) -> bytes:
-        """Return the next word."""
+        """Returns the next word."""
         while True:
             try:
                 return self._words.popleft()

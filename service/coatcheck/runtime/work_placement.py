@@ -1,8 +1,7 @@
-"""Where work on a payload runs: a small one's on the event loop, a large one's in worker threads.
+"""Decides where work on a payload runs: on the event loop if it is small, in worker threads if it is large.
 
-A thread about doubles what short work costs: each call into C gives the interpreter up and has to win it back. So what
-is small never leaves the loop, but only one piece of it runs in each turn of the loop, which answers everybody else in
-between. Refuses to know what the work is.
+A thread about doubles the cost of short work: each call into C releases the interpreter lock and has to regain it. So
+small work stays on the loop, but only one piece of it runs in each turn, and other requests are served in between.
 """
 
 import asyncio
@@ -14,21 +13,21 @@ from typing import Final, ParamSpec, TypeVar
 from coatcheck.runtime.pool import in_pool
 
 SMALL: Final = 64 * 1024
-"""Bytes of payload up to which its work runs on the loop: a few milliseconds at most."""
+"""Size of a payload up to which its work runs on the loop: a few milliseconds at most."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class WorkPlacement:
-    """Runs work where it disturbs others least. Used on one event loop."""
+    """Runs work where it disturbs others least. Use it on a single event loop."""
 
     def __init__(self, pool: Executor, is_warm: Callable[[], bool] = lambda: True) -> None:
-        """Place work.
+        """Creates a placement.
 
         Args:
             pool: runs work on large payloads.
-            is_warm: whether small work is as short as it will be: until then it runs in the pool as well.
+            is_warm: whether small work is already as fast as it gets; until then it runs in the pool too.
         """
         self._pool = pool
         self._is_warm = is_warm
@@ -37,7 +36,7 @@ class WorkPlacement:
         self._queue: deque[asyncio.Future[None]] = deque()
 
     async def run(self, size: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return `work(*args, **kwargs)` of a payload of `size` bytes, and raise what it raises."""
+        """Returns `work(*args, **kwargs)`, which processes `size` bytes, and raises what it raises."""
         if size > SMALL or not self._is_warm():
             return await in_pool(self._pool, work, *args, **kwargs)
         loop = asyncio.get_running_loop()
@@ -51,10 +50,10 @@ class WorkPlacement:
         return work(*args, **kwargs)
 
     def _next_turn(self) -> None:
-        """Lets whoever has waited longest run next, in a turn of its own."""
+        """Lets the work that has waited longest run next, in a turn of its own."""
         while self._queue:
             turn = self._queue.popleft()
-            if not turn.done():  # otherwise its caller has gone
+            if not turn.done():  # otherwise its caller has left
                 turn.set_result(None)
                 asyncio.get_running_loop().call_soon(self._next_turn)
                 return

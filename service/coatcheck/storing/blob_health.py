@@ -28,13 +28,14 @@ class BlobHealth:
         self._running: dict[str, asyncio.Task[None]] = {}
 
     async def holds(self, namespace: str, blob: Blob) -> bool:
-        """Returns whether a blob may be pointed at: it is not condemned, and its stored size is the one in its row.
+        """Returns whether a blob may be pointed at: it is not corrupt, and its stored size is the one in its row.
 
-        This costs one look at the file's size; damage inside is found when the blob is read. A blob that fails twice is
-        condemned. A blob in a store that the service was not given is trusted: nothing speaks against its bytes.
+        This costs one check of the file's size; damage inside is found when the blob is read. A blob that fails twice
+        is marked corrupt. A blob in a store that the service was not given is trusted: nothing speaks against its
+        bytes.
 
         Raises:
-            CoatcheckError: `storage_unavailable` when the store or the catalogue cannot be asked.
+            CoatcheckError: `storage_unavailable` if the store or the catalogue cannot be reached.
         """
         if blob.condemned or blob.placement == "inline":
             return not blob.condemned
@@ -49,14 +50,14 @@ class BlobHealth:
         return False
 
     async def mark_corrupt(self, namespace: str, blob_id: str, why: str) -> None:
-        """Condemns a blob, permanently."""
+        """Marks a blob corrupt, permanently."""
         change = MarkBlobCorrupt(namespace=namespace, blob_id=blob_id, now=self._clock.now())
         if await self._catalog.commit(change):
             because = why.rstrip(".")
             log.error("Blob %s of %r is lost: %s. Posting its payload again heals it.", blob_id, namespace, because)
 
     def damaged(self, namespace: str, blob_id: str, why: str) -> None:
-        """Condemns, in the background, a blob that a reader found damaged."""
+        """Marks corrupt, in the background, a blob that a reader found damaged."""
         if blob_id in self._running:
             return
         task = asyncio.ensure_future(self._note(namespace, blob_id, why))
@@ -64,7 +65,7 @@ class BlobHealth:
         task.add_done_callback(lambda _: self._running.pop(blob_id, None))
 
     async def settled(self) -> None:
-        """Returns when all findings are written down, or could not be."""
+        """Returns once all findings are recorded, or could not be."""
         if self._running:
             await asyncio.wait(list(self._running.values()))
 

@@ -80,9 +80,10 @@ class CardText:
     def made(
         self, extracted: ExtractedText | None, facts: DetectedMetadata, sample: PayloadSample, *, carded: bool = True
     ) -> TextViewDraft | None:
-        """What was extracted, measured and ready to be kept. For worker threads: it counts tokens.
+        """Returns what was extracted, measured and ready to be kept. For worker threads: it counts tokens.
 
-        Without a card to be cut from it, what is surely too large for the ingest's commit is measured when it is kept.
+        Without a card to cut from it, a view that is certainly too large for the ingest's commit is measured when it is
+        kept.
         """
         if extracted is None or extracted.text is None:
             return None
@@ -128,18 +129,18 @@ class CardText:
                 log.warning("the text view of %s is not kept: %s", artifact.id, error.detail)
 
     async def found(self, found: FoundArtifact) -> CardSource | None:
-        """What the card of an artifact that was found `with_bytes` and `with_view` is cut from; None: the payload.
+        """Returns what the card of an artifact found `with_bytes` and `with_view` is cut from; None: the payload.
 
         Raises:
-            CoatcheckError: `storage_unavailable` when the view is there and cannot be read; `integrity` when the
-                payload itself is lost, of which it would be made again.
+            CoatcheckError: `storage_unavailable` if the view exists but cannot be read; `integrity` if the payload,
+                from which it would be made again, is lost.
         """
         a = found.artifact
         if not may_show_text(a.facts, a.measure.size):
             return None
         view = found.text_view
         whole, text = (False, None) if view is None else await self._read(a, view)
-        if not whole:  # it could not be kept then, or its bytes are lost
+        if not whole:  # it could not be kept before, or its bytes are lost
             draft = await self._remade(found)
             _, text = (False, None) if draft is None else await self._read(a, draft)
         return text

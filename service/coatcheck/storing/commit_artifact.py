@@ -17,9 +17,9 @@ Settled = IngestResult | Gone | UploadFenced | KeyConflict | None
 
 
 class ApproachingCommits:
-    """Counts payloads whose bytes are all here and whose commits are not: changes that a writer may gather with others.
+    """Counts payloads whose bytes have all arrived but are not committed: changes that a writer may gather with others.
 
-    A context manager around that part of an ingest, for any number of them at once.
+    A context manager around that part of an ingest; any number of them may be open.
     """
 
     def __init__(self) -> None:
@@ -53,10 +53,10 @@ class CommitArtifact:
         self._blobs_outage = blobs_breaker
 
     async def __call__(self, change: StoreArtifact) -> Settled:
-        """Commit.
+        """Commits.
 
-        A file takes its one chance to commit with its intent, so that what it would fold into is looked at before;
-        inline bytes can be offered twice, and spare the common case a question.
+        A file can be committed only once, with its intent, so what it would be deduplicated with is checked first;
+        inline bytes can be offered twice, which saves the common case a query.
 
         Raises:
             CoatcheckError: `storage_full`, `storage_unavailable`, `quota_exceeded`.

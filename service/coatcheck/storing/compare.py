@@ -22,13 +22,13 @@ PREVIOUS: Final = "previous"
 async def earlier_run(
     deps: IngestDeps, caller: Caller, request: IngestRequest, identity: bytes, open_content: OpenContent
 ) -> EarlierRun | None:
-    """Returns what `request.compare_to` names; None where `previous` names nothing, or while storage does not answer.
+    """Returns what `request.compare_to` names; None if `previous` names nothing, or storage does not answer.
 
     Args:
-        deps: the catalogue, and what waits for it.
+        deps: the catalogue, and its circuit breaker.
         caller: who may not see every session.
-        request: the request; its session, tool and command say which run it is.
-        identity: of the artifact to be compared, which is never its own earlier run.
+        request: the request; its session, tool and command identify the run.
+        identity: that of the artifact to be compared, which is never its own earlier run.
         open_content: opens what is found.
 
     Raises:
@@ -58,7 +58,7 @@ async def _found(
         sample = PayloadSample(await content.read(*head), await content.read(*tail), m.size)
         return EarlierRun(id=found.artifact.id, sha256=m.sha256, sample=sample, lines=m.lines, survey=found.survey)
     if wanted == PREVIOUS:
-        return None  # it went between the two questions
+        return None  # it was deleted between the two queries
     raise CoatcheckError(
         Code.COMPARED_NOT_FOUND,
         f"There is no artifact {ids.render(number)} to compare with, or it is gone. Leave out compare_to, or use "

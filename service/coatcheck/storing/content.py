@@ -37,7 +37,7 @@ _FEW_FRAMES = 4
 """Frames of a read up to which it is cached; streams would only displace the others."""
 
 Damaged = Callable[[str, str, str], None]
-"""Hears of a blob whose bytes are missing or damaged: namespace, ID, what was found. Must not block or raise."""
+"""Is called for a blob whose bytes are missing or damaged: namespace, ID, what was found. Must not block or raise."""
 
 
 class OpenContent:
@@ -120,13 +120,13 @@ class OpenContent:
 
 
 class Content:
-    """One payload's bytes. Cheap to make; not kept longer than a request.
+    """One payload's bytes. Cheap to create; not kept longer than a request.
 
     Attributes:
         blob: what is read.
         index: where its frames are.
         frames_read: frames decompressed so far through this value (not those found in the cache).
-        store_reads: reads asked of the store so far.
+        store_reads: reads from the store so far.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class Content:
     async def blocks(self, start: int, end: int, block: int = BLOCK_BYTES) -> AsyncIterator[bytes]:
         """Yields the bytes that `read` returns, in pieces that end at multiples of `block`.
 
-        With a multiple of the frame size no frame is decompressed twice. Memory stays at a few blocks.
+        With a multiple of the frame size, no frame is decompressed twice. Memory stays at a few blocks.
         """
         start, end = max(0, start), min(end, self.size)
         while start < end:
@@ -249,7 +249,7 @@ class _Watch:
         self._id = blob_id
 
     def __enter__(self) -> None:
-        """Nothing to prepare: one watch serves many reads."""
+        """Does nothing: one watch serves many reads."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, CoatcheckError) and error.code is Code.INTEGRITY:

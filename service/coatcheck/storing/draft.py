@@ -117,7 +117,7 @@ def redrafted(
 ) -> Draft:
     """Returns a stored artifact as a draft, as it is declared now, for this engine to cut a card from.
 
-    Facts that another engine recognised are recognised again, but for the kind and for what was found only when the
+    Facts that another engine recognised are recognised again, except the kind and what was determined only when the
     artifact was created: its comparison with an earlier one, and what was redacted.
     """
     a = artifact

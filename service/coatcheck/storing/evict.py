@@ -1,9 +1,9 @@
-"""Make room in a namespace that is full, where its policy says so; otherwise refuse, and lose nothing.
+"""Makes room in a full namespace, if its policy says so; otherwise refuses, and loses nothing.
 
-What goes first has expired already, then what was read longest ago; never what is pinned or held. Reads of this process
-are written down before anybody is chosen; those of other replicas are a second old at most. Crash story: each batch is
-one transaction that leaves tombstones; the payload that asked for the room is stored in another one afterwards, so
-that a crash between the two has evicted for nothing, within the limits of the policy.
+Expired artifacts go first, then those that were read least recently; never pinned or held ones. Reads of this process
+are written before anything is chosen; those of other replicas are at most a second old. Crash story: each batch is one
+transaction that leaves tombstones; the payload that needed the room is stored in another one afterwards, so a crash
+between the two has evicted in vain, within the limits of the policy.
 """
 
 import logging
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 BATCH: Final = 200
-"""Artifacts that go in one transaction."""
+"""Artifacts evicted in one transaction."""
 _TRIES: Final = 8
-"""Of one change. Each finds that others took the room that was made for it."""
+"""Attempts at one change, each of which found that others had taken the room made for it."""
 
 
 class QuotaEnforcer(Protocol):
@@ -69,7 +69,7 @@ class Evict:
     clock: Clock
     policies: Policies
     note: Callable[[], Awaitable[None]]
-    """Writes down the reads of this process."""
+    """Writes the reads of this process."""
     _: KW_ONLY
     tombstone_life: timedelta
 
@@ -80,7 +80,7 @@ class Evict:
     async def within_quota(
         self, namespace: str, change: Callable[[QuotaLimits | None], Awaitable[T | QuotaExceeded]]
     ) -> T:
-        """The answer of a change that may need room: made again when room was made for it.
+        """Returns the answer of a change that may need room, retrying it after room was made.
 
         Raises:
             CoatcheckError: `quota_exceeded`, and what the change raises.
@@ -97,12 +97,12 @@ class Evict:
         return answer
 
     async def relieve_all(self, decisions: Decisions) -> int:
-        """Evict what namespaces hold beyond their limits, where their policies say so; returns how many artifacts went.
+        """Evicts what namespaces hold beyond their limits, if their policies say so; returns how many artifacts.
 
-        A namespace is over a limit when the limit was lowered, or when kept views went over it.
+        A namespace exceeds a limit if the limit was lowered, or kept views exceeded it.
 
         Raises:
-            CoatcheckError: `storage_unavailable`; the next round goes on.
+            CoatcheckError: `storage_unavailable`; the next round continues.
         """
         gone, after = 0, ""
         while self.policies.evicts_anywhere and (page := await decisions.usages(None, after=after)):
@@ -118,7 +118,7 @@ class Evict:
         return await self._evict(usage.namespace, QuotaExceeded(usage=usage, room=quota, bytes=0, artifacts=0)) or 0
 
     async def _evict(self, namespace: str, full: QuotaExceeded) -> int | None:
-        """How many went; None when what is needed cannot go, or nothing may."""
+        """Returns how many were evicted; None if not enough can be, or none may be."""
         if not self.policies.evicts(namespace):
             return None
         if not (full.over_bytes or full.over_artifacts):
@@ -147,7 +147,7 @@ class Evict:
 
 
 def quota_exceeded(namespace: str, full: QuotaExceeded) -> CoatcheckError:
-    """The refusal: what is full, and by how much."""
+    """Returns the refusal: what is full, and by how much."""
     usage, quota = full.usage, full.room
     return CoatcheckError(
         Code.QUOTA_EXCEEDED,

@@ -1,6 +1,6 @@
-"""What storage would not take: kept in memory for a while, readable here, written through when storage returns.
+"""Payloads that storage refused: kept in memory for a while, readable here, stored when storage returns.
 
-Nothing in it counts as stored: a crash loses it, and so does a newer payload when there is no more room. Bounded in
+None of them counts as stored: a crash loses them, and so does a newer payload when there is no more room. Bounded in
 bytes. Other replicas do not see it.
 """
 
@@ -19,15 +19,15 @@ from coatcheck.ports.artifacts import FoundView, NewView, StoreArtifact
 from coatcheck.ports.catalog import FoundArtifact
 
 _ROW_BYTES = 4096
-"""What an entry costs beside its bytes, about."""
+"""Approximate cost of an entry besides its bytes."""
 _SECTION_BYTES = 400
-"""What a section of its view costs, about."""
+"""Approximate cost of a section of its view."""
 
 Key = tuple[str, int]
 
 
 class FallbackPayload(Struct, frozen=True):
-    """A payload that waits for storage: the change to make, whose `inline` holds the stored bytes."""
+    """A payload that waits for storage: the change to make, whose `inline` has the stored bytes."""
 
     change: StoreArtifact
     artifact: Artifact
@@ -51,7 +51,7 @@ class FallbackPayload(Struct, frozen=True):
 
 
 class FallbackBuffer:
-    """Waiting payloads, oldest first; and memory for those that may yet have to wait."""
+    """Waiting payloads, oldest first, and reserved memory for those that may have to wait."""
 
     def __init__(self, limit: int) -> None:
         """`limit` is in bytes; 0 keeps nothing."""
@@ -72,7 +72,10 @@ class FallbackBuffer:
         return self._used
 
     def hold(self, size: int) -> bool:
-        """Ask for memory to hold so many bytes of an upload until its commit; give it back with `let_go`."""
+        """Reserves memory for `size` bytes of an upload until its commit; release it with `let_go`.
+
+        Returns whether it could.
+        """
         if self._held + size > self._room:
             return False
         self._held += size
@@ -83,11 +86,11 @@ class FallbackBuffer:
         self._held -= size
 
     def keep(self, artifact_id: str, change: StoreArtifact, stored: bytes) -> bool:
-        """Take a payload in, putting out the oldest where room is needed. False when it is larger than all the room.
+        """Takes a payload, dropping the oldest if room is needed. Returns False if it exceeds the whole buffer.
 
         Args:
             artifact_id: the ID that it will have.
-            change: how it is to be stored. Its idempotency key is not kept: the identity finds it again.
+            change: how to store it. Its idempotency key is not kept: the identity finds it again.
             stored: its stored bytes.
         """
         blob = msgspec.structs.replace(change.blob, placement="inline")
@@ -103,7 +106,7 @@ class FallbackBuffer:
         return True
 
     def find(self, namespace: str, number: int, now: datetime) -> FoundArtifact | None:
-        """A waiting payload that has not expired, with its text view where it brings one."""
+        """Returns a waiting payload that has not expired, with its text view if it has one."""
         entry = self._waiting.get((namespace, number))
         if entry is None or not _is_live(entry, now):
             return None
@@ -112,11 +115,11 @@ class FallbackBuffer:
         return FoundArtifact(entry.artifact, entry.change.inline, kept, entry.change.survey)
 
     def waits(self, entry: FallbackPayload) -> bool:
-        """Whether this very entry still waits."""
+        """Returns whether this entry still waits."""
         return self._waiting.get(entry.key) is entry
 
     def forget(self, namespace: str, number: int) -> bool:
-        """Let go of one; whether there was one."""
+        """Drops an entry; returns whether there was one."""
         entry = self._waiting.pop((namespace, number), None)
         if entry is not None:
             self._used -= entry.cost
@@ -124,7 +127,7 @@ class FallbackBuffer:
 
     @asynccontextmanager
     async def alone_with(self, namespace: str, number: int) -> AsyncGenerator[None]:
-        """Nobody else stores or deletes this payload through here meanwhile."""
+        """Keeps others from storing or deleting this payload through the buffer meanwhile."""
         key = (namespace, number)
         lock = self._one_at_a_time.setdefault(key, asyncio.Lock())
         try:
@@ -135,7 +138,7 @@ class FallbackBuffer:
                 del self._one_at_a_time[key]
 
     def of_session(self, namespace: str, session: str) -> list[FallbackPayload]:
-        """Those of a session that wait."""
+        """Returns the waiting payloads of a session."""
         return [
             entry
             for (space, _), entry in self._waiting.items()
@@ -143,7 +146,7 @@ class FallbackBuffer:
         ]
 
     def waiting(self, now: datetime) -> Iterator[FallbackPayload]:
-        """Those that wait at this moment, oldest first; what has expired is let go of."""
+        """Yields the waiting payloads, oldest first, and drops expired ones."""
         for entry in list(self._waiting.values()):
             if not self.waits(entry):
                 continue
@@ -164,7 +167,7 @@ def _is_live(entry: FallbackPayload, now: datetime) -> bool:
 
 
 def unstored(artifact_id: str, change: StoreArtifact) -> Artifact:
-    """The artifact that this change would make."""
+    """Returns the artifact that this change would create."""
     c = change
     return Artifact(
         namespace=c.namespace,

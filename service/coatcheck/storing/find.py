@@ -1,6 +1,6 @@
-"""Find a live artifact of the caller's namespace, or say exactly why there is none to read.
+"""Finds a live artifact in the caller's namespace, or says exactly why there is none to read.
 
-Also notes that it was read, so that idle expiry moves later, off the request path.
+Also records that it was read, so that idle expiry moves later, off the request path.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ from coatcheck.storing.reads import ReadLog
 from coatcheck.storing.redaction import RedactionPolicy
 
 _LATELY = 10_000
-"""Artifacts of which it is remembered that a read was noted lately."""
+"""Artifacts for which it is remembered that a read was recorded recently."""
 _MINUTE = timedelta(minutes=1)
 
 
@@ -38,10 +38,10 @@ class Find:
         *,
         notes: bool = True,
     ) -> None:
-        """`evicts` tells whether a namespace, when full, evicts what was read longest ago.
+        """`evicts` tells whether a namespace, when full, evicts what was read least recently.
 
-        With `redacting`, what is found has no secrets in its names where the policy masks them. Without `notes`,
-        nothing is noted as read, so that nothing expires later for it.
+        With `redacting`, names are masked according to policy. Without `notes`, nothing is recorded as read, so nothing
+        expires later because of it.
         """
         self._notes = notes
         self._redacting = redacting
@@ -61,11 +61,11 @@ class Find:
         with_view: bool = False,
         with_survey: bool = False,
     ) -> FoundArtifact:
-        """The artifact, live at this moment; with its stored bytes, its kept text view and its survey as asked for.
+        """Returns the artifact, live at this moment; with its stored bytes, kept text view and survey if requested.
 
         Raises:
             CoatcheckError: `artifact_gone` while its tombstone lasts, otherwise `artifact_not_found`;
-                `storage_unavailable` while nobody knows.
+                `storage_unavailable` while this cannot be decided.
         """
         now = self._clock.now()
         waiting = self._fallback.find(caller.namespace, number, now) if self._fallback is not None else None
@@ -101,7 +101,7 @@ class Find:
             self._note_lately(namespace, number, now)
 
     def _note_lately(self, namespace: str, number: int, now: datetime) -> None:
-        """Note a read for eviction alone, which needs to know it to the minute."""
+        """Records a read only for eviction, which needs it to the minute."""
         before = self._lately.get((namespace, number))
         if before is None or now - before >= _MINUTE:
             self._lately.put((namespace, number), now, cost=1)
@@ -114,8 +114,8 @@ class Find:
         now: datetime,
         find: Callable[[datetime], Awaitable[FoundArtifact | Gone | None]],
     ) -> FoundArtifact | Gone | None:
-        """What the row says, unless reads that it does not show yet have kept the artifact alive until now."""
-        pending = self._reads.pending(namespace, number)  # first: by the row's answer they may be in the row
+        """Returns the row's answer, unless unwritten reads have kept the artifact alive until now."""
+        pending = self._reads.pending(namespace, number)  # first: after the row's answer, they may have been written
         found = await find(now)
         if pending is None:
             return found
@@ -132,7 +132,10 @@ class Find:
 
 
 def _later(found: FoundArtifact, read_at: datetime) -> FoundArtifact:
-    """What was found, with the expiry that this read of it gives. Reads of what it has replaced do not count."""
+    """Returns what was found, with the expiry after this read.
+
+    Reads of an artifact that it has replaced do not count.
+    """
     a = found.artifact
     if a.expires_at is None or a.idle_ttl is None or a.created_at > read_at:
         return found
@@ -145,9 +148,9 @@ def _later(found: FoundArtifact, read_at: datetime) -> FoundArtifact:
 async def require_seen(
     catalog: Catalog, fallback: FallbackBuffer | None, caller: Caller, number: int, now: datetime
 ) -> None:
-    """Before a change: what is in a session that does not exist for the caller does not exist either.
+    """Checks before a change: what is in a session that does not exist for the caller does not exist either.
 
-    An artifact's session never changes, so that this holds until the change.
+    An artifact's session never changes, so this holds until the change.
 
     Raises:
         CoatcheckError: `artifact_not_found`.
@@ -161,11 +164,11 @@ async def require_seen(
 
 
 STEP = timedelta(hours=24)
-"""Idle expiry is moved when a quarter of the idle TTL has passed since it last was, at the latest after this."""
+"""Maximum interval between moves of idle expiry, which is moved after a quarter of the idle TTL."""
 
 
 def _moves(artifact: Artifact, now: datetime) -> bool:
-    """Whether a read at this moment should move the artifact's expiry."""
+    """Returns whether a read at this moment should move the artifact's expiry."""
     if artifact.idle_ttl is None or artifact.expires_at is None:
         return False
     if artifact.ttl is not None and artifact.expires_at >= artifact.created_at + timedelta(seconds=artifact.ttl):
@@ -175,7 +178,7 @@ def _moves(artifact: Artifact, now: datetime) -> bool:
 
 
 def not_found() -> CoatcheckError:
-    """The error for an ID that never existed, is forgotten or is in another namespace: callers cannot tell which."""
+    """Returns the error for an ID that never existed, is forgotten or in another namespace, which look the same."""
     return CoatcheckError(
         Code.ARTIFACT_NOT_FOUND, "No artifact with this ID. Check the ID; if it is right, run the tool again."
     )
@@ -191,7 +194,7 @@ _WHY = {
 
 
 def gone(tombstone: Gone) -> CoatcheckError:
-    """The error for an artifact that is gone."""
+    """Returns the error for an artifact that is gone."""
     at = tombstone.at.strftime("%Y-%m-%dT%H:%M:%SZ")
     again = f"run {tombstone.tool_name} again" if _plain(tombstone.tool_name) else "run the tool again"
     return CoatcheckError(

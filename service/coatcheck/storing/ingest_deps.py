@@ -1,4 +1,4 @@
-"""What taking payloads in needs: stores, threads, limits, and who decides and counts."""
+"""What ingests need: stores, threads, limits, policies and counters."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,14 +23,14 @@ from coatcheck.storing.ledger import Ledger
 from coatcheck.storing.redaction import RedactionPolicy
 
 AT_ONCE: Final = 64
-"""Payloads that are taken in at the same time, unless the settings say otherwise ..."""
+"""Default number of concurrent ingests ..."""
 WAITING: Final = 256
-"""... and those that may wait for their turn."""
+"""... and of those that may wait for their turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IngestDeps:
-    """What the composition hands to an ingest."""
+    """The dependencies of an ingest."""
 
     catalog: Catalog
     blobs: BlobStore
@@ -48,16 +48,17 @@ class IngestDeps:
     catalog_breaker: CircuitBreaker
     blobs_breaker: CircuitBreaker
     ledger: Ledger = field(default_factory=Ledger)
-    """Where sessions' tokens are counted."""
+    """Counts sessions' tokens."""
     afterwards: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     is_warm: Callable[[], bool] = lambda: True
-    """Whether everything that small payloads need is loaded: until then no work on them holds the event loop."""
+    """Returns whether everything that small payloads need is loaded; until then, no work on them occupies the event
+    loop."""
     approaching: ApproachingCommits = field(default_factory=ApproachingCommits)
     rooms: QuotaEnforcer = field(default_factory=NoQuota)
     slots: ConcurrencyLimiter = field(default_factory=lambda: ConcurrencyLimiter("payloads", AT_ONCE, WAITING))
     meter: Meter = UNMETERED
     tracer: Tracer = UNTRACED
     rules: Callable[[], Rules] = lambda: NO_RULES
-    """The policies, as they are now."""
+    """Returns the present policies."""
     redacting: RedactionPolicy | None = None
     """What is masked of secrets, in cards and before storing; None: nothing."""

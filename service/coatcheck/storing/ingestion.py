@@ -1,9 +1,9 @@
-"""One payload on its way in: received, recognised, committed, answered; the same steps for every size.
+"""Takes one payload in: received, recognised, committed, answered; the same steps for every size.
 
-Where each step runs is decided by `work_placement.py`, where the bytes go by `upload_session.py`. Crash story, in
-order: the intent is durable before the first byte of a blob; the bytes are durable before the commit; the commit is
-durable before the answer. A crash before the commit leaves an intent, which the reaper turns into a dead blob; a crash
-after it leaves an artifact that nobody was told of, which posting again finds.
+`work_placement.py` decides where each step runs, `upload_session.py` where the bytes go. Crash story, in order: the
+intent is durable before the first byte of a blob; the bytes are durable before the commit; the commit is durable before
+the answer. A crash before the commit leaves an intent, which the reaper turns into a dead blob; a crash after it leaves
+an artifact that nobody was told about, which posting again finds.
 """
 
 import logging
@@ -62,8 +62,8 @@ log = logging.getLogger(__name__)
 KEY_LIFE = timedelta(hours=24)
 """How long an idempotency key is remembered."""
 WORTH_ASKING = 256 * 1024
-"""Bytes from which looking for the very same artifact is cheaper than recognising it again; a file is not written
-twice for nothing, however small it is."""
+"""Size from which looking for an existing artifact is cheaper than recognising it again; this is always done for files,
+so that none is written twice in vain."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,7 +71,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class IngestSteps:
-    """What every ingestion of a service shares."""
+    """What all ingestions of a service share."""
 
     deps: IngestDeps
     placement: WorkPlacement
@@ -92,7 +92,7 @@ class Ingestion:
         oversize: OversizeGuard,
         redacted: RedactedIngest,
     ) -> None:
-        """`upload` is entered already, and `redacted` knows what is masked before it is stored."""
+        """`upload` is already entered, and `redacted` knows what is masked before storing."""
         self._steps = steps
         self._deps = steps.deps
         self._caller = caller
@@ -104,7 +104,7 @@ class Ingestion:
         self._view: TextViewDraft | None = None
 
     async def run(self, source: AsyncIterator[bytes], offer: Callable[[], IngestRequest]) -> Receipt:
-        """Store the payload and return its receipt; see `Ingest`."""
+        """Stores the payload and returns its receipt; see `Ingest`."""
         with self._deps.tracer.stage("receive"):
             last = await self._receive(source)
         self._request = _masked(offer(), self._redacted)
@@ -130,7 +130,7 @@ class Ingestion:
         return await self._steps.placement.run(self._encoder.size, work, *args, **kwargs)
 
     async def _receive(self, source: AsyncIterator[bytes]) -> bytes:
-        """Takes all blocks but the last, and returns that."""
+        """Takes all blocks except the last one, and returns that."""
         last = b""
         async for block in blocks(self._oversize.within(self._redacted.through(source))):
             if last:
@@ -139,13 +139,13 @@ class Ingestion:
         return last
 
     async def _end(self, last: bytes) -> None:
-        """Digests the last block behind the others."""
+        """Digests the last block after the others."""
         await self._upload.taken()
         size = self._encoder.size + len(last)
         await self._upload.end(await self._steps.placement.run(size, self._encoder.end, last))
 
     async def _known(self) -> Receipt | None:
-        """The receipt of what is there already, where that is worth asking for; looks up what to compare with."""
+        """Returns the receipt of an existing artifact, if it is worth looking for; also finds what to compare with."""
         request, encoder = self._request, self._encoder
         worth_asking = self._upload.begun or encoder.size >= WORTH_ASKING
         if not worth_asking and request.compare_to is None:
@@ -167,7 +167,7 @@ class Ingestion:
         return None
 
     async def _make_view(self, seen: Seen) -> None:
-        """Makes the text view that the card may show. No worker thread waits for it: slow pages would take all."""
+        """Makes the text view that the card may show. No worker thread waits for it: slow pages would occupy all."""
         request, encoder, cards = self._request, self._encoder, self._steps.card_text
         facts, sample, *_ = seen
         if cards is None or self._oversize.dropped or not cards.wants(facts, sample, encoder.payload):
@@ -178,10 +178,10 @@ class Ingestion:
         self._view = await self._work(cards.made, extracted, facts, sample, carded=request.carded)
 
     def _is_carded(self, measure: Measure, kind: Kind) -> bool:
-        """Whether a card is cut of the payload, as far as can be told before its commit."""
+        """Returns whether a card is cut of the payload, as far as can be told before its commit."""
         namespace, said, redacting = self._caller.namespace, self._request.said, self._deps.redacting
         if redacting is not None and redacting.mode(namespace, said, kind) != "off":
-            return True  # what is masked may be longer than it was
+            return True  # masking may make it longer
         limit = self._inline_limit(policy_for(self._deps.rules(), namespace, said, kind))
         inline = is_whole(measure, kind) and not self._oversize.dropped and 0 < limit >= measure.tokens.count
         return self._request.carded and not inline
@@ -191,7 +191,7 @@ class Ingestion:
         return decided(policy.inline_tokens, self._deps.inline_tokens) if limit is None else limit
 
     def _draft(self, seen: Seen) -> Draft:
-        """The artifact as it is to be stored."""
+        """Returns the artifact as it is to be stored."""
         request = self._request
         measure = self._encoder.measure(dropped=self._oversize.dropped, dropped_at=self._oversize.dropped_at)
         if request.redacted:
@@ -201,7 +201,7 @@ class Ingestion:
         mask = self._mask(draft)
         if mask is None:
             return draft
-        # Lists come from what is stored, which a model may see: so what was recognised is stored masked.
+        # Lists show what is stored, and a model may see them: so detected metadata is stored masked.
         veil = masked_draft(mask, draft.said, draft.facts, draft.sample, draft.survey, draft.text)
         return replace(draft, facts=veil.plain, veil=veil)
 
@@ -210,7 +210,7 @@ class Ingestion:
         return None if redacting is None else redacting.mask(draft.namespace, draft.said, draft.facts.kind)
 
     async def _store(self, draft: Draft) -> IngestResult | CoatcheckError:
-        """The commit's result, or why storage does not take the payload."""
+        """Returns the commit's result, or why storage refused the payload."""
         try:
             await self._upload.durable()
             stored = await self._upload.settled(self._commit(draft))
@@ -219,7 +219,7 @@ class Ingestion:
                 raise
             self._upload.refusal = error
             return error
-        self._deps.fallback.forget(self._caller.namespace, ids.number(draft.identity))  # it waits no more, if it did
+        self._deps.fallback.forget(self._caller.namespace, ids.number(draft.identity))  # it no longer waits, if it did
         return stored
 
     async def _commit(self, draft: Draft) -> IngestResult:
@@ -262,7 +262,7 @@ class Ingestion:
         )
 
     async def _answer(self, draft: Draft, stored: IngestResult) -> Receipt:
-        """The receipt of what is stored: of the draft, or of what was there already and keeps something of its own."""
+        """Returns the receipt for the draft as stored, or for an existing artifact that keeps something of its own."""
         if self._steps.card_text is not None and (stored.created or stored.redeclared):
             await self._steps.card_text.keep(stored.artifact, self._view)
         a, text = _answered(stored, draft), draft.text
@@ -282,7 +282,10 @@ class Ingestion:
         return receipt
 
     async def _refused(self, draft: Draft, why: CoatcheckError) -> Receipt:
-        """The receipt of what could not be stored. It may still be, later: the buffer keeps what it has room for."""
+        """Returns the receipt of a payload that could not be stored.
+
+        The buffer keeps it, if there is room, to store it later.
+        """
         held = self._upload.held()
         change = self._change(draft, None)
         waits = held is not None and self._deps.fallback.keep(draft.id, change, held)
@@ -295,13 +298,13 @@ class Ingestion:
         return structs.replace(receipt, stored=False, expires_at=None)
 
     async def _receipt(self, result: IngestResult, draft: Draft, *, stored: bool = True) -> Receipt:
-        """The receipt, with the payload itself where it is small, and otherwise with its card."""
+        """Returns the receipt, with the payload itself if it is small, and otherwise with its card."""
         deps, request = self._deps, self._request
         rendered = await self._work(self._rendered, draft, stored=stored)
         return receipt_of(result, request, draft, rendered, rules=deps.rules(), ttl=deps.ttl)
 
     def _rendered(self, draft: Draft, *, stored: bool) -> RenderedCard:
-        """What takes the payload's place at the budget and for the query asked now."""
+        """Returns what replaces the payload, at the requested budget and for the requested query."""
         deps, request = self._deps, self._request
         policy, mask = policy_of(deps.rules(), draft), self._mask(draft)
         whole = whole_text(draft, mask, deps.tokenizer)
@@ -322,20 +325,20 @@ class Ingestion:
 
 
 def _masked(request: IngestRequest, redacted: RedactedIngest) -> IngestRequest:
-    """The request as it is to be stored, with a notice where secrets of the payload are not."""
+    """Returns the request as it is to be stored, with a notice if secrets of the payload are not."""
     said = redacted.said(request.said)
     if redacted.notice is not None:
         notices = (*request.notices, Notice("secrets_masked", redacted.notice))
-        # A view that was made of the payload as it came has its secrets.
+        # A view that was made of the original payload contains its secrets.
         return structs.replace(request, said=said, redacted=redacted.done, notices=notices, extracted=None)
     return request if said is request.said else structs.replace(request, said=said)
 
 
 def _answered(stored: IngestResult, draft: Draft) -> Artifact:
-    """The artifact as the answer shows it: by what this request declares, also where that is not what is stored.
+    """Returns the artifact as the answer shows it: as this request declares it, even if that is not what is stored.
 
-    It is not where the request declares nothing, or is a replay of one before the last. Its card would then cite places
-    of another view than the one that is read, if the kinds have different ones: that card is cut by what is stored.
+    It is shown as stored if the request declares nothing, or replays one before the last. Its card would then cite
+    positions in another view than the one that is read, if the kinds have different ones.
     """
     a = stored.artifact
     said = draft.said.beside(a.said)

@@ -1,11 +1,10 @@
-"""Make an artifact's text view when it is first wanted, and keep it: its ranges are citations from then on.
+"""Makes an artifact's text view when it is first needed, and keeps it: its ranges are citations from then on.
 
-However many ask at once, it is made once; a caller who goes away stops nobody else. Where storage does not take the
-view nothing of it is shown: another extractor may make another one later, and ranges of this one would then lie.
-Refuses to make one twice, and to decide what a view is.
+However many requests need it at once, it is made once; a caller who leaves stops nobody else. If storage refuses the
+view, nothing of it is shown: another extractor may make a different one later, and ranges of this one would be wrong.
 
-Crash story: as of an ingest. A large view's intent comes before its first byte, its bytes before the commit; what a
-crash leaves is reaped. Of two processes that make it at once the first commit counts, and both answer that view.
+Crash story: that of an ingest. A large view's intent comes before its first byte, its bytes before the commit; what a
+crash leaves is reaped. If two processes make it at once, the first commit counts, and both return that view.
 """
 
 import asyncio
@@ -35,17 +34,17 @@ from coatcheck.storing.find import not_found
 from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced
 
 _AT_ONCE: Final = 2
-"""Views made at a time, each of which holds a payload and a view in memory."""
+"""Views made concurrently, each of which needs a payload and a view in memory."""
 _WITHOUT: Final = 10_000
-"""Artifacts remembered that have no text view, so that they are not looked at again and again; some 150 bytes each."""
+"""Artifacts without a text view that are remembered, so that they are not examined again; some 150 bytes each."""
 
 
 _Key = tuple[str, str, bytes, ViewInputs]
-"""An artifact as it is declared: namespace, ID, digest, and what an extractor is told of it."""
+"""An artifact as it is declared: namespace, ID, digest, and the extractor's inputs."""
 
 
 class KeepTextDeps(upload_session.UploadSessionDeps, Protocol):
-    """What making a view needs from the composition: what an ingest needs."""
+    """What making a view needs: what an ingest needs."""
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -65,11 +64,11 @@ class KeepText:
         self._without: Lru[_Key, bool] = Lru(_WITHOUT)
 
     async def __call__(self, found: FoundArtifact) -> FoundView | None:
-        """The text view of an artifact that was found `with_bytes`, now kept; None where there is none to be had.
+        """Returns the text view of an artifact found `with_bytes`, now kept; None if there is none.
 
         Raises:
-            CoatcheckError: `storage_full`, `storage_unavailable`, `overloaded` when it cannot be made or kept, all of
-                which may pass; `integrity`; `artifact_not_found` when the artifact went away meanwhile.
+            CoatcheckError: `storage_full`, `storage_unavailable`, `overloaded` if it cannot be made or kept, all of
+                which may pass; `integrity`; `artifact_not_found` if the artifact was deleted meanwhile.
         """
         a = found.artifact
         key = (a.namespace, a.id, a.measure.sha256, view_inputs(a.said, a.facts))
@@ -82,7 +81,7 @@ class KeepText:
         return await asyncio.shield(making)
 
     async def keep(self, found: FoundArtifact, extracted: ExtractedText) -> FoundView:
-        """Keep a view that was made already.
+        """Keeps a view that was made already.
 
         Raises:
             CoatcheckError: as when calling.
@@ -91,7 +90,7 @@ class KeepText:
             return await self._keep(found, extracted)
 
     async def settled(self, seconds: float) -> None:
-        """Return when every view that is being made is kept or has failed to be; after so long give up the others."""
+        """Returns once every view in progress is kept or has failed; after `seconds`, gives up the others."""
         if not self._making:
             return
         _, left = await asyncio.wait(list(self._making.values()), timeout=seconds)
@@ -129,7 +128,7 @@ class KeepText:
             detail = f"The text view of {a.id} cannot be made at the moment. {error.detail}"
             raise CoatcheckError(error.code, f"{detail} Retry the same call, or use view=raw.") from error
         if extracted is None or (is_plain(a.facts.kind) and extracted.text is not None):
-            return None  # what is plain text is read as it is, before a view is made and after
+            return None  # plain text is read as it is, before and after a view is made
         return structs.replace(extracted, partial=extracted.partial or content.size > cap)
 
     async def _keep(self, found: FoundArtifact, extracted: ExtractedText) -> FoundView:
@@ -180,7 +179,7 @@ def _view(extracted: ExtractedText, measure: ViewMeasure) -> View:
 
 @contextmanager
 def _explained(artifact_id: str) -> Generator[None]:
-    """Say what storage refused: the payload itself can still be read."""
+    """Explains what storage refused: the payload itself can still be read."""
     try:
         yield
     except CoatcheckError as error:

@@ -1,8 +1,8 @@
-"""Token accounts of sessions, counted on the request path until they are written down.
+"""Token accounts of sessions, counted on the request path until they are written.
 
-Beside them, what happened in each namespace, in sessions or in none, and a log of single reads, searches and
-compactions. Nothing waits for an account: all is added up in memory and written every second, all sessions in one
-change. A crash loses what was not written down, the last second or two. Payloads without a session have no account.
+In addition, activity per namespace, within or outside sessions, and a log of single reads, searches and compactions.
+Nothing waits for an account: everything is summed in memory and written every second, all sessions in one change. A
+crash loses what was not written, the last second or two. Payloads without a session have no account.
 """
 
 import logging
@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 
 
 class Ledger:
-    """What no row shows yet. Bounded: over the limit, new sessions are not counted until it is written down."""
+    """Unwritten counts. Bounded: over the limit, new sessions are not counted until it is written."""
 
     LIMIT = 100_000
     EVENTS = 2_000
-    """Events that are kept until the log is written down; more of a second are counted, but not logged."""
+    """Events that are kept until the log is written; more per second are counted, but not logged."""
 
     def __init__(self, clock: Callable[[], int] = time.time_ns, *, logs: bool = True) -> None:
-        """`clock` returns nanoseconds since 1970; without `logs` no single event is remembered."""
+        """`clock` returns nanoseconds since 1970; without `logs`, no single event is kept."""
         self._clock = clock
         self._logs = logs
         self._spent: dict[tuple[str, str], UsageDelta] = {}
@@ -39,15 +39,15 @@ class Ledger:
         self._process = secrets.randbits(8)
 
     def took(self, namespace: str, session: str | None, raw: int, given: int) -> None:
-        """A payload of so many tokens was taken in for the first time, and so many were answered in its place."""
+        """Counts a payload of `raw` tokens, ingested for the first time, and the `given` tokens returned instead."""
         self._add(namespace, session, UsageDelta(artifacts=1, raw_tokens=raw, given_tokens=given))
 
     def gave(self, namespace: str, session: str | None, more: int) -> None:
-        """What was answered in a payload's place was so many tokens larger than its card; or smaller, below zero."""
+        """Adjusts the tokens returned in a payload's place, which were `more` than its card's, or fewer if negative."""
         self._add(namespace, session, UsageDelta(given_tokens=more))
 
     def read(self, caller: Caller, artifact: Artifact, tokens: int, action: Action, details: dict[str, Any]) -> None:
-        """Adds the tokens of an answer that read from an artifact, and logs what was asked."""
+        """Adds the tokens of an answer that read from an artifact, and logs the request."""
         self._add(artifact.namespace, artifact.said.session, UsageDelta(reads=1, read_tokens=tokens))
         self.log(caller, artifact.said.session, action, tokens, artifact=ids.parse(artifact.id), details=details)
 
@@ -67,7 +67,7 @@ class Ledger:
         before: int | None = None,
         details: dict[str, Any],
     ) -> None:
-        """Remembers an event; one that belongs to no session and no artifact is not logged."""
+        """Keeps an event; one that belongs to no session and no artifact is not logged."""
         if not self._logs or (session is None and artifact is None):
             return
         if len(self._events) >= self.EVENTS:

@@ -1,4 +1,4 @@
-"""Enforces the payload limit on a stream: refuses what is larger, or keeps its two ends where that is asked for."""
+"""Enforces the payload limit on a stream: refuses larger ones, or keeps their two ends if requested."""
 
 from collections.abc import AsyncIterator
 
@@ -6,11 +6,11 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.storing.upload_session import BLOCK
 
 KEPT_TAIL = 8 * 1024**2
-"""Bytes of the end that are kept of a payload over the limit, when both ends are to be kept."""
+"""Bytes of the end that are kept of an oversized payload, if both ends are to be kept."""
 
 
 class OversizeGuard:
-    """Enforces the payload limit on a stream; where asked, keeps both ends and counts what fell out between."""
+    """Enforces the payload limit on a stream; if requested, keeps both ends and counts what was dropped between."""
 
     def __init__(self, limit: int, *, keep_ends: bool) -> None:
         self._limit = limit
@@ -24,7 +24,7 @@ class OversizeGuard:
         self.dropped_at = 0
 
     async def within(self, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The stream's bytes, at most the limit of them."""
+        """Yields the stream's bytes, at most the limit."""
         sure = max(0, self._head - _SPLIT)
         async for chunk in source:
             room = max(0, sure - self._seen)
@@ -47,7 +47,7 @@ class OversizeGuard:
             del self._ring[: len(self._ring) - self._tail]
 
     def _cut(self) -> None:
-        """Drop the middle, and with it the halves of characters on either side."""
+        """Drops the middle, including partial characters on either side."""
         for back in range(1, len(self._edge) + 1):
             lead = self._edge[-back]
             if lead & 0xC0 != 0x80:  # noqa: PLR2004 - the first byte of a UTF-8 sequence, which says how many follow
@@ -64,11 +64,11 @@ class OversizeGuard:
 
 
 _SPLIT = 3
-"""Most bytes of one UTF-8 character on one side of a cut through it."""
+"""Maximum bytes of a UTF-8 character on one side of a cut through it."""
 
 
 def too_large(limit: int, kind: str | None = None) -> CoatcheckError:
-    """The error of a payload over the limit; `kind`: what it turned out to be, where its two ends were asked for."""
+    """Returns the error for a payload over the limit; `kind`: its detected kind, if its two ends were requested."""
     advice = "Send less, or ask for its two ends with oversize=keep_ends."
     if kind is not None:
         advice = f"It turned out to be of kind {kind}, which may be no larger: declare kind={kind}, or send less."

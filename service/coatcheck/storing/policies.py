@@ -1,8 +1,8 @@
-"""What administrators decide: policies set, removed, listed and explained; and known to whoever must keep to them.
+"""Administrators' policies: set, removed, listed and explained, and available wherever they apply.
 
-Who asks for what holds is answered from memory. The process that makes a change knows it when it answers; every other
-one learns of it within REFRESH_SECONDS, by asking for the last version's number. While the catalogue is silent the
-policies that were known go on to hold. Crash story: a change is one transaction, its line in the audit included.
+Look-ups are answered from memory. The process that makes a change knows it when it answers; others learn of it within
+REFRESH_SECONDS, by querying the latest version's number. While the catalogue is silent, the known policies stay in
+force. Crash story: a change is one transaction, including its line in the audit log.
 """
 
 import logging
@@ -22,13 +22,13 @@ from coatcheck.ports.decisions import Decisions, PolicyVersion, SetPolicy
 log = logging.getLogger(__name__)
 
 REFRESH_SECONDS: Final = 2.0
-"""Between two questions whether there is anything new. What is documented is five seconds: questions take time."""
+"""Seconds between two queries for new policies. Five seconds are documented: queries take time."""
 HISTORY: Final = 100
 """Versions of one scope that are listed."""
 
 
 class EffectivePolicy(NamedTuple):
-    """What holds for a payload, and which scope says so."""
+    """What applies to a payload, and which scope decides it."""
 
     policy: Policy
     sources: dict[str, PolicySource]
@@ -46,14 +46,14 @@ class Policies:
         """All policies, as this process knows them. Replaced whole, never changed."""
 
     def now(self) -> Rules:
-        """All policies, as this process knows them now."""
+        """Returns all policies, as this process knows them now."""
         return self.rules
 
     async def refresh(self) -> None:
-        """Learn what is new.
+        """Loads new policies.
 
         Raises:
-            CoatcheckError: `storage_unavailable`; what was known stays.
+            CoatcheckError: `storage_unavailable`; the known policies stay.
         """
         if await self._decisions.policy_version() != self._version:
             self._version, self.rules = await self._decisions.policies()
@@ -67,7 +67,7 @@ class Policies:
         tool_name: str | None = None,
         labels: Iterable[str] = (),
     ) -> Policy:
-        """What holds for a payload that is described so far; see `Rules.effective`. Never waits."""
+        """Returns what applies to a payload described so far; see `Rules.effective`. Never waits."""
         return self.rules.effective(namespace, session=session, kind=kind, tool_name=tool_name, labels=labels)
 
     def room(self, namespace: str) -> QuotaLimits | None:
@@ -75,16 +75,16 @@ class Policies:
         return room_of(self.rules.effective(namespace)) if self.rules else None
 
     def evicts(self, namespace: str) -> bool:
-        """Whether a namespace, when it is full, lets go of what was read longest ago."""
+        """Returns whether a namespace, when full, evicts what was read least recently."""
         return bool(self.rules) and said(self.rules.effective(namespace).evict, "off") != "off"
 
     @property
     def evicts_anywhere(self) -> bool:
-        """Whether any namespace does."""
+        """Returns whether any namespace does."""
         return any(said(policy.evict, "off") != "off" for _, policy in self.rules.all())
 
     def tombstone_life(self, namespace: str, otherwise: timedelta) -> timedelta:
-        """How long what is gone from a namespace is remembered."""
+        """Returns how long tombstones of a namespace last."""
         seconds = said(self.rules.effective(namespace).tombstone_ttl, None)
         return otherwise if seconds is None else timedelta(seconds=seconds)
 
@@ -95,11 +95,11 @@ class Policies:
         return own.pop(EVERYWHERE, otherwise), own
 
     async def set(self, caller: Caller, scope: PolicyScope, policy: Policy) -> int:
-        """Sets the policy of a scope, replacing the one that it has; returns the new version.
+        """Sets the policy of a scope, replacing its present one; returns the new version.
 
         Raises:
-            CoatcheckError: `invalid_request` for a policy that cannot be kept; `forbidden` for another namespace than
-                the key's, and for all of them with the key of one.
+            CoatcheckError: `invalid_request` for an invalid policy; `forbidden` for a namespace other than the key's,
+                and for all of them with a key of one.
         """
         _allow(caller, scope)
         check(scope, policy)
@@ -125,9 +125,9 @@ class Policies:
         return version
 
     async def current(self, caller: Caller, namespace: str | None) -> tuple[int, list[tuple[PolicyScope, Policy]]]:
-        """The last version, and all policies that may concern a namespace: its own, and those of all namespaces.
+        """Returns the latest version, and all policies that may concern a namespace: its own, and those of all.
 
-        Who administers every namespace and names none gets them all.
+        An administrator of all namespaces who names none gets all policies.
 
         Raises:
             CoatcheckError: `forbidden`.
@@ -137,10 +137,10 @@ class Policies:
         return version, [each for each in rules.all() if only is None or each[0].namespace in {only, EVERYWHERE}]
 
     async def show(self, caller: Caller, scope: PolicyScope) -> list[PolicyVersion]:
-        """The versions of a scope's policy, newest first.
+        """Returns the versions of a scope's policy, newest first.
 
         Raises:
-            CoatcheckError: `policy_not_found` when there never was one; `forbidden`.
+            CoatcheckError: `policy_not_found` if there never was one; `forbidden`.
         """
         if scope.namespace != EVERYWHERE:
             administered(caller, scope.namespace)
@@ -159,7 +159,7 @@ class Policies:
         tool_name: str | None = None,
         labels: tuple[str, ...] = (),
     ) -> EffectivePolicy:
-        """What would hold for such a payload, and which scope says each part of it.
+        """Returns what would apply to such a payload, and which scope decides each part of it.
 
         Raises:
             CoatcheckError: `forbidden`, `invalid_request`.
@@ -172,7 +172,7 @@ class Policies:
 
 
 def not_found(scope: PolicyScope) -> CoatcheckError:
-    """Policies cannot be read now."""
+    """Returns the error for a scope without a policy."""
     return CoatcheckError(
         Code.POLICY_NOT_FOUND, f"There is no policy for {scope}. List the policies to see which scopes have one."
     )

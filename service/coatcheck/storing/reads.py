@@ -1,8 +1,8 @@
-"""Reads that move idle expiry: remembered on the request path, written down beside it.
+"""Reads that move idle expiry: kept on the request path, written separately.
 
-Until a read is written down its artifact's row says an expiry that is too early. This process knows better, and
-`Find` asks here; so that what was answered as live stays live, and what was answered as gone stays gone. A crash
-loses what was not written down: at most a second of reads.
+Until a read is written, its artifact's row has an expiry that is too early. This process knows better, and `Find`
+consults it, so that what was answered as live stays live, and what was answered as gone stays gone. A crash loses what
+was not written: at most a second of reads.
 """
 
 import asyncio
@@ -14,16 +14,16 @@ from coatcheck.ports.artifacts import Touch
 from coatcheck.ports.catalog import Catalog
 
 BATCH = 500
-"""Artifacts of one change."""
+"""Artifacts per change."""
 
 Reads = tuple[tuple[str, int, datetime], ...]
 _Key = tuple[str, int]
 
 
 class ReadLog:
-    """Reads that no row shows yet, of artifacts that have an idle TTL. Bounded; a crash loses it.
+    """Unwritten reads of artifacts with an idle TTL. Bounded; a crash loses it.
 
-    Of each artifact it keeps the first read, the last, and as many between as are needed for each to have happened
+    For each artifact it keeps the first read, the last, and as many in between as are needed so that each happened
     while the one before it kept the artifact alive.
     """
 
@@ -35,7 +35,7 @@ class ReadLog:
         self._looks: dict[object, datetime] = {}
 
     def note(self, namespace: str, number: int, moment: datetime, idle: timedelta = timedelta()) -> None:
-        """Remember a read of a live artifact; over the limit, new artifacts are not remembered until the next drain."""
+        """Records a read of a live artifact; over the limit, new artifacts are not recorded until the next drain."""
         key = (namespace, number)
         chain = self._reads.get(key)
         if chain is None:
@@ -47,14 +47,14 @@ class ReadLog:
             chain.append(moment)
 
     def pending(self, namespace: str, number: int) -> tuple[datetime, datetime] | None:
-        """The first and the last read of an artifact that its row may not show."""
+        """Returns the first and the last read of an artifact that may be unwritten."""
         key = (namespace, number)
         chain = [*self._leaving.get(key, ()), *self._reads.get(key, ())]
         return (chain[0], chain[-1]) if chain else None
 
     @contextmanager
     def look(self, moment: datetime) -> Generator[None]:
-        """While this is open, an artifact that was live at the moment may yet be noted as read then."""
+        """While this is open, an artifact that was live at `moment` may still be recorded as read then."""
         mark = object()
         self._looks[mark] = moment
         try:
@@ -63,20 +63,20 @@ class ReadLog:
             del self._looks[mark]
 
     def horizon(self, now: datetime) -> datetime:
-        """Up to here everything has been noted: what expired later must not be buried yet."""
+        """Returns a moment up to which everything has been recorded: what expired later must get no tombstone yet."""
         return min(now, *self._looks.values()) if self._looks else now
 
     def drain(self) -> Reads:
-        """Hand over what was noted, oldest read first, and start anew. It stays pending until `written`."""
+        """Returns what was recorded, oldest read first, and starts anew. It stays pending until `written`."""
         self._leaving, self._reads = self._reads, {}
         return tuple((ns, number, moment) for (ns, number), chain in self._leaving.items() for moment in chain)
 
     def written(self) -> None:
-        """Forgets the drained reads: they are in their rows now."""
+        """Forgets the drained reads, which are now in their rows."""
         self._leaving = {}
 
     def restore(self, reads: Reads) -> None:
-        """Takes back drained reads that could not be written down."""
+        """Takes back drained reads that could not be written."""
         self._leaving = {}
         newer, self._reads = self._reads, {}
         for namespace, number, moment in reads:
@@ -87,7 +87,7 @@ class ReadLog:
 
 
 class NoteReads:
-    """Writes the log down. One at a time: who comes second waits until the first one's reads are in their rows."""
+    """Writes the log. One at a time: a second caller waits until the first one's reads are written."""
 
     def __init__(self, catalog: Catalog, reads: ReadLog) -> None:
         self._catalog = catalog
@@ -95,10 +95,10 @@ class NoteReads:
         self._one = asyncio.Lock()
 
     async def __call__(self) -> None:
-        """Return when every read noted before is durable.
+        """Returns once every read recorded before is durable.
 
         Raises:
-            CoatcheckError: `storage_full`, `storage_unavailable`; then they are still remembered.
+            CoatcheckError: `storage_full`, `storage_unavailable`; then they are kept.
         """
         async with self._one:
             reads = self._reads.drain()

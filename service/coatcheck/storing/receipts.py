@@ -1,4 +1,4 @@
-"""The receipt of a payload: the payload itself or its card, and what the caller should know besides."""
+"""The receipt of a payload: the payload itself or its card, and what else the caller should know."""
 
 from typing import Final
 
@@ -18,15 +18,15 @@ from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt
 def receipt_of(
     result: IngestResult, request: IngestRequest, draft: Draft, rendered: RenderedCard, *, rules: Rules, ttl: int
 ) -> Receipt:
-    """Returns the receipt of a payload that is stored, or that stands as if it were.
+    """Returns the receipt of a payload that is stored, or treated as if it were.
 
     Args:
-        result: what the commit made or found.
-        request: what was asked with the payload.
+        result: what the commit created or found.
+        request: the request.
         draft: what the answer is about.
         rendered: what the model reads.
-        rules: the policies, as they are now.
-        ttl: seconds that a payload is kept where nobody says otherwise.
+        rules: the present policies.
+        ttl: default seconds that a payload is kept.
     """
     notices = list(request.notices)
     if draft.measure.dropped:
@@ -57,9 +57,10 @@ def receipt_of(
 
 
 def is_inline(text: str, tokens: int, limit: int) -> bool:
-    """Returns whether the whole text of a payload stands in the place of its card.
+    """Returns whether a payload's whole text replaces its card.
 
-    It does up to `limit` tokens, and as an answer that was read from here, of which a card would have to be read again.
+    It does up to `limit` tokens, and if it is an answer that was read from here, as a card of that would have to be
+    read again.
     """
     return 0 < limit >= tokens or (tokens <= MAX_TOKENS and text.startswith(("[art_", "art_")) and is_read_answer(text))
 
@@ -69,7 +70,7 @@ _CHANGED: Final = frozenset({"labels", "ttl", "idle_ttl", "pin"})
 
 
 def _not_taken(artifact: Artifact, asked: IngestRequest, life: RetentionTerms) -> list[Notice]:
-    """What is asked now of a payload that was there already, where something else was asked first: that stays."""
+    """Returns notices of parameters that do not apply, because the payload existed and an earlier request decided."""
     lost = {
         "labels": not set(asked.said.labels) <= set(artifact.said.labels),
         "ttl": asked.ttl is not UNSET and life.ttl != artifact.ttl,
@@ -86,7 +87,7 @@ def _not_taken(artifact: Artifact, asked: IngestRequest, life: RetentionTerms) -
 
 
 def not_stored(why: CoatcheckError) -> str:
-    """Why a payload is not stored, for its receipt."""
+    """Returns why a payload is not stored, for its receipt."""
     reasons = {Code.STORAGE_FULL: "The disk is full", Code.OVERLOADED: "Storage is too busy"}
     first = reasons.get(why.code, "Storage does not answer")
     return f"{first}: the payload is not stored, and the card says so. The card itself is complete."

@@ -1,7 +1,7 @@
-"""Payloads whose secrets are not to be stored: masked or refused on their way in, by the policy of the moment.
+"""Payloads whose secrets must not be stored: masked or refused on their way in, by the present policy.
 
-What decides must be known before the first byte: what comes behind a form's file can only be refused. Nothing is
-looked through where neither is the policy.
+Whatever decides must be known before the first byte: what follows a form's file can only be refused. Without such a
+policy, nothing is searched.
 """
 
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ class RedactedIngest:
 
     @property
     def masked(self) -> MaskedSecrets | None:
-        """What was masked before it was stored; None: nothing."""
+        """What was masked before storing; None: nothing."""
         masked = None if self._redactor is None else self._redactor.masked
         return masked if masked is not None and masked.count else None
 
@@ -55,12 +55,12 @@ class RedactedIngest:
 
     @property
     def done(self) -> str:
-        """What was masked, as the artifact says it; empty where nothing was."""
+        """What was masked, as the artifact records it; empty if nothing was."""
         masked = self.masked
         return "" if masked is None else f"{masked.sentence()} masked before it was stored"
 
     async def whole(self, payload: bytes) -> bytes:
-        """Returns the bytes to be stored of a payload that is completely in memory.
+        """Returns the bytes to store of a payload that is completely in memory.
 
         Raises:
             CoatcheckError: `secret_refused`.
@@ -71,7 +71,7 @@ class RedactedIngest:
         return await in_pool(self._pool, lambda: redactor.feed(payload) + redactor.end())
 
     def through(self, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The bytes to be stored.
+        """Yields the bytes to store.
 
         Raises:
             CoatcheckError: `secret_refused` on the way.
@@ -88,10 +88,10 @@ class RedactedIngest:
             yield out
 
     def said(self, declared: DeclaredMetadata) -> DeclaredMetadata:
-        """What is to be stored of what was said, now that all of it is known.
+        """Returns the declared metadata to store, now that all of it is known.
 
         Raises:
-            CoatcheckError: `secret_refused`; `invalid_request` where it became known too late what the policy is.
+            CoatcheckError: `secret_refused`; `invalid_request` if the policy became known too late.
         """
         if self._redacting is None:
             return declared

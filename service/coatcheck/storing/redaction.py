@@ -1,7 +1,7 @@
-"""What redaction means for one payload at this moment: which policy holds, and what is masked of what is shown.
+"""Redaction of one payload now: which policy applies, and what is masked of what is shown.
 
-The seam of all reading: content, names and sections pass here before anyone cuts or shows them. Reads follow the policy
-of now, whatever was decided when a payload was stored. Where nothing is masked it costs a look at the policies.
+All reading passes through here: content, names and sections, before anything is cut or shown. Reads follow the present
+policy, whatever was decided when a payload was stored. If nothing is masked, the cost is one look-up of the policies.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import Content
 
 _KNOWN_BYTES: Final = 4 * 1024 * 1024
-"""Memory for what was found in frames, so that reading on does not look through them again."""
+"""Size of the cache of secrets found in frames, so that reading on does not search them again."""
 _ENTRY: Final = 160
 _HERE: Final = 16 * 1024
-"""Bytes that are looked through on the event loop (some 200 us); a thread's hand-over costs as much."""
+"""Bytes that are searched on the event loop (some 200 us); handing them to a thread costs as much."""
 
 
 class RedactionPolicy:
@@ -73,7 +73,7 @@ class RedactionPolicy:
         return self.mask(artifact.namespace, artifact.said, artifact.facts.kind)
 
     def artifact(self, artifact: Artifact) -> Artifact:
-        """An artifact with its names masked, if they are to be."""
+        """Returns an artifact with its names masked, if they are to be."""
         mask = self.mask_of(artifact)
         return artifact if mask is None else artifact_of(mask, artifact)
 
@@ -83,14 +83,17 @@ class RedactionPolicy:
         return found if shown is found.artifact else replace(found, artifact=shown)
 
     def content(self, content: Content, mask: Mask, *, text: bool) -> Content:
-        """Content with fillers in place of secrets: every byte where it was. In what is no `text`, DEL bytes stay."""
+        """Returns content with fillers in place of secrets: every byte keeps its place.
+
+        Unless it is `text`, DEL bytes stay.
+        """
         return content.seen_through(_Veil(mask, self._known, self._pool, text=text))
 
 
 class _Veil:
     """Hides secrets in what is read.
 
-    A frame is looked through with what lies around it, always the same, so that it looks the same in every reading.
+    A frame is always searched with the same surroundings, so that it looks the same in every read.
     """
 
     suffix = "~masked"
@@ -104,7 +107,7 @@ class _Veil:
         self._text = text
 
     async def read(self, content: Content, start: int, end: int) -> bytes:
-        """The bytes from `start` to before `end`, both within the content, without its secrets."""
+        """Returns the bytes from `start` to before `end`, both within the content, without its secrets."""
         width = content.index.frame_size
         first, last = start // width, (end - 1) // width + 1
         key = content.blob.id

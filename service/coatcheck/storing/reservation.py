@@ -1,7 +1,7 @@
-"""Room for an upload, taken as its bytes arrive: before they are written, in steps that double.
+"""Reserves room for an upload as its bytes arrive: before they are written, in steps that double.
 
-Only where the namespace has a limit; elsewhere an upload reserves nothing. The commit settles what it really needs, and
-however else the upload ends, its reservation goes with its intent.
+Only if the namespace has a limit; otherwise an upload reserves nothing. The commit determines what it really needs, and
+however else the upload ends, its reservation is released with its intent.
 """
 
 from datetime import datetime
@@ -14,37 +14,37 @@ from coatcheck.ports.uploads import BeginUpload, ReserveMore
 from coatcheck.storing.evict import QuotaEnforcer
 
 _AHEAD: Final = 1024 * 1024
-"""Bytes reserved beyond what has arrived, at least: so that not every block is a transaction."""
+"""Minimum bytes reserved beyond what has arrived, so that not every block is a transaction."""
 
 
 class ReservationDeps(Protocol):
-    """What reserving needs from the composition."""
+    """What a reservation needs."""
 
     @property
     def catalog(self) -> Catalog:
-        """Where reservations are kept."""
+        """The store of reservations."""
         ...
 
     @property
     def rooms(self) -> QuotaEnforcer:
-        """What knows the limits, and makes room."""
+        """Knows the limits, and makes room."""
         ...
 
 
 class Reservation:
-    """The room of one upload."""
+    """The reservation of one upload."""
 
     def __init__(self, deps: ReservationDeps, namespace: str, blob_id: str, *, limited: bool) -> None:
-        """Take nothing yet; `limited` is false for what is stored whether or not there is room."""
+        """Reserves nothing yet; `limited` is false for what is stored whether or not there is room."""
         self._deps = deps
         self._namespace = namespace
         self._blob_id = blob_id
         self._limited = limited
         self._reserved: int | None = None
-        """None: nothing has to be reserved."""
+        """None: nothing needs to be reserved."""
 
     async def begin(self, placement: Placement, lease_until: datetime, size: int) -> None:
-        """Record the intent, with room for `size` bytes, and for more if there is.
+        """Records the intent, with room for `size` bytes, and for more if there is.
 
         Raises:
             CoatcheckError: `quota_exceeded`; then there is no intent.
@@ -78,7 +78,7 @@ class Reservation:
         await self._deps.rooms.within_quota(self._namespace, change)
 
     async def cover(self, size: int) -> bool:
-        """Have room for so many bytes in all; false when the upload was reaped.
+        """Ensures room for `size` bytes in total; returns false if the upload was reaped.
 
         Raises:
             CoatcheckError: `quota_exceeded`.

@@ -26,7 +26,10 @@ class StoredBefore:
         self._health = health
 
     async def artifact(self, caller: Caller, identity: bytes) -> Artifact | None:
-        """Returns the artifact with this identity, with all its bytes; None if there is none, or nobody can tell."""
+        """Returns the artifact with this identity, with all its bytes.
+
+        None if there is none, or this cannot be determined.
+        """
         d = self._deps
         try:
             with d.catalog_breaker.watched():
@@ -47,8 +50,8 @@ class StoredBefore:
         """Returns the earlier answer for this key; None if the key is new or the artifact has lost its bytes.
 
         Raises:
-            CoatcheckError: `idempotency_key_reused` for another request; `artifact_gone`, `artifact_not_found` where
-                the artifact went since: a repeated request revives nothing.
+            CoatcheckError: `idempotency_key_reused` for another request; `artifact_gone`, `artifact_not_found` if the
+                artifact was removed since: a repeated request revives nothing.
         """
         d = self._deps
         with d.catalog_breaker.watched():
@@ -61,7 +64,7 @@ class StoredBefore:
             found = await d.catalog.find(caller.namespace, record.number, now)
             if not isinstance(found, FoundArtifact):
                 raise gone(found) if isinstance(found, Gone) else not_found()
-            # Where its bytes are lost, ours may take their place, which the commit answers as it would this.
+            # If its bytes are lost, ours may replace them, which the commit answers like this.
             if not await self._health.holds(caller.namespace, found.artifact.blob):
                 return None
             return IngestResult(found.artifact, created=record.created, blob_used=False, replayed=True)

@@ -1,9 +1,8 @@
-"""Take a stream of bytes in: hash, compress and count it in worker threads while more arrives, and place it.
+"""Takes a stream of bytes: hashes, compresses and counts it in worker threads while more arrives, and places it.
 
-Small payloads stay in memory until the commit; as soon as the stored bytes outgrow the inline limit they go to the
-blob store, after an intent has been recorded. Refuses to decide what the payload is or to make it visible.
-
-Crash story: an intent without a commit is reaped when its lease has passed; what was written under it is swept.
+Small payloads stay in memory until the commit; once the stored bytes exceed the inline limit, they go to the blob
+store, after an intent has been recorded. Crash story: an intent without a commit is reaped when its lease has ended;
+what was written under it is swept.
 """
 
 import asyncio
@@ -29,19 +28,19 @@ from coatcheck.storing.reservation import Reservation
 log = logging.getLogger(__name__)
 
 BLOCK = 512 * 1024
-"""Bytes gathered before a worker thread takes them: large enough that the hop costs nothing, small enough that the
-last block is digested within milliseconds of its arrival."""
+"""Bytes gathered before a worker thread takes them: enough that the hand-over costs nothing, few enough that the last
+block is digested within milliseconds of its arrival."""
 
 HELD = 4 * 1024**2
 """Stored bytes of a payload that are held in memory until its commit, so that it can be offered again."""
 
 
 class CommitResult(Protocol):
-    """What a commit answers of the bytes that it was offered."""
+    """The answer of a commit about its bytes."""
 
     @property
     def blob_used(self) -> bool:
-        """Whether anything points at them now."""
+        """Whether anything now points at them."""
         ...
 
 
@@ -49,56 +48,56 @@ C = TypeVar("C", bound=CommitResult)
 
 
 class UploadSessionDeps(Protocol):
-    """What receiving needs from the composition."""
+    """What an upload needs."""
 
     @property
     def catalog(self) -> Catalog:
-        """Where intents are recorded."""
+        """The store of intents."""
         ...
 
     @property
     def blobs(self) -> BlobStore:
-        """Where large payloads go."""
+        """The store of large payloads."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """What leases are counted by."""
+        """The clock that measures leases."""
         ...
 
     @property
     def pool(self) -> Executor:
-        """Where digesting runs."""
+        """Runs the digesting."""
         ...
 
     @property
     def new_blob_id(self) -> Callable[[], str]:
-        """Makes names that are used once."""
+        """Returns names that are used once."""
         ...
 
     @property
     def lease(self) -> timedelta:
-        """How long an upload may go without progress."""
+        """How long an upload may make no progress."""
         ...
 
     @property
     def inline_bytes(self) -> int:
-        """Stored bytes up to which a payload lives in the catalogue."""
+        """Stored bytes up to which a payload is kept in the catalogue."""
         ...
 
     @property
     def catalog_breaker(self) -> CircuitBreaker:
-        """Whether the catalogue answers."""
+        """Tells whether the catalogue responds."""
         ...
 
     @property
     def blobs_breaker(self) -> CircuitBreaker:
-        """Whether the blob store answers."""
+        """Tells whether the blob store responds."""
         ...
 
     @property
     def rooms(self) -> QuotaEnforcer:
-        """What knows how much a namespace may hold."""
+        """Knows how much a namespace may hold."""
         ...
 
     @property
@@ -108,17 +107,17 @@ class UploadSessionDeps(Protocol):
 
     @property
     def afterwards(self) -> set[asyncio.Task[None]]:
-        """What is still being undone after its caller was answered. Tasks leave it when they end."""
+        """Clean-up that continues after the caller was answered. Tasks leave it when they end."""
         ...
 
 
 class UploadSession:
-    """One payload being received. An async context manager: leaving it removes bytes that no commit points at."""
+    """One payload being received. An async context manager: its exit removes bytes that no commit points at."""
 
     def __init__(
         self, deps: UploadSessionDeps, caller: Caller, intake: PayloadEncoder, *, limited: bool = True
     ) -> None:
-        """Begin; `limited` is false for what is stored whether or not its namespace has room."""
+        """Begins; `limited` is false for what is stored whether or not its namespace has room."""
         self._deps = deps
         self._caller = caller
         self._pending: asyncio.Task[None] | None = None
@@ -126,24 +125,24 @@ class UploadSession:
         self._lease_until = deps.clock.now()
         self._held: list[bytes] | None = []
         self._asked = 0
-        """Bytes of memory that the shelter gave for holding them."""
+        """Bytes of memory that the fallback buffer reserved for it."""
         self.begun = False
         """Whether the bytes go to the blob store, under an intent."""
         self._committing: asyncio.Task[CommitResult] | None = None
         self.intake = intake
         self.refusal: CoatcheckError | None = None
-        """Why storage does not take this payload, once it said so. Digesting goes on: a card is made all the same."""
+        """Why storage refused this payload, once it has. Digesting continues, as a card is made nevertheless."""
         self.blob_id = deps.new_blob_id()
         self._room = Reservation(deps, caller.namespace, self.blob_id, limited=limited)
 
     async def __aenter__(self) -> Self:
-        """Start; nothing is written yet."""
+        """Starts; nothing is written yet."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Undo what was not kept, to its end even while the caller's task is being cancelled.
+        """Undoes what was not kept, completely, even while the caller's task is being cancelled.
 
-        Where storage has refused, that may take as long as its silence: the caller is answered meanwhile.
+        If storage has refused, that may take as long as its silence: the caller is answered meanwhile.
         """
         self._deps.fallback.let_go(self._asked)
         if self._kept() or not (self.begun or self._pending or self._committing):
@@ -156,28 +155,28 @@ class UploadSession:
         undoing.add_done_callback(self._deps.afterwards.discard)
 
     async def take(self, block: bytes) -> None:
-        """Digest a block in the background, after the one before it. Raises what that one raised."""
+        """Digests a block in the background, after the one before it. Raises what that one raised."""
         await self._settle()
         self._pending = asyncio.ensure_future(self._digest(block))
 
     async def taken(self) -> None:
-        """Return when every block that was taken is digested, raising what one of them raised."""
+        """Returns once every block is digested, raising what one of them raised."""
         await self._settle()
 
     async def end(self, stored: bytes) -> None:
-        """Take the last stored bytes, which the encoder's own `end` gave after `taken`; make all durable.
+        """Takes the last stored bytes, which the encoder's own `end` returned after `taken`; makes all durable.
 
-        What goes inline becomes durable with the commit; a file begins to be synced in the background.
+        Inline bytes become durable with the commit; a file begins to be synced in the background.
         """
         await self._place(stored)
         if self._writer is not None and self.refusal is None:
             self._pending = asyncio.ensure_future(self._finish(self._writer))
 
     async def durable(self) -> None:
-        """Return when every byte is durable: the commit may follow.
+        """Returns once every byte is durable: the commit may follow.
 
         Raises:
-            CoatcheckError: what storage said when it refused, `storage_full` or `storage_unavailable`.
+            CoatcheckError: storage's refusal, `storage_full` or `storage_unavailable`.
         """
         await self._settle()
         if self.refusal is not None:
@@ -201,13 +200,13 @@ class UploadSession:
             try:
                 await self._offer(stored)
             except CoatcheckError as error:
-                # In a full namespace digesting goes on, too: this very payload may be there already.
+                # Digesting continues in a full namespace too: the payload may already exist.
                 if error.code not in REFUSALS and error.code is not Code.QUOTA_EXCEEDED:
                     raise
                 self.refusal = error
 
     def _hold(self, stored: bytes) -> None:
-        """Hold the bytes that may go inline, and as long as there is memory those that may have to wait."""
+        """Holds the bytes that may be stored inline and, while there is memory, those that may have to wait."""
         if self._held is None:
             return
         self._held.append(stored)
@@ -220,7 +219,7 @@ class UploadSession:
             self._asked = 0
 
     async def _offer(self, stored: bytes) -> None:
-        """Hand the bytes to the blob store, as soon as they are too many to go inline."""
+        """Passes the bytes to the blob store, once they are too many to be inline."""
         if self._writer is None:
             if self.intake.stored_size <= self._deps.inline_bytes:
                 return
@@ -256,7 +255,7 @@ class UploadSession:
             raise fenced()
 
     def blob(self) -> tuple[Blob, bytes | None]:
-        """The blob to commit and, when it is small, its stored bytes; after `end`."""
+        """Returns the blob to commit and, if it is small, its stored bytes; after `end`."""
         placement = "inline" if self._writer is None else self._deps.blobs.placement
         index = self.intake.index
         blob = Blob(
@@ -270,11 +269,14 @@ class UploadSession:
         return blob, self.held() if self._writer is None else None
 
     def held(self) -> bytes | None:
-        """All stored bytes, after `end`; None when they are more than HELD, or than there was memory for."""
+        """Returns all stored bytes, after `end`; None if they exceed HELD, or the available memory."""
         return None if self._held is None else b"".join(self._held)
 
     async def settled(self, commit: Coroutine[None, None, C]) -> C:
-        """What the commit returns. Of a file it goes on when the caller is cancelled: the file's fate depends on it."""
+        """Returns the commit's result.
+
+        For a file, it continues if the caller is cancelled: the file's fate depends on it.
+        """
         if not self.begun:
             return await commit
         committing = asyncio.create_task(commit)
@@ -282,10 +284,10 @@ class UploadSession:
         return await asyncio.shield(committing)
 
     def _kept(self) -> bool:
-        """Whether the commit points at the bytes, or may do so: then they are not ours to remove.
+        """Returns whether the commit points at the bytes, or may do so: then they are not ours to remove.
 
-        When the catalogue did not answer, its commit may be durable all the same. File and intent then stay: if it
-        is not, they are rolled back together when the lease has passed.
+        If the catalogue did not answer, its commit may be durable nevertheless. File and intent then stay: if it is
+        not, they are rolled back together when the lease has ended.
         """
         done = self._committing
         if done is None or not done.done():
@@ -298,7 +300,7 @@ class UploadSession:
         return done.result().blob_used
 
     async def _undo(self) -> None:
-        """Remove bytes first, intent second: a crash in between leaves an intent for the reaper, as a failure does."""
+        """Removes bytes first, intent second: a crash in between leaves an intent for the reaper, as a failure does."""
         if self._committing is not None and not self._committing.done():
             await asyncio.wait([self._committing])
             if self._kept():
@@ -306,7 +308,7 @@ class UploadSession:
         if self._pending is not None:
             await asyncio.wait([self._pending])
             if not self._pending.cancelled():
-                self._pending.exception()  # it was raised where it mattered, or matters no more
+                self._pending.exception()  # it was raised where it mattered, or no longer matters
         try:
             if self._writer is not None:
                 await self._writer.abort()
@@ -317,14 +319,14 @@ class UploadSession:
 
 
 def fenced() -> CoatcheckError:
-    """The error of an upload whose lease passed before it was committed."""
+    """Returns the error for an upload whose lease ended before it was committed."""
     return CoatcheckError(
         Code.UPLOAD_FENCED, "The upload made no progress for too long and was given up. Retry the same call."
     )
 
 
 async def blocks(source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Gather a stream's chunks into blocks of about BLOCK bytes. The last block may be empty, never absent."""
+    """Gathers a stream's chunks into blocks of about BLOCK bytes. The last block may be empty, never absent."""
     parts: list[bytes] = []
     size = 0
     async for chunk in source:

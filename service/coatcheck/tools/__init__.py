@@ -1,1 +1,1 @@
-"""The face for models: one table of tools; declarations, calls in every provider's form, and MCP are made from it."""
+"""The tools for models: one table, from which declarations, calls in every provider's form, and MCP are made."""

@@ -1,7 +1,7 @@
 """The text of an answer: first line, body, last line; and the bounds that no answer exceeds.
 
-The body is verbatim but for what could mislead (`inert`), and for rows: a line over 2,000 characters goes on in rows
-that begin with the mark that no payload can write. What was changed is said in the last line.
+The body is verbatim except for what could mislead (`inert`), and for rows: a line over 2,000 characters continues in
+rows that begin with a mark that no payload can contain. The last line says what was changed.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -24,25 +24,25 @@ from coatcheck_client.contract.inert import MARK, inert
 DEFAULT_TOKENS: Final = 4_000
 MAX_TOKENS: Final = 8_000
 LEAST_TOKENS: Final = 800
-"""The smallest bound of an answer that a host may ask for: the first and last line take up to 300, and the 128 tokens
-that the use cases need at least can become three times as many when they are made safe."""
+"""Minimum bound of an answer that a host may request: the first and last line take up to 300, and the 128 tokens that
+use cases need at least can triple when they are made safe."""
 ROW: Final = 2_000
-"""Characters of a line after which it goes on in another row."""
+"""Characters of a line after which it continues in another row."""
 GOES_ON: Final = f"\n{MARK} "
-"""Between two rows of one line."""
+"""Separates two rows of one line."""
 _AROUND: Final = 200
-"""Tokens kept for the first and the last line."""
+"""Tokens reserved for the first and the last line."""
 _TRIES: Final = 12
 _NOTES: Final = 600
-"""Characters of all notes."""
+"""Maximum characters of all notes."""
 
 
 class ToolAnswer(Struct, frozen=True, kw_only=True):
-    """What a call answers, whatever happened."""
+    """The answer to a call, whatever happened."""
 
     text: str
     tokens: int
-    """Of `text`."""
+    """Tokens of `text`."""
     is_error: bool = False
 
 
@@ -51,11 +51,11 @@ class ShownText(Struct, frozen=True):
 
     body: str
     said: tuple[str, ...]
-    """What was done to it."""
+    """What was changed in it."""
 
 
 def show(text: str) -> ShownText:
-    """Text made safe, its long lines in rows."""
+    """Returns text made safe, with long lines in rows."""
     safe = inert(text)
     changed = safe != text
     said: list[str] = []
@@ -80,16 +80,18 @@ class AnswerText(Struct, frozen=True):
     body: str
     last: str
     tokens: int | None
-    """Of `body`, where they are known."""
+    """Tokens of `body`, if known."""
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         return f"{self.first}{self.body}{self.last}"
 
 
 def answer(reading: ViewReading, part: str, body: str, last: Iterable[str], *, tokens: int | None = None) -> AnswerText:
-    """First line, body, last line, where there is anything to say. `tokens` of the body, where they are known exactly.
+    """Returns first line, body, and last line if there is anything to say.
+
+    `tokens` are those of the body, if known exactly.
 
     Every answer has a body or a last line.
     """
@@ -102,23 +104,23 @@ def answer(reading: ViewReading, part: str, body: str, last: Iterable[str], *, t
 
 
 def plain(text: str) -> AnswerText:
-    """An answer that is all our own words."""
+    """Returns an answer that is all our own words."""
     return AnswerText("", text, "", None)
 
 
 def within(reading: ViewReading) -> str:
-    """Which section is read, as a part of a sentence; empty for the whole view."""
+    """Returns which section is read, as a part of a sentence; empty for the whole view."""
     lines = reading.lines
     return f", section {reading.section.name} ({lines.first}-{lines.last})" if reading.section is not None else ""
 
 
 def counted(at: ReadStart, reading: ViewReading) -> ReadStart:
-    """A position with its line counted from the beginning of the view, and not before what is read.
+    """Returns a position with its line counted from the beginning of the view, and not before what is read.
 
-    From the end counts from the end of the section, where one is read.
+    A line from the end counts from the end of the section, if one is read.
 
     Raises:
-        CoatcheckError: `offset_past_end` for a number that nothing has as many of, which is not repeated.
+        CoatcheckError: `offset_past_end` for a number beyond any payload, which is not repeated.
     """
     first, last = reading.lines.first, reading.lines.last
     if max(at.line, at.inside) >= NUMBER_LIMIT:
@@ -132,7 +134,7 @@ def counted(at: ReadStart, reading: ViewReading) -> ReadStart:
 
 
 def clipped(notes: Iterable[str]) -> list[str]:
-    """As many notes as there is room for."""
+    """Returns as many notes as there is room for."""
     kept: list[str] = []
     for note in notes:
         if sum(map(len, kept)) + len(note) > _NOTES:
@@ -145,10 +147,10 @@ def clipped(notes: Iterable[str]) -> list[str]:
 async def fitted(
     attempt: Callable[[int], Awaitable[AnswerText]], tokens: int, tokenizer: Tokenizer, pool: Executor, *, least: int
 ) -> tuple[str, int] | None:
-    """An answer within the bounds, and its tokens.
+    """Returns an answer within the bounds, and its tokens.
 
-    What makes a text safe can make it longer, so the whole answer is counted, and asked for again with less in it until
-    it fits. `attempt` answers with at most so many tokens of payload. None when not even the least fits.
+    Making a text safe can make it longer, so the whole answer is counted, and requested again with less in it until it
+    fits. `attempt` returns an answer with at most the given tokens of payload. None if not even `least` fits.
     """
     ask = max(least, tokens - _AROUND)
     for _ in range(_TRIES):

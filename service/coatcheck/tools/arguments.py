@@ -50,7 +50,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "case_sensitive": ("case_sensitive",),
     "literal": ("literal", "fixed_strings", "fixed_string"),
 }
-"""What a parameter is called by readers that models know. The order is the order of precedence."""
+"""Names of parameters in readers that models know. The order is the order of precedence."""
 _LIST_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "session": ("session", "session_id"),
     "kind": ("kind", "type"),
@@ -61,18 +61,18 @@ _LIST_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "cursor": ("cursor",),
 }
 _JOINTS: Final = {"pattern": "|", "query": " "}
-"""Where several texts make one, and what comes between them."""
+"""Parameters that join several texts, and what comes between them."""
 _SWITCHES: Final = ("ignore_case", "literal")
 _FIND: Final = ("pattern", "query", "path")
 OUTLINE_WORDS: Final = frozenset({"outline", "toc", "contents", "sections", "list", "all", "?", "*"})
-"""What models write as a section who want to know which there are."""
+"""What models write as a section to learn which there are."""
 _MOST: Final[dict[str | None, tuple[int, str]]] = {
     None: (MAX_LINES, "lines"),
     "pattern": (MAX_MATCHES, "matches"),
     "path": (MAX_VALUES, "values"),
     "outline": (MAX_VALUES, "entries"),
 }
-"""The largest `limit`, by what is asked for, and what it counts."""
+"""The maximum `limit`, by what is requested, and what it counts."""
 _SPAN: Final = ("offset", "range", "head", "tail", "limit", "end")
 _USELESS: Final[dict[str | None, tuple[str, ...]]] = {
     "query": (*_SPAN, "context", *_SWITCHES, "case_sensitive"),
@@ -80,20 +80,20 @@ _USELESS: Final[dict[str | None, tuple[str, ...]]] = {
     "outline": ("range", "head", "tail", "end", "context", *_SWITCHES, "case_sensitive"),
     None: ("context", *_SWITCHES, "case_sensitive"),
 }
-"""What does nothing beside a query, a path or an outline, and where lines are read."""
+"""What has no effect beside a query, a path or an outline, and when lines are read."""
 _ID_HOLDERS: Final = ("path", "query", "section", "pattern", "range")
-"""Where an ID may have landed when `artifact_id` is not there."""
+"""Where an ID may be if `artifact_id` is missing."""
 
 
 class ReadArguments(Struct, frozen=True, kw_only=True):
-    """What `read_artifact` is asked, at most one of pattern, query, path and outline."""
+    """The request of `read_artifact`, with at most one of pattern, query, path and outline."""
 
     artifact_id: str
     outline: bool = False
     section: str | None = None
     offset: ReadStart | None = None
     place: str | None = None
-    """With a path: `offset` as it was written, which is where an answer said that the values go on."""
+    """With a path: `offset` as written, which is where an answer said that the values continue."""
     limit: int | None = None
     pattern: str | None = None
     query: str | None = None
@@ -105,7 +105,7 @@ class ReadArguments(Struct, frozen=True, kw_only=True):
 
 
 class ListArguments(Struct, frozen=True, kw_only=True):
-    """What `list_artifacts` is asked."""
+    """The request of `list_artifacts`."""
 
     session: str | None = None
     kind: str | None = None
@@ -118,10 +118,10 @@ class ListArguments(Struct, frozen=True, kw_only=True):
 
 
 def read_arguments(given: dict[str, object], notes: list[str]) -> ReadArguments:
-    """What a call of `read_artifact` means. `notes` are what unpacking it had to say.
+    """Returns what a call of `read_artifact` means. `notes` come from unpacking it.
 
     Raises:
-        CoatcheckError: `invalid_request` when no artifact is named.
+        CoatcheckError: `invalid_request` if no artifact is named.
     """
     said = _Said(given, notes)
     artifact_id, section = _artifact(said)
@@ -163,7 +163,7 @@ def _drop_second(given: "_Said", used: str | None, name: str) -> None:
 
 
 def _limit(given: "_Said", used: str | None, limit: int | None) -> int | None:
-    """The limit within its bounds. Of a query there is none, and a section that asks for the outline has its own."""
+    """Returns the limit within its bounds. A query has none, and a section that requests the outline has its own."""
     if limit is None or used not in _MOST:
         return limit
     if limit < 1:
@@ -176,7 +176,7 @@ def _limit(given: "_Said", used: str | None, limit: int | None) -> int | None:
 
 
 def list_arguments(given: dict[str, object], notes: list[str]) -> ListArguments:
-    """What a call of `list_artifacts` means."""
+    """Returns what a call of `list_artifacts` means."""
     said = _Said(given, notes, _LIST_NAMES)
     return ListArguments(
         session=said.text("session"),
@@ -223,7 +223,10 @@ class _Said:
         self._values.pop(name, None)
 
     def text(self, name: str) -> str | None:
-        """Words. Several are alternatives of a pattern, or all of them a query; of anything else the first is taken."""
+        """Returns text.
+
+        Several texts are alternatives of a pattern, or all of them a query; otherwise the first counts.
+        """
         value = self._values.get(name)
         if value is None:
             return None
@@ -256,7 +259,7 @@ class _Said:
         return place
 
     def place(self) -> str | None:
-        """Where an answer said that the values of a path go on: not a line."""
+        """Returns where an answer said that the values of a path continue, which is not a line."""
         if values.position(self._values.get("offset")) is None:
             return self.text("offset")
         self.notes.append("offset counts lines, which the values of a path do not have, and was left out.")
@@ -273,7 +276,7 @@ class _Said:
 
 
 def _artifact(given: _Said) -> tuple[str, str | None]:
-    """The artifact's ID as it was written, and the section that a citation of it names."""
+    """Returns the artifact's ID as written, and the section if it is a citation."""
     value = given.raw("artifact_id")
     found = values.named(value)
     if found is None:
@@ -296,7 +299,7 @@ def _artifact(given: _Said) -> tuple[str, str | None]:
 
 
 def _leave_out(given: _Said, used: str | None) -> None:
-    """Drop what does nothing here, and say so of what would have changed something."""
+    """Drops what has no effect here, and reports what would have changed something."""
     around = used is None and given.called.get("offset") in _AROUND and not (given.has("limit") or given.has("head"))
     # A line with the lines around it is a span.
     unused = [name for name in _USELESS[used] if given.has(name) and not (around and name == "context")]
@@ -311,7 +314,7 @@ def _leave_out(given: _Said, used: str | None) -> None:
 
 
 def _asks(given: _Said, name: str) -> bool:
-    """Whether an argument asks for anything but what is done without it."""
+    """Returns whether an argument requests anything but the default."""
     if name == "case_sensitive":
         return not given.switch(name)
     if name in _SWITCHES:
@@ -325,7 +328,7 @@ def _asks(given: _Said, name: str) -> bool:
 
 
 def _span(given: _Said) -> tuple[ReadStart | None, int | None]:
-    """Where to begin, and how many lines."""
+    """Returns where to begin, and how many lines."""
     offset, range_ = given.position("offset"), given.position("range")
     head, tail = given.integer("head"), given.integer("tail")
     limit, end = given.integer("limit"), given.integer("end")
@@ -351,7 +354,7 @@ def _span(given: _Said) -> tuple[ReadStart | None, int | None]:
 
 
 def _plain(name: str) -> str:
-    """A name without the differences between styles of writing it."""
+    """Returns a name without the differences between writing styles."""
     return _CAMEL.sub("_", str(name).strip().lstrip("-")).replace("-", "_").replace(" ", "_").lower()
 
 

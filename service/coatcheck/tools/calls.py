@@ -1,7 +1,7 @@
-"""Calls in whatever form they come: a name and arguments, or a provider's own call object, alone or several.
+"""Reads calls in any form: a name and arguments, or a provider's own call object, alone or several.
 
-Recognised by shape. A form names what the result must look like; IDs are kept to be echoed. Arguments that are JSON in
-a string, once or twice, wrapped in another object, or hardly JSON at all are taken apart as far as they go.
+Calls are recognised by shape. The form determines the form of the result; IDs are kept to be returned. Arguments that
+are JSON in a string, once or twice, wrapped in another object, or hardly JSON at all are unpacked as far as possible.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from coatcheck_client.contract.tools import TOOLS
 
 Form = Literal["text", "openai-chat", "openai-responses", "anthropic", "gemini", "mcp"]
 MAX_CALLS: Final = 32
-"""Calls of one request."""
+"""Maximum calls per request."""
 _CALL_METHOD: Final = "tools/call"
 """The method of a JSON-RPC request that calls a tool."""
 _SHOWN: Final = 60
@@ -25,9 +25,9 @@ _DEEP: Final = 4
 """How often arguments are unwrapped."""
 _WRAPPERS: Final = ("arguments", "input", "parameters", "params", "args", "kwargs")
 _LISTS: Final = ("tool_calls", "calls", "output", "content", "parts")
-"""Where a whole message of a provider keeps its calls."""
+"""Where a whole message of a provider has its calls."""
 _ANSWERS: Final = (("choices", "message"), ("candidates", "content"))
-"""Where a whole response keeps its messages, of which the first is taken."""
+"""Where a whole response has its messages, of which the first is taken."""
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -38,17 +38,17 @@ class Call(Struct, frozen=True, kw_only=True):
     form: Form = "text"
     id: str | None = None
     snake: bool = False
-    """Gemini: the call's members are spelled as Python's SDK does."""
+    """Gemini: whether the call's members are spelled as in Python's SDK."""
     rpc: bool = False
-    """MCP: the call came as a JSON-RPC request."""
+    """MCP: whether the call came as a JSON-RPC request."""
     rpc_id: str | int | None = None
 
 
 def calls(body: object) -> tuple[list[Call], bool]:
-    """The calls of a request, and whether there was a list of them.
+    """Returns the calls of a request, and whether there was a list of them.
 
     Raises:
-        CoatcheckError: `invalid_request` when there is none, or more than 32; for a JSON-RPC request of something else.
+        CoatcheckError: `invalid_request` if there is none, or more than 32; for a JSON-RPC request with another method.
     """
     if isinstance(body, dict):
         node = _message(cast("dict[str, Any]", body))
@@ -78,7 +78,7 @@ def calls(body: object) -> tuple[list[Call], bool]:
 
 
 def _message(node: dict[str, Any]) -> dict[str, Any]:
-    """The message of a whole response; the node itself where it is none."""
+    """Returns the message in a whole response; the node itself if it is none."""
     for several, inner in _ANSWERS:
         items = node.get(several)
         first = cast("list[Any]", items)[0] if isinstance(items, list) and items else None
@@ -89,7 +89,7 @@ def _message(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _call(node: dict[str, Any]) -> Call | None:
-    """One call object; None for anything else."""
+    """Returns a call object; None for anything else."""
     if _other_method(node) is not None:
         return None
     for key, read in _HOLDERS.items():
@@ -100,17 +100,17 @@ def _call(node: dict[str, Any]) -> Call | None:
 
 
 def _other_method(node: dict[str, Any]) -> str | None:
-    """The method of a JSON-RPC message that calls no tool."""
+    """Returns the method of a JSON-RPC message that calls no tool."""
     method = node.get("method")
     rpc = isinstance(node.get("jsonrpc"), str) and isinstance(method, str)
     return cast("str", method) if rpc and method != _CALL_METHOD else None
 
 
 def _check_method(node: dict[str, Any]) -> None:
-    """Refuse a JSON-RPC message of another method than the one that is executed here.
+    """Refuses a JSON-RPC message with a method other than the one that is executed here.
 
     Raises:
-        CoatcheckError: `invalid_request`, with where else it may go.
+        CoatcheckError: `invalid_request`, saying where else to send it.
     """
     method = _other_method(node)
     if method is not None:
@@ -137,7 +137,7 @@ def _chat(node: dict[str, Any], function: dict[str, Any]) -> Call:
 
 
 def _named_call(node: dict[str, Any]) -> Call | None:
-    """A call whose name stands beside its arguments."""
+    """Returns a call with its name beside its arguments."""
     kind, name = node.get("type"), _text(node.get("name"))
     if kind == "function_call":
         call_id = _id(node.get("call_id")) or _id(node.get("id"))
@@ -162,7 +162,7 @@ _HOLDERS: Final[dict[str, Callable[[dict[str, Any], dict[str, Any]], Call]]] = {
     "function_call": lambda _, inner: _gemini(inner, snake=True),
     "function": _chat,
 }
-"""Members that hold a call, and how it is read."""
+"""Members that contain a call, and how it is read."""
 
 
 def _wrapped(node: dict[str, Any]) -> object:
@@ -173,7 +173,7 @@ def _wrapped(node: dict[str, Any]) -> object:
 
 
 def tool_name(written: str) -> str | None:
-    """The tool that a name means, without the prefixes that hosts and models put before it; None for none of ours."""
+    """Returns the tool that a name means, without hosts' and models' prefixes; None if it is none of ours."""
     plain = "".join(c for c in written.lower() if c.isalnum())
     for tool in TOOLS:
         if plain.endswith(tool.name.replace("_", "")):
@@ -182,7 +182,7 @@ def tool_name(written: str) -> str | None:
 
 
 def arguments_of(given: object, notes: list[str]) -> dict[str, object]:
-    """Arguments as an object, whatever they were wrapped in. What could not be understood becomes a note."""
+    """Returns arguments as an object, whatever they were wrapped in. What was not understood becomes a note."""
     for _ in range(_DEEP):
         if given is None:
             return {}

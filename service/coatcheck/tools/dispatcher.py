@@ -1,6 +1,6 @@
-"""The tool desk: takes calls in any form, executes them, answers text, always within the bounds, and never raises.
+"""The tool dispatcher: takes calls in any form, executes them, answers with text within the bounds, and never raises.
 
-A failure is an answer: a sentence that names the next step. A bug is logged whole and answered as such.
+A failure is an answer: a sentence that names the next step. A bug is logged in full and reported as such.
 """
 
 import logging
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class ToolDispatcher:
-    """Everything that a face needs to offer the tools."""
+    """Everything that an interface needs to offer the tools."""
 
     def __init__(self, read: ReadArtifact, listing: ListArtifacts, tokenizer: Tokenizer) -> None:
         self._read = read
@@ -37,7 +37,7 @@ class ToolDispatcher:
         """See `declare.declarations`.
 
         Raises:
-            CoatcheckError: `invalid_request` for a format that there is not, or has no strict mode.
+            CoatcheckError: `invalid_request` for an unknown format, or one without a strict mode.
         """
         wanted: Format = _one_of(FORMATS, format_)
         try:
@@ -46,10 +46,10 @@ class ToolDispatcher:
             raise CoatcheckError(Code.INVALID_REQUEST, str(e), parameter="strict") from e
 
     async def answer(self, caller: Caller, body: object, form: str | None, max_tokens: int | None) -> object:
-        """The result of a call, or a list of them for a list, in the form that is asked for or that the calls have.
+        """Returns the result of a call, or a list of them for a list, in the requested form or that of the calls.
 
         Raises:
-            CoatcheckError: `invalid_request` when `body` holds no call; whatever a call asks is answered.
+            CoatcheckError: `invalid_request` if `body` contains no call; the calls themselves always get an answer.
         """
         wanted: Form | None = None if form is None else _one_of(FORMS, form)
         asked, several = calls(body)
@@ -57,7 +57,7 @@ class ToolDispatcher:
         return results if several else results[0]
 
     async def execute(self, caller: Caller, call: Call, max_tokens: int | None = None) -> ToolAnswer:
-        """One call's answer, of at most `max_tokens` (4,000 when absent; 800 to 8,000) and 30,000 characters."""
+        """Returns one call's answer, of at most `max_tokens` (default 4,000; 800 to 8,000) and 30,000 characters."""
         tokens = DEFAULT_TOKENS if max_tokens is None else max(LEAST_TOKENS, min(max_tokens, MAX_TOKENS))
         try:
             return await self._execute(caller, call, tokens)
@@ -69,7 +69,7 @@ class ToolDispatcher:
         return ToolAnswer(text=text, tokens=self._tokenizer.count(text), is_error=True)
 
     def mcp(self, who: Callable[[Any], Caller]) -> Any:  # noqa: ANN401 - see the import
-        """The tools as an MCP server. `who` tells the caller from the ASGI scope of a request."""
+        """Returns the tools as an MCP server. `who` returns the caller, given the ASGI scope of a request."""
         from coatcheck.tools.mcp import server  # noqa: PLC0415 - takes a second, and many never need it
 
         async def execute(context: Any, name: str, arguments: dict[str, Any]) -> ToolAnswer:  # noqa: ANN401 - the SDK's

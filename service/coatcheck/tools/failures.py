@@ -1,7 +1,7 @@
-"""A failure as a sentence for a model: what happened, and the one thing to do next, in the tool's own words.
+"""Failures as sentences for a model: what happened, and the one thing to do next, in the tool's own terms.
 
-HTTP callers learn codes and parameters that the tool does not have (`unit=byte`, `literal=true`); a model must not be
-sent after those. Refuses to tell anything of an internal error but that there was one.
+HTTP callers are told codes and parameters that the tool does not have (`unit=byte`, `literal=true`), which would
+mislead a model. Nothing is said about an internal error except that it happened.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ _PASSING: Final = frozenset(
 _RETRY: Final = "Retry the same call"
 _LITERAL: Final = " To search for the text as it is, use literal=true."
 _LENGTH: Final = 1_000
-"""Characters of the longest sentence: patterns and IDs that it repeats come from callers."""
+"""Maximum characters of a sentence: patterns and IDs that it repeats come from callers."""
 _ELSEWHERE: Final = (
     "{} did not come from an answer. Copy it from the last answer, keep the other arguments the same, or leave "
     "it out to begin again."
@@ -27,7 +27,7 @@ _OWN_WORDS: Final = (
     (", or use view=raw.", "."),
     (" Or use view=raw.", ""),
 )
-"""What HTTP callers are told, and what the tool has instead."""
+"""What HTTP callers are told, and the tool's equivalent."""
 INTERNAL: Final = (
     "Something went wrong in the artifact service; it was logged. Retry the same call once; if it fails again, go on "
     "without this artifact or run the tool again."
@@ -35,7 +35,7 @@ INTERNAL: Final = (
 
 
 def sentence(error: CoatcheckError, *, place: str = "offset") -> str:
-    """An expected failure. `place` is the argument that says where an answer goes on."""
+    """Returns the sentence for an expected failure. `place` is the argument that says where an answer continues."""
     detail = error.detail.strip()
     if error.code is Code.INTERNAL:
         return INTERNAL
@@ -52,7 +52,7 @@ def sentence(error: CoatcheckError, *, place: str = "offset") -> str:
 
 
 def not_text(artifact: Artifact, path: str | None = None) -> CoatcheckError:
-    """For images and other binaries, and for a path into a document, which has a text but is not JSON."""
+    """Returns the error for binaries, and for a path into a document, which has a text but is not JSON."""
     found = artifact.facts.media_type
     if path is not None and is_document(found):
         told = f"{artifact.id} is not JSON ({found}): path does not apply. Read it with section, pattern or query."
@@ -66,7 +66,7 @@ def not_text(artifact: Artifact, path: str | None = None) -> CoatcheckError:
 
 
 def unknown_tool(name: str, known: tuple[str, ...]) -> CoatcheckError:
-    """For a call of a tool that is not ours."""
+    """Returns the error for a call of a tool that is not ours."""
     shown = "".join(c if c.isprintable() else "\ufffd" for c in name[:60])
     what = f'There is no tool "{shown}" here.' if shown.strip() else "The call names no tool."
     return CoatcheckError(Code.INVALID_REQUEST, f"{what} There is {' and '.join(known)}.")

@@ -1,4 +1,4 @@
-"""Execute `list_artifacts`: a page of what is stored, one line each."""
+"""Executes `list_artifacts`: a page of what is stored, one line each."""
 
 from concurrent.futures import Executor
 
@@ -14,7 +14,7 @@ from coatcheck_client.contract.inert import one_line
 from coatcheck_client.contract.tools import DEFAULT_LISTED, MAX_LISTED
 
 _NAME = 80
-"""Characters of a name from outside."""
+"""Maximum characters of a name from outside."""
 _LEAST = 1
 
 
@@ -27,10 +27,10 @@ class ListArtifacts:
         self._pool = pool
 
     async def __call__(self, caller: Caller, arguments: ListArguments, tokens: int) -> ToolAnswer:
-        """A page, newest first, in at most so many tokens.
+        """Returns a page, newest first, in at most `tokens` tokens.
 
         Raises:
-            CoatcheckError: whatever the list raises; `invalid_request` for a kind that there is not.
+            CoatcheckError: whatever the list raises; `invalid_request` for an unknown kind.
         """
         where = ArtifactFilter(
             session=arguments.session,

@@ -1,8 +1,8 @@
 """The tools as an MCP server, over any transport: streamable HTTP in the service, stdio in the command line.
 
-Text answers only: hosts differ in whether they hand the text or the structured copy to the model, and some hand over
-both. Failures are results marked as errors, which a model can act on; protocol errors are for what no model wrote.
-Importing the SDK takes a second of computing, so this module is imported when the first client comes.
+Answers are text only: hosts differ in whether they give the model the text or the structured copy, and some give both.
+Failures are results marked as errors, which a model can act on; protocol errors are for what no model wrote. Importing
+the SDK takes a second of CPU time, so this module is imported when the first client connects.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ from coatcheck_client.contract.tools import READ
 
 Context = ServerRequestContext[Any, Any]
 Execute = Callable[[Context, str, dict[str, Any]], Awaitable[ToolAnswer]]
-"""Executes a call of a tool: the request it came with, the tool's name, the arguments."""
+"""Executes a call of a tool, given its request, the tool's name, and the arguments."""
 
 INSTRUCTIONS: Final = (
     "Coatcheck keeps large tool outputs outside the conversation. Cards in tool results carry an artifact_id; read "
@@ -41,7 +41,7 @@ TEMPLATE: Final = types.ResourceTemplate(
 
 
 def server(execute: Execute) -> Server[Any]:
-    """An MCP server whose calls `execute` answers."""
+    """Returns an MCP server whose calls `execute` answers."""
 
     async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in declarations("mcp")])
@@ -54,7 +54,7 @@ def server(execute: Execute) -> Server[Any]:
         return types.CallToolResult(content=[types.TextContent(type="text", text=got.text)], is_error=got.is_error)
 
     async def list_resources(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=[])  # the list of artifacts is a tool: hosts fetch this one unasked
+        return types.ListResourcesResult(resources=[])  # a tool lists artifacts, as hosts fetch this list unasked
 
     async def list_templates(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=[TEMPLATE])
@@ -94,7 +94,7 @@ def server(execute: Execute) -> Server[Any]:
 
 
 def _arguments(uri: str) -> dict[str, Any] | None:
-    """The arguments that a resource's URI stands for; None for a URI of another kind."""
+    """Returns the arguments that a resource's URI stands for; None for another kind of URI."""
     try:
         parts = urlsplit(uri)
         query = dict(parse_qsl(parts.query, max_num_fields=20))

@@ -1,9 +1,9 @@
-"""What a model's pattern can mean: copied text as it stands, and text whose colours it never saw.
+"""What a model's pattern can mean: copied text, and text whose colours it never saw.
 
-A model copies a line of an answer into `pattern`. As a regular expression `[main] done (3 ms)` means something else,
-and may even match elsewhere. And what a model copies was shown without the terminal's colour codes, which stand between
-the words of the payload. Here such patterns are only written; whoever searches decides which to try, and says which it
-was. Refuses to know whether anything matches.
+A model copies a line of an answer into `pattern`. As a regular expression, `[main] done (3 ms)` means something else,
+and may even match elsewhere. And what a model copies was shown without the terminal's colour codes, which are between
+the words of the payload. This module only writes such patterns; the caller decides which to try, and reports which it
+was.
 """
 
 import re
@@ -13,10 +13,10 @@ from coatcheck.core.grep.patterns import PATTERN_LIMIT
 
 _META: Final = re.compile(r"[][(){}*+?|^$]")
 _NO_EXPRESSION: Final = re.compile(r"^\||\|\s*$|\|\||\s\|\s")
-"""An alternative that is empty, or stands in spaces: nobody writes that into an expression, but tables and logs do."""
+"""An empty alternative, or one in spaces: nobody writes that in an expression, but tables and logs contain it."""
 _QUOTED: Final = re.compile(r"[][(){}*+?|^$\\.]")
 _COLOUR: Final = "\x1b\\[[\\d;]*[mK]"
-"""What sets a colour, or clears the rest of a line, as compilers do after each colour."""
+"""Matches what sets a colour, or clears the rest of a line, as compilers do after each colour."""
 _GAP: Final = f"({_COLOUR})*"
 _ATOM: Final = re.compile(
     r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\x[0-9A-Fa-f]{2}|\\.|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\]"
@@ -27,19 +27,24 @@ _REPEAT: Final = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\})[?]?")
 
 
 def is_copied(pattern: str) -> bool:
-    """Whether a pattern makes sense only as text that was copied: with it, plain text is tried first."""
+    """Returns whether a pattern makes sense only as copied text; then plain text is tried first."""
     return "\\" not in pattern and _NO_EXPRESSION.search(pattern) is not None
 
 
 def or_plain(pattern: str) -> str:
-    """The pattern, or the same as plain text, in one expression; the pattern itself where there is no difference."""
+    """Returns the pattern and the same as plain text in one expression.
+
+    The pattern itself if there is no difference.
+    """
     if "\\" in pattern or _META.search(pattern) is None:
         return pattern
     return _bounded(f"(?:{quoted(pattern)})|(?:{pattern})", pattern)
 
 
 def through_colours(pattern: str, *, literal: bool) -> str | None:
-    """The pattern, or plain text, with colour codes wherever words begin and end. None where that is no difference.
+    """Returns the pattern, or plain text, with colour codes wherever words begin and end.
+
+    None if that makes no difference.
 
     Of plain text that is too long for a pattern, the beginning counts.
     """
@@ -53,7 +58,7 @@ def through_colours(pattern: str, *, literal: bool) -> str | None:
 
 
 def quoted(text: str) -> str:
-    """An expression for the text as it is."""
+    """Returns an expression for the exact text."""
     return _QUOTED.sub(r"\\\g<0>", text)
 
 
@@ -62,7 +67,7 @@ def _bounded(wished: str, otherwise: str) -> str:
 
 
 def _gapped(pattern: str, limit: int | None = None) -> str:
-    """A pattern with gaps between what are not letters of one word, up to a number of characters."""
+    """Returns a pattern with gaps except between letters of one word, up to a number of characters."""
     out: list[str] = []
     at, word, size = 0, False, 0
     while at < len(pattern):
@@ -76,7 +81,7 @@ def _gapped(pattern: str, limit: int | None = None) -> str:
             out.append(_GAP)
         out.append(f"(?:\\b|{_COLOUR})" if text == "\\b" else text + (repeat[0] if repeat else ""))
         if text == "|" or (text[0] == "(" and text[-1] != ")"):
-            out.append("")  # nothing stands before what follows
+            out.append("")  # nothing precedes what follows
         word = is_word
         size += len(out[-1]) + (len(_GAP) if out[-2:-1] == [_GAP] else 0)
         if limit is not None and size > limit - len(_GAP) - len(_COLOUR):

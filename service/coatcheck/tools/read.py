@@ -1,6 +1,7 @@
-"""Execute `read_artifact`: look the artifact up, ask one use case, say what part this is and how to go on.
+"""Executes `read_artifact`: finds the artifact, calls one use case, says what part this is and how to continue.
 
-Whatever is asked, an answer is within the bounds; everything that fails is a `CoatcheckError`, for the desk to say.
+Whatever is requested, an answer is within the bounds; every failure is a `CoatcheckError`, which the dispatcher
+reports.
 """
 
 from concurrent.futures import Executor
@@ -35,14 +36,14 @@ from coatcheck_client.contract.tools import DEFAULT_LINES, MAX_VALUES
 _LEAST = 16
 """Tokens of payload in the smallest answer."""
 _QUERY_TOKENS = 1_200
-"""Tokens of the passages that answer a query: a model asks again more cheaply than it reads on."""
+"""Tokens of the passages that answer a query: asking again is cheaper for a model than reading on."""
 _NAMES = 240
-"""Characters of the sections that a first answer names."""
+"""Characters of the section names in a first answer."""
 _TITLE = 40
 _WAYS = Ways(more="the same call with offset={}", rest="")
-"""What the outline says of going on; `_opened` says what the view lacks."""
+"""What the outline says about continuing; `_opened` says what the view lacks."""
 _CHARACTER = 4
-"""Bytes of the longest character."""
+"""Bytes of the longest UTF-8 character."""
 
 
 class ReadArtifact:
@@ -69,7 +70,7 @@ class ReadArtifact:
         self._values = values
 
     async def __call__(self, caller: Caller, arguments: ReadArguments, tokens: int) -> ToolAnswer:
-        """The part that was asked for, in at most so many tokens.
+        """Returns the requested part, in at most `tokens` tokens.
 
         Raises:
             CoatcheckError: whatever the look-up and the use cases raise.
@@ -104,7 +105,7 @@ class ReadArtifact:
         return ToolAnswer(text=got[0], tokens=got[1])
 
     async def _opened(self, caller: Caller, number: int, arguments: ReadArguments) -> tuple[ReadArguments, ViewReading]:
-        """The view to read, and what is asked of it: paths lead through the payload, all else reads the text."""
+        """Returns the request and the view to read: paths refer to the payload, everything else to the text."""
         notes = list(arguments.notes)
         if arguments.path is not None:
             if arguments.section is not None:
@@ -129,7 +130,7 @@ class ReadArtifact:
     async def _narrowed(
         self, caller: Caller, number: int, arguments: ReadArguments
     ) -> tuple[ReadArguments, ViewReading]:
-        """The text view, narrowed to the section that is asked for: one of its own, or an entry of its outline."""
+        """Returns the text view, narrowed to the requested section: one of its own, or an entry of its outline."""
         wanted = arguments.section
         if wanted is None:
             everything = arguments.outline or arguments.query is not None or _reads_on(arguments)
@@ -195,14 +196,14 @@ class ReadArtifact:
         if not got.entries:
             return answer(reading, "outline", "", [*got.notices, *clipped(arguments.notes)])
         last = [_reached(got), *clipped(arguments.notes)]
-        return answer(reading, "outline", got.text, last, tokens=got.tokens)  # safe to show already
+        return answer(reading, "outline", got.text, last, tokens=got.tokens)  # already safe to show
 
     async def _answering(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
         got = await self._passages.of(reading, arguments.query or "", min(budget, _QUERY_TOKENS), concise=True)
         on = ["Best first. Read around a passage with offset, or search with pattern."] if got.windows else []
         last = [*on, *clipped(arguments.notes)]
         part = f"passages for the query{within(reading)}"
-        return answer(reading, part, got.text, last, tokens=got.tokens)  # safe to show already, under lines of ours
+        return answer(reading, part, got.text, last, tokens=got.tokens)  # already safe to show, under lines of ours
 
     async def _selected(self, number: int, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
         got = await self._values.of(
@@ -218,7 +219,7 @@ class ReadArtifact:
 
 
 def _reads_on(arguments: ReadArguments) -> bool:
-    """Whether this is a call that reads from the beginning, without saying what to look for."""
+    """Returns whether this is a call that reads from the beginning, without searching for anything."""
     return not arguments.outline and (arguments.pattern, arguments.query, arguments.path, arguments.section) == (
         None,
         None,
@@ -228,7 +229,7 @@ def _reads_on(arguments: ReadArguments) -> bool:
 
 
 def _reached(got: OutlineAnswer) -> str:
-    """How the entries of an outline are read: each by what it has."""
+    """Returns how to read the entries of an outline, by what each has."""
     held = (
         ("section", any(entry.section is not None or entry.lines is not None for entry in got.entries)),
         ("path", any(entry.path is not None for entry in got.entries)),
@@ -241,7 +242,7 @@ def _reached(got: OutlineAnswer) -> str:
 
 
 async def _inside(reading: ViewReading, at: ReadStart) -> tuple[ReadStart, int]:
-    """A place inside a line, and its byte: where the character begins that it is in."""
+    """Returns a place inside a line, moved to the start of its character, and that byte."""
     line = await place_of(reading.content, Span("line", at.line, None))
     end = reading.extent.end
     if line is None or line.byte + at.inside >= end:
@@ -261,7 +262,7 @@ async def _inside(reading: ViewReading, at: ReadStart) -> tuple[ReadStart, int]:
 
 
 async def _going_on(reading: ViewReading, got: ReadAnswer) -> str:
-    """The rest of the sentence about what was read: where it goes on, or that this is the end."""
+    """Returns the rest of the sentence about what was read: where it continues, or that this is the end."""
     if got.next is None:
         return "; that is the end." if reading.section is None else _after(reading)
     if got.next.unit == "line":
@@ -273,7 +274,7 @@ async def _going_on(reading: ViewReading, got: ReadAnswer) -> str:
 
 
 def _after(reading: ViewReading) -> str:
-    """That a section ends, and which comes next."""
+    """Returns that a section ends, and which comes next."""
     section = reading.section
     following = [s for s in reading.sections if section is not None and s.start >= section.end]
     on = f" The next is {following[0].name}." if following else ""
@@ -281,7 +282,7 @@ def _after(reading: ViewReading) -> str:
 
 
 def _named(reading: ViewReading) -> list[str]:
-    """The first sections that there are, for a reader who did not ask for one."""
+    """Returns the first sections, for a reader who did not ask for one."""
     sections = reading.sections
     if not sections:
         return []
@@ -299,7 +300,7 @@ def _named(reading: ViewReading) -> list[str]:
 
 
 def _asked(asked: ReadArguments) -> tuple[Action, dict[str, Any]]:
-    """What a call asked, as it is logged."""
+    """Returns what a call requested, as it is logged."""
     if asked.pattern is not None:
         return "search", {"pattern": asked.pattern, "literal": asked.literal, "ignore_case": asked.ignore_case}
     if asked.query is not None:

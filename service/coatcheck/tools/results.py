@@ -1,6 +1,6 @@
-"""What a call answers, as each provider wants a tool's result.
+"""Answers in each provider's form of a tool result.
 
-Text only: a second, structured copy would be paid twice.
+Text only: a second, structured copy would be paid for twice.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ Node = dict[str, Any]
 
 
 def result(call: Call, got: ToolAnswer, form: Form) -> Node:
-    """The result object, with the call's ID."""
+    """Returns the result object, with the call's ID."""
     match form:
         case "openai-chat":
             return {"role": "tool", "tool_call_id": call.id or "", "content": got.text}
@@ -35,7 +35,7 @@ def result(call: Call, got: ToolAnswer, form: Form) -> Node:
 
 
 def _gemini(call: Call, got: ToolAnswer) -> Node:
-    """`output` and `error` are the keys that the API itself knows."""
+    """Returns Gemini's form; `output` and `error` are the keys that the API itself knows."""
     inner: Node = {} if call.id is None else {"id": call.id}
     inner |= {"name": call.name, "response": {"error" if got.is_error else "output": got.text}}
     return {"function_response" if call.snake else "functionResponse": inner}

@@ -1,7 +1,7 @@
-"""`pattern`: show the matching lines, and do by itself what a model would try next when there is none.
+"""`pattern`: shows the matching lines, and tries what a model would try next if there are none.
 
-A pattern that is no regular expression is searched as plain text, one that is matches as plain text, too; what matches
-nothing is tried without regard to case, and then to the colour codes that no reader sees. All are said in the answer.
+A pattern that is not a regular expression is searched as plain text, and one that is matches as plain text too. What
+matches nothing is tried ignoring case, and then ignoring colour codes, which no reader sees. The answer says so.
 """
 
 from typing import Final
@@ -32,7 +32,7 @@ class PatternSearch:
         self._search = search
 
     async def __call__(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
-        """The matching lines as an answer, or a sentence when there is none."""
+        """Returns the matching lines as an answer, or a sentence if there are none."""
         lines = reading.measure.lines
         at = counted(arguments.offset or ReadStart(1), reading)
         ask = PatternSearchRequest(
@@ -58,7 +58,7 @@ class PatternSearch:
         return answer(reading, f"matches in lines {which}{inside}", shown.body, last, tokens=known)
 
     async def _matches(self, reading: ViewReading, ask: PatternSearchRequest) -> tuple[SearchAnswer, list[str]]:
-        """What a pattern finds, read more generously until it finds something; and how it was read."""
+        """Returns what a pattern finds, read more and more generously until it finds something; and how it was read."""
         if not ask.literal and pattern_variants.is_copied(ask.pattern):
             got = await self._search.of(reading, structs.replace(ask, literal=True))
             if got.shown or got.stopped == "deadline":
@@ -84,7 +84,7 @@ class PatternSearch:
     async def _generously(
         self, reading: ViewReading, ask: PatternSearchRequest, either: PatternSearchRequest
     ) -> tuple[SearchAnswer, list[str]] | None:
-        """What a pattern finds that finds nothing as it is written; None when that is nothing, too."""
+        """Returns more generous matches of a pattern that finds nothing as written; None if there are none either."""
         tries: list[tuple[PatternSearchRequest, str]] = []
         if not ask.ignore_case:
             tries.append((structs.replace(either, ignore_case=True), _FOLDED))
@@ -99,7 +99,7 @@ class PatternSearch:
 
 
 def _count(got: SearchAnswer, at: ReadStart, first: int) -> str:
-    """How many matches these are of how many."""
+    """Returns how many matches of how many are shown."""
     since = f" from line {at.line} on" if at.line > first or at.inside else ""
     if got.total is None:
         return f"{got.shown} of at least {plural(got.at_least, 'match', 'matches')}{since}"
@@ -116,7 +116,7 @@ def _going_on(got: SearchAnswer) -> str:
 
 
 def _nothing(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest, notes: list[str]) -> str:
-    """That nothing was found, and what else could be tried."""
+    """Returns that nothing was found, and what else to try."""
     pattern = inert(ask.pattern[: _SHOWN * 2]).replace("\n", " ")
     pattern = pattern if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]}…"
     where = f"in {plural(reading.lines.last - reading.lines.first + 1, 'line')} of {reading.name}"

@@ -1,7 +1,7 @@
-"""One value of a call as it was meant: numbers from text, positions, IDs inside other words. None: not there.
+"""Reads one value of a call as it was meant: numbers from text, positions, IDs inside other text. None: not there.
 
-Models send "3" for 3, 3.0, "line 12", "null", an ID in brackets. What can only mean one thing is taken as that; what
-cannot be read is None, and whoever asked says so. Nothing here raises, whatever it is given.
+Models send "3" for 3, 3.0, "line 12", "null", an ID in brackets. What can only mean one thing is accepted as that; what
+cannot be read is None, which the caller reports. Nothing here raises, whatever it is given.
 """
 
 import math
@@ -15,7 +15,7 @@ from coatcheck.core.views.window import NUMBER_LIMIT
 
 _NOTHING: Final = frozenset({"", "null", "none", "nil", "undefined", "n/a", "default"})
 _PLACEHOLDER: Final = frozenset({"…", "...", "<…>", "<...>"})
-"""What a card shows where a word of one's own belongs."""
+"""What a card shows where the reader's own text belongs."""
 _COUNTED: Final = r"(?:lines?|rows?|match(?:es)?|hits?|results?|values?|items?)"
 _NUMBER: Final = re.compile(
     rf"([-+]?)([0-9][0-9,_ ]{{0,40}})(?:\.[0-9]{{0,20}})?(?:\s*{_COUNTED})?",
@@ -35,18 +35,18 @@ _LOOKED_AT: Final = 4_000
 """Characters of a text that are searched for an ID."""
 _PAIR: Final = 2
 _ID_MEMBERS: Final = ("artifact_id", "id", "artifact", "key", "uri")
-"""Where an object that stands for an artifact keeps its ID."""
+"""Where an object that stands for an artifact has its ID."""
 
 
 class ReadStart(Struct, frozen=True):
-    """Where to read from."""
+    """Where to start reading."""
 
     line: int
     """Counted from 1; negative from the end."""
     inside: int = 0
     """Bytes into that line."""
     last: int | None = None
-    """The last line, where a range was given."""
+    """The last line, if a range was given."""
 
     def __str__(self) -> str:
         return f"{self.line}+{self.inside}" if self.inside else str(self.line)
@@ -58,11 +58,14 @@ class Named(Struct, frozen=True):
     text: str
     section: str | None = None
     others: bool = False
-    """More than one was named."""
+    """Whether more than one was named."""
 
 
 def text(value: object, *, joint: str = "|") -> str | None:
-    """Any text that is not blank. Halves of surrogate pairs become U+FFFD; a list becomes one text, with `joint`."""
+    """Returns any text that is not blank.
+
+    Halves of surrogate pairs become U+FFFD; a list becomes one text, with `joint`.
+    """
     if isinstance(value, list | tuple):
         return text(joint.join(texts(cast("object", value))[:50]))
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -72,7 +75,7 @@ def text(value: object, *, joint: str = "|") -> str | None:
 
 
 def texts(value: object) -> list[str]:
-    """The texts of a list; none of anything else."""
+    """Returns the texts of a list; none for anything else."""
     if not isinstance(value, list | tuple):
         return []
     several: list[Any] = [v for v in value if isinstance(v, str) and v]  # pyright: ignore[reportUnknownVariableType]
@@ -80,17 +83,20 @@ def texts(value: object) -> list[str]:
 
 
 def is_placeholder(value: object) -> bool:
-    """Whether a value is the ellipsis that a card shows where one's own words belong."""
+    """Returns whether a value is the ellipsis that a card shows where the reader's own text belongs."""
     return isinstance(value, str) and value.strip() in _PLACEHOLDER
 
 
 def is_nothing(value: object) -> bool:
-    """Whether a value stands for none at all."""
+    """Returns whether a value stands for nothing."""
     return value is None or value in ([], {}) or (isinstance(value, str) and value.strip().lower() in {"", "null"})
 
 
 def integer(value: object) -> int | None:
-    """A whole number, in any of the ways that models write one; what no payload has is the largest that is sane."""
+    """Returns a whole number, in any of the ways that models write one.
+
+    One beyond any payload is the largest sane number.
+    """
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -105,14 +111,14 @@ def integer(value: object) -> int | None:
 
 
 def truth(value: object) -> bool:
-    """Whether a switch is on."""
+    """Returns whether a switch is on."""
     if isinstance(value, str):
         return value.strip().lower() in {"true", "yes", "1", "on", "i"}
     return bool(value)
 
 
 def position(value: object) -> ReadStart | None:
-    """A line, a place inside one (`12+4000`), or a range of lines (`201-400`, a list of two)."""
+    """Returns a line, a place inside one (`12+4000`), or a range of lines (`201-400`, a list of two)."""
     if isinstance(value, list | tuple):
         numbers = [integer(v) for v in value[:_PAIR]]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         first = numbers[0] if numbers else None
@@ -126,11 +132,11 @@ def position(value: object) -> ReadStart | None:
 
 
 def named(value: object, *, lists: int = 2) -> Named | None:
-    """The artifact that a value names, with the section of a citation (`art_…#r3`); None when it names none.
+    """Returns the artifact that a value names, with the section of a citation (`art_…#r3`); None if it names none.
 
     Args:
-        value: what was written; a list is looked into, and so is an object with an ID.
-        lists: how many of them may lie in each other.
+        value: what was written; lists are searched, and so are objects with an ID.
+        lists: maximum nesting of lists.
     """
     if isinstance(value, dict):
         members: dict[object, object] = value  # pyright: ignore[reportUnknownVariableType]

@@ -1,1 +1,1 @@
-"""What keeps a store in order beside requests: rounds of maintenance, the text index, keys of the store."""
+"""What keeps a store in order besides requests: maintenance, the text index, keys of the store."""

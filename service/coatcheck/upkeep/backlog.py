@@ -1,7 +1,7 @@
-"""Count what upkeep still has to do, for whoever watches: at most once in a few seconds, however many ask.
+"""Counts the backlog of upkeep for metrics, at most once every few seconds, however often it is requested.
 
-Whoever asks gets what is known, and waits for the newest count only for a moment: a catalogue that is slow or silent
-must not keep a meter from being read. Counts nothing by the namespace.
+A request returns the last count, and waits only briefly for a new one: a slow or silent catalogue must not block the
+metrics.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from coatcheck.ports.clock import Clock
 from coatcheck.ports.telemetry import Accounts, Overdue
 
 LIMIT: Final = 10_000
-"""Rows of a sort that are counted; more are as bad."""
+"""Maximum rows counted of each sort; beyond that the number makes no difference."""
 PAUSE: Final = 5.0
-"""Seconds for which a count is good enough."""
+"""Seconds for which a count is reused."""
 _WAIT: Final = 1.0
-"""Seconds for which somebody waits for a new one."""
+"""Seconds that a request waits for a new count."""
 
 
 class Backlog(Struct, frozen=True):
@@ -29,14 +29,14 @@ class Backlog(Struct, frozen=True):
     overdue: Overdue
     overdue_seconds: float
     age: float
-    """Seconds since it was true."""
+    """Seconds since it was taken."""
 
 
 class CountBacklog:
-    """Counts what maintenance still has to do, at most once in a few seconds."""
+    """Counts what maintenance still has to do, at most once every few seconds."""
 
     def __init__(self, accounts: Accounts, clock: Clock, ticks: Callable[[], float] = time.monotonic) -> None:
-        """`ticks` returns seconds and never steps back."""
+        """`ticks` is monotonic, in seconds."""
         self._accounts = accounts
         self._clock = clock
         self._ticks = ticks
@@ -50,13 +50,13 @@ class CountBacklog:
 
     @property
     def known(self) -> Backlog | None:
-        """What is known at this moment; None before the first count."""
+        """Returns the last count; None before the first one."""
         if self._last is None:
             return None
         return Backlog(self._last, self._overdue, self._ticks() - self._true_at)
 
     async def __call__(self) -> None:
-        """Make sure that what is known is of the last seconds, if the catalogue answers in time. Raises nothing."""
+        """Refreshes the count if it is old and the catalogue responds in time. Raises nothing."""
         if self._counting is None and self._ticks() - self._began >= PAUSE:
             self._began = self._ticks()
             self._counting = asyncio.create_task(self._count(), name="backlog")
@@ -64,7 +64,7 @@ class CountBacklog:
             await asyncio.wait([self._counting], timeout=_WAIT)
 
     async def settled(self) -> None:
-        """Let go of a count that is under way."""
+        """Cancels a count in progress."""
         if self._counting is not None:
             self._counting.cancel()
             await asyncio.wait([self._counting])

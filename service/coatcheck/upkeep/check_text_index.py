@@ -1,8 +1,7 @@
-"""Compare the full-text index with the artifacts: what a query cannot find though it should.
+"""Compares the full-text index with the artifacts, to find what queries miss.
 
-Reports; handed an index for that, gives up segments that are damaged, and puts what is missing back on the list of
-those to index. Indexes nothing itself. What is in the index and not among the artifacts does no harm and is not looked
-for.
+Reports; given an index to repair, it also drops damaged segments and queues what is missing. What is in the index but
+not among the artifacts is harmless and not examined.
 """
 
 from coatcheck.core.findings import Finding
@@ -11,10 +10,10 @@ from coatcheck.ports.text_index import DropSegment, Reindex, TextIndex
 
 
 async def unlisted(texts: TextIndex, repairs: TextIndex | None) -> list[Finding]:
-    """A finding for each namespace where artifacts are missing in the index.
+    """Returns a finding for each namespace with artifacts that are missing in the index.
 
     Raises:
-        CoatcheckError: `storage_unavailable` when the catalogue cannot be asked.
+        CoatcheckError: `storage_unavailable` if the catalogue cannot be queried.
     """
     findings: list[Finding] = []
     namespace = await texts.next_namespace("")

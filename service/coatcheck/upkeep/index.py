@@ -1,10 +1,10 @@
-"""Keep the full-text index: read what waits for it, merge segments, drop what is gone.
+"""Keeps the full-text index: indexes queued artifacts, merges segments, drops what is gone.
 
-Crash story: an artifact goes on the list of those that wait in the transaction that stores it, and leaves it in the one
-that adds its document. Whatever happens between, it is read again; a document that is in two segments does no harm. Any
-number of processes may index at once. What cannot be read for now stays on the list; a payload that is damaged is found
-by what was said of it. Of a document in a format of its own the text view is made here, if nobody has read it before.
-A segment that is damaged is given up, and all that it may have held goes back on the list.
+Crash story: an artifact is queued in the transaction that stores it, and leaves the queue in the one that adds its
+document. Whatever happens in between, it is read again; a document in two segments does no harm. Any number of
+processes may index at once. An artifact that cannot be read at the moment stays queued; a damaged payload is found by
+its declared metadata. The text view of a document format is made here if nobody has read it before. A damaged segment
+is dropped, and everything that it may have contained is queued again.
 """
 
 import asyncio
@@ -46,50 +46,50 @@ from coatcheck.storing.redaction import RedactionPolicy
 log = logging.getLogger(__name__)
 
 BATCH = 256
-"""Documents read together; a segment of them is some hundreds of kilobytes."""
+"""Documents read together; their segment has some hundreds of kilobytes."""
 _TEXT_AT_ONCE = 1024 * 1024
-"""Bytes of texts in memory from which their words are read, together: each trip to a thread costs what 2 KB do."""
+"""Bytes of text in memory whose words are read together: handing work to a thread costs as much as 2 KB of text."""
 MOST_AT_ONCE = 1_000
-"""Documents that a query waits for."""
+"""Maximum number of documents that a query waits for."""
 MOST_SECONDS = 2.0
-"""For how long it does."""
+"""Maximum seconds that it waits."""
 _REST = 15
-"""Times as long as a batch took, indexing rests while artifacts keep coming."""
+"""Pause of indexing while artifacts keep arriving, as a multiple of a batch's duration."""
 _MOST_REST = 20.0
-"""Seconds."""
+"""Maximum of that pause, in seconds."""
 _LOOKED_AT = 4
-"""Segments of a round that are looked at for documents that are gone."""
+"""Segments per round that are examined for documents that are gone."""
 _WITHOUT_TEXT = frozenset({Code.INTEGRITY, Code.ARTIFACT_NOT_FOUND})
-"""What says that there is no text to be had: damage, or somebody who was faster to delete it."""
+"""Codes that mean that no text can be read: damage, or a deletion in the meantime."""
 _GONE = 4
-"""A segment is written anew when one document in so many is gone."""
+"""A segment is rewritten if one document in this many is gone."""
 
 
 class IndexRound(Struct, frozen=True):
-    """What one round of indexing did."""
+    """The result of one round of indexing."""
 
     documents: int = 0
     merged: int = 0
-    """Segments that became part of another, or went."""
+    """Segments that were merged or dropped."""
 
 
 class _Done(NamedTuple):
-    """What became of a batch."""
+    """The result of a batch."""
 
     documents: int
-    """Taken off the list."""
+    """Documents removed from the queue."""
     whole: bool
     """Whether all of them could be read."""
 
 
 class _Text(NamedTuple):
-    """What a document is made of."""
+    """The text of a document."""
 
     row: int
     fingerprint: int
     artifact: Artifact
     parts: tuple[bytes, ...]
-    """All of the text, or its two ends."""
+    """The whole text, or its two ends."""
 
 
 class Index:
@@ -109,12 +109,12 @@ class Index:
 
         Args:
             texts: the index.
-            open_content: for payloads and views.
-            pool: where words are read.
-            new_id: gives random numbers of 62 bits.
-            lead: where several processes share the catalogue, whether it is this one that indexes, to spare work.
-            redacting: what keeps secrets out of the index, where the policy masks them.
-            keep_text: for documents; without it those that nobody has read are found by what was said of them.
+            open_content: opens payloads and views.
+            pool: reads words.
+            new_id: returns random numbers of 62 bits.
+            lead: if several processes share the catalogue, returns whether this one indexes, to save work.
+            redacting: keeps secrets out of the index, if the policy masks them.
+            keep_text: makes documents' text views; without it, unread documents are found by their declared metadata.
         """
         self._keep_text = keep_text
         self._redacting = redacting
@@ -127,7 +127,7 @@ class Index:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(self) -> IndexRound:
-        """Index all that waits, merge what has grown many, and look at a few segments for what is gone.
+        """Indexes the queue, merges segments when there are many, and examines a few for what is gone.
 
         Raises:
             CoatcheckError: `storage_unavailable`, `storage_full`; what was done so far stays.
@@ -142,7 +142,7 @@ class Index:
                 documents += await self._all_of(namespace)
                 merges += await self._merge(namespace)
             except CoatcheckError as error:
-                failed = error  # what cannot be read in one namespace keeps no other from being indexed
+                failed = error  # a failure in one namespace must not keep others from being indexed
             namespace = await self._texts.next_unindexed(namespace)
         for _ in range(_LOOKED_AT):
             merges += await self._clean_next()
@@ -151,7 +151,7 @@ class Index:
         return IndexRound(documents, merges)
 
     async def drop(self, namespace: str, damaged: Sequence[int]) -> None:
-        """Give up segments that cannot be read, and have what they held read again. What storage refuses is logged."""
+        """Drops segments that cannot be read, and queues what they contained. A storage refusal is logged."""
         for segment in damaged:
             log.warning("a damaged segment of the full-text index of %s is given up, and made anew", namespace)
             try:
@@ -160,9 +160,9 @@ class Index:
                 log.warning("it is not given up yet: %s", error.detail)
 
     async def catch_up(self, namespace: str) -> bool:
-        """Indexes what waits in a namespace now, within bounds, for a query. Returns whether all of it is indexed.
+        """Indexes a namespace's queue now, within limits, for a query. Returns whether all of it is indexed.
 
-        Raises nothing of what keeps artifacts from being read: then something is left.
+        Artifacts that cannot be read raise nothing; they stay in the queue.
         """
         try:
             async with asyncio.timeout(MOST_SECONDS):
@@ -176,7 +176,7 @@ class Index:
 
     async def _index_until(self, namespace: str, newest: int) -> bool:
         done = after = 0
-        # One at a time: who waits for another finds its work done.
+        # One at a time: a caller that waited finds the work done.
         async with self._lock(namespace):
             while (batch := (await self._batch(namespace, after))[0]) and batch[0].row <= newest:
                 if done >= MOST_AT_ONCE:
@@ -208,14 +208,14 @@ class Index:
                 return total
             took = time.monotonic() - began
             last = await self._texts.newest_unindexed(namespace) or 0
-            if last > newest > 0:  # they keep coming: storing them comes first
+            if last > newest > 0:  # they keep arriving, and storing them has priority
                 await asyncio.sleep(min(_MOST_REST, _REST * took))
             newest = last
 
     async def _batch(self, namespace: str, after: int) -> tuple[list[Unindexed], bool]:
-        """What is indexed next, and whether that may not be all.
+        """Returns the next batch to index, and whether there may be more.
 
-        At most one document is among it of which a text view must be made first: that may take seconds.
+        It contains at most one document whose text view must be made first, which may take seconds.
         """
         waiting = await self._texts.unindexed(namespace, BATCH, after=after)
         first = next((n for n, each in enumerate(waiting, 1) if each.found and self._is_to_make(each.found)), BATCH)
@@ -228,10 +228,10 @@ class Index:
         return is_binary(a) and is_document(a.facts.media_type)
 
     async def _index(self, namespace: str, batch: list[Unindexed]) -> _Done:
-        """Index what can be read of a batch; the others stay on the list, and stop nobody behind them.
+        """Indexes what can be read of a batch; the rest stays queued and blocks nothing after it.
 
         Raises:
-            CoatcheckError: what keeps all of them from being read.
+            CoatcheckError: if none of them can be read.
         """
         documents: list[IndexedDocument] = []
         read: list[tuple[int, int | None]] = []
@@ -263,7 +263,7 @@ class Index:
         return _Text(row, fingerprint, found.artifact, await self._texts_of(found))
 
     async def _texts_of(self, found: FoundArtifact) -> tuple[bytes, ...]:
-        """The text view where one is kept, else the payload; of long ones the two ends."""
+        """Returns the text view if one is kept, else the payload; only the two ends of long ones."""
         try:
             content = await self._content(found)
             if content is None:
@@ -297,7 +297,7 @@ class Index:
         return total
 
     async def _clean_next(self) -> int:
-        """Write the next segment anew, without what is gone, if that is much of it."""
+        """Rewrites the next segment without what is gone, if that is a large part of it."""
         found = await self._texts.next_segment(self._looked)
         if found is None:
             self._looked = 0
@@ -307,7 +307,10 @@ class Index:
         return await self._rewrite(namespace, [size.id], worth=size)
 
     async def _rewrite(self, namespace: str, ids: list[int], worth: SegmentSize | None = None) -> int:
-        """Make one of some segments; returns how many went. 0: somebody else was faster, or it is not worth it."""
+        """Merges segments into one; returns how many were replaced.
+
+        0: another process was faster, or it is not worth it.
+        """
         segments = await self._texts.read_segments(namespace, ids)
         if segments is None:
             return 0

@@ -1,6 +1,6 @@
-"""The schedule as data: which jobs are due, which are paused, how often each comes, and how it went last.
+"""The schedule as data: which jobs are due or paused, their intervals, and their last results.
 
-Every process reads it anew every few seconds. It runs nothing itself; a change is an administrator's, and audited.
+Every process reads it again every few seconds. It runs nothing itself; changes are made by administrators, and audited.
 """
 
 import logging
@@ -21,15 +21,15 @@ from coatcheck.ports.retention_changes import MarkJob, SetJob
 log = logging.getLogger(__name__)
 
 SCHEDULED: Final = ("expire", "reap", "sweep", "purge", "index")
-"""Jobs of the schedule: what has expired, uploads that were left, dead bytes, old records, the full-text index. Runs
-that were interrupted are always taken up again: to stop one is not a matter of the schedule."""
+"""Jobs of the schedule: expired artifacts, abandoned uploads, dead bytes, old records, the full-text index. Interrupted
+runs are always resumed; the schedule cannot stop them."""
 MIN_INTERVAL: Final = 1
 MAX_INTERVAL: Final = 24 * 3600
 """Seconds."""
 _FRESH: Final = 5.0
-"""Seconds for which what was read is believed."""
+"""Seconds for which the schedule is reused once read."""
 _MARK_EVERY: Final = timedelta(minutes=1)
-"""How often a job that goes well is written down: a store where nothing happens is not written to all the time."""
+"""How often a successful job is recorded, so that an idle store is not written to all the time."""
 
 
 class JobSchedule:
@@ -43,7 +43,7 @@ class JobSchedule:
         default: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`default` is the interval between two runs in seconds, unless a job has its own."""
+        """`default` is the interval in seconds of jobs without their own."""
         self._retention = retention
         self._clock = clock
         self._default = default
@@ -53,10 +53,10 @@ class JobSchedule:
         self._last: dict[str, float] = {}
         self._marked: dict[str, tuple[datetime, str]] = {}
         self._unwritten: dict[str, MarkJob] = {}
-        """How a job went last, where that could not be written down."""
+        """Last results that could not be written."""
 
     async def due(self) -> frozenset[str]:
-        """The jobs whose turn it is. Each is given out once an interval.
+        """Returns the jobs that are due. Each is returned once per interval.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -70,14 +70,14 @@ class JobSchedule:
                 continue
             interval = self._default if state is None or state.interval is None else float(state.interval)
             last = self._last.get(name)
-            # A round that comes a little early would otherwise wait for one more.
+            # A round that starts slightly early would otherwise wait for one more.
             if last is None or now - last >= interval - min(0.5, interval / 10):
                 self._last[name] = now
                 found.add(name)
         return frozenset(found)
 
     async def runs(self, name: str) -> bool:
-        """Whether a job that has a pace of its own may run.
+        """Returns whether a job that has a pace of its own may run.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -87,12 +87,12 @@ class JobSchedule:
         return state is None or not state.paused
 
     def pause(self) -> float:
-        """Seconds until something may be due."""
+        """Returns the seconds until a job may be due."""
         intervals = [float(state.interval) for state in self._states.values() if state.interval is not None]
         return min([self._default, *intervals])
 
     async def done(self, name: str, error: CoatcheckError | None = None) -> None:
-        """Write down how a job went, unless it goes as it went a moment ago. Raises nothing."""
+        """Records a job's result, unless the same one was recorded a moment ago. Raises nothing."""
         outcome = "done" if error is None else "failed"
         now = self._clock.now()
         marked = self._marked.get(name)
@@ -108,19 +108,19 @@ class JobSchedule:
             log.info("how %s went was not written down: %s", name, refused.detail)
 
     async def states(self) -> list[JobState]:
-        """Every job of the schedule, as it is set and as it went last, also where only this process knows that."""
+        """Returns every job with its settings and last result, including results that only this process knows."""
         known = {state.name: state for state in await self._retention.list_jobs()}
         return [self._as_it_went(known.get(name) or JobState.unchanged(name)) for name in SCHEDULED]
 
     def _as_it_went(self, state: JobState) -> JobState:
-        """The state with what was not written down, where that is newer."""
+        """Returns the state, updated by an unwritten result if that is newer."""
         mark = self._unwritten.get(state.name)
         if mark is None or (state.last_at is not None and state.last_at >= mark.now):
             return state
         return replace(state, last_at=mark.now, last_outcome=mark.outcome, last_detail=mark.detail)
 
     async def change(self, name: str, *, paused: bool | None, interval: int | None, by: By) -> JobState:
-        """Pause or resume a job, or change its interval; 0 gives it that of the settings again.
+        """Pauses or resumes a job, or changes its interval; 0 restores that of the settings.
 
         Raises:
             CoatcheckError: `invalid_request`; `storage_unavailable`.

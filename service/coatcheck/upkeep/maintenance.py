@@ -1,8 +1,8 @@
-"""One round of upkeep: note reads, expire, reap, sweep, purge.
+"""One round of maintenance: write reads, expire, reap, sweep, purge.
 
-Every step is a small transaction that is harmless to repeat, so any number of processes may tidy at once and a crash
-between two steps loses nothing. Bytes go before rows: a row whose bytes are gone is found and finished by the next
-round; the reverse would leak.
+Every step is a small transaction that is harmless to repeat, so any number of processes may run rounds at once, and a
+crash between two steps loses nothing. Bytes are removed before rows: a row without bytes is found and finished by the
+next round; the reverse order would leak.
 """
 
 import asyncio
@@ -38,50 +38,50 @@ from coatcheck.upkeep.job_schedule import JobSchedule
 log = logging.getLogger(__name__)
 
 BATCH = 200
-"""Rows of one transaction: over a thousand expiries a second on PostgreSQL with the rests between, and few enough that
-whoever stores something meanwhile waits little for processor, disk or, on SQLite, the writer."""
+"""Rows of one transaction: with the pauses between them over a thousand expiries a second on PostgreSQL, and few enough
+that storing waits little for processor, disk or, on SQLite, the writer."""
 
 _LONGEST_REST = 1.0
-"""Seconds."""
+"""In seconds."""
 
 _ROUND = 5.0
-"""Seconds that a round takes at most while there is little to do."""
+"""Maximum seconds of a round while there is little to do."""
 
 _ALL = frozenset({"expire", "reap", "sweep", "purge"})
 
 ROWS = 100
-"""Blob rows forgotten in one transaction: their inline bytes are overwritten with zeros as they go, 32 KiB each."""
+"""Blob rows deleted in one transaction: their inline bytes, 32 KiB each, are overwritten with zeros."""
 
 
 class MaintenanceRound(Struct, frozen=True):
-    """What one round of maintenance did."""
+    """The result of one round of maintenance."""
 
     expired: int = 0
     reaped: int = 0
     removed: int = 0
     """Dead blobs whose bytes and rows are gone."""
     purged: int = 0
-    """Tombstones, idempotency keys, accounts and audit lines that were forgotten."""
+    """Tombstones, idempotency keys, accounts and audit lines that were deleted."""
 
 
 class MaintenanceJobResult(Struct, frozen=True):
-    """What a job that removes no artifacts has done, or a round of one that does."""
+    """The result of a job, or a round of one, that removes no artifacts."""
 
     items: int = 0
     bytes: int = 0
-    """As they were stored."""
+    """Stored bytes."""
     detail: str = ""
 
 
 OTHERS = timedelta(seconds=5)
-"""How long reads on another replica may take to reach their rows: until then what expired is not buried."""
+"""How long reads on another replica may take to be written; until then, expired artifacts get no tombstone."""
 
 
 class LeaderLease(Struct, frozen=True):
-    """Several processes over one store: one of them tidies at a time, to spare work. Two at once do no harm."""
+    """Lets one of several processes do maintenance, to save work. Two at once do no harm."""
 
     me: str
-    """A name that no other process has."""
+    """A name that is unique to this process."""
     pause: float
     """Seconds between two rounds."""
 
@@ -107,12 +107,11 @@ class Maintenance:
         job_schedule: JobSchedule | None = None,
         retention: Retention | None = None,
     ) -> None:
-        """`note` is shared with all that write reads down. Without a crew this process owns the store.
+        """`note` is shared by everything that writes reads. Without `leader`, this process owns the store.
 
-        `lives` answers how long tombstones last, by the policies: where no namespace is named, and in those that are.
-        Audit lines are kept for `audit_life`; None keeps them all. Of events the latest `most_events` are kept. Without
-        a schedule everything is due; without `retention` no runs are written down, and nothing is forgotten that an
-        undo would need.
+        `lives` returns how long tombstones last according to policies: by default, and by namespace. Audit lines are
+        kept for `audit_life`; None keeps them all. The latest `most_events` events are kept. Without `job_schedule`,
+        everything is due; without `retention`, no runs are recorded, and nothing is deleted that an undo would need.
         """
         self._agenda = job_schedule
         self._retention = retention
@@ -124,7 +123,7 @@ class Maintenance:
         self._note = note or NoteReads(catalog, reads)
         self._stuck: frozenset[str] = frozenset()
         self._traces = False
-        """Whether the catalogue's log may still hold what was deleted."""
+        """Whether the catalogue's log may still contain what was deleted."""
         self._life = tombstone_life
         self._lives = lives
         self._grace = grace
@@ -132,8 +131,8 @@ class Maintenance:
         self._most_events = most_events
 
     async def __call__(self) -> MaintenanceRound:
-        """Do everything that is due, in batches, and answer what was done."""
-        # Reads before expiry, and no further than all of them are noted: a row that a read still keeps stays.
+        """Does everything that is due, in batches, and returns what was done."""
+        # Expire only up to the moment for which all reads are written: a row that a read keeps alive must stay.
         until = self._reads.horizon(self._clock.now())
         await self._note()
         if self._crew is not None:
@@ -154,7 +153,7 @@ class Maintenance:
         return tidied
 
     async def settled(self) -> datetime:
-        """A moment up to which every read is in its row: what had expired by then stays so.
+        """Returns a moment up to which every read is written, so what had expired by then stays expired.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -164,7 +163,7 @@ class Maintenance:
         return until if self._crew is None else until - OTHERS
 
     async def purge(self) -> MaintenanceJobResult:
-        """Deletes records whose time is over.
+        """Deletes records that are older than their time limits.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -172,7 +171,7 @@ class Maintenance:
         return await _drain(self._purge)
 
     async def _do(self, job: str, due: Collection[str], step: Callable[[], Awaitable[MaintenanceJobResult]]) -> int:
-        """Do a job whose turn it is, and have it written down if there was something to do."""
+        """Runs a job if it is due, and records it if there was anything to do."""
         if job not in due:
             return 0
         began = time.monotonic()
@@ -185,7 +184,7 @@ class Maintenance:
         if self._agenda is not None:
             await self._agenda.done(job)
         if done.items and self._retention is not None:
-            # Expired artifacts were counted by the transactions that buried them.
+            # Expired artifacts were counted by the transactions that made their tombstones.
             items = 0 if job == "expire" else done.items
             took = time.monotonic() - began
             noted = scheduled_round(job, self._clock.now(), items=items, bytes=done.bytes, busy_seconds=took)
@@ -193,7 +192,7 @@ class Maintenance:
         return done.items
 
     async def leave(self) -> None:
-        """Give the lease back, so that another process tidies at once; for a clean stop. Raises nothing."""
+        """Releases the lease, so that another process takes over at once; for a clean stop. Raises nothing."""
         if self._crew is None:
             return
         lease = TakeLease(name="tidy", holder=self._crew.me, seconds=0, now=self._clock.now())
@@ -203,7 +202,10 @@ class Maintenance:
             log.info("the lease for tidying was not given back, it will pass: %s", error.detail)
 
     async def _lead(self, leader: LeaderLease) -> bool:
-        """Whether it is this process that tidies. A leader that stops or hangs loses the lease after two rounds."""
+        """Returns whether this process does maintenance.
+
+        A leader that stops or hangs loses the lease after two rounds.
+        """
         seconds = 2 * leader.pause + _ROUND
         return await self._upkeep.commit(
             TakeLease(name="tidy", holder=leader.me, seconds=seconds, now=self._clock.now())
@@ -222,7 +224,7 @@ class Maintenance:
     async def sweep(self) -> MaintenanceJobResult:
         """Removes blobs that have been dead for the grace period; returns their number and stored bytes.
 
-        What cannot be removed is passed by.
+        Blobs that cannot be removed are skipped.
 
         Raises:
             CoatcheckError: `storage_unavailable`.
@@ -230,7 +232,7 @@ class Maintenance:
         now = self._clock.now()
         before = now - self._grace
         if self._retention is not None:
-            # First: what can still be undone has its bytes.
+            # First: while a removal can be undone, its bytes must exist.
             forget = ForgetRemoved(before=before, now=now, limit=BATCH)
             retention = self._retention
             if (await _drain(lambda: retention.commit(forget))).items:
@@ -250,7 +252,7 @@ class Maintenance:
         return MaintenanceJobResult(removed, size)
 
     async def _remove(self, blob: DeadBlob, stuck: dict[str, str]) -> bool:
-        """Whether a blob's bytes are gone, so that its row may go; its row's own bytes go with it."""
+        """Returns whether a blob's bytes are gone, so that its row may be deleted, with any inline bytes."""
         if blob.placement == "inline":
             return True
         try:
@@ -264,7 +266,7 @@ class Maintenance:
         return True
 
     def _tell(self, stuck: dict[str, str]) -> None:
-        """Say which blobs are stuck when they are not those of the last round."""
+        """Logs which blobs cannot be removed, if they differ from those of the last round."""
         if stuck.keys() == self._stuck:
             return
         self._stuck = frozenset(stuck)
@@ -287,8 +289,7 @@ class Maintenance:
 async def _drain(step: Callable[[], Awaitable[int]]) -> MaintenanceJobResult:
     """Repeats a step until it finds less than a full batch.
 
-    Between two batches it rests for as long as the last one took: whoever stores something meanwhile finds the
-    catalogue free for half of the time.
+    It pauses between batches for as long as the last one took, so the catalogue is free for half of the time.
     """
     total = 0
     while True:

@@ -1,4 +1,4 @@
-"""Write down what the sessions' tokens came to and what was done: all of the last second in one change."""
+"""Writes sessions' token counts and events: all of the last second in one change."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from coatcheck.ports.session_accounts import AddSessionUsage, SessionAccounts
 from coatcheck.storing.ledger import Ledger
 
 BATCH: Final = 500
-"""Sessions of one change."""
+"""Sessions per change."""
 
 
 class NoteAccounts:
-    """Writes the ledger down. One at a time: who comes second waits until the first one's counts are in their rows."""
+    """Writes the ledger. One at a time: a second caller waits until the first one's counts are written."""
 
     def __init__(self, accounts: SessionAccounts, ledger: Ledger, clock: Clock, number: Callable[[], int]) -> None:
         """`number` returns random numbers of 62 bits."""
@@ -23,13 +23,13 @@ class NoteAccounts:
         self._number = number
         self._one = asyncio.Lock()
         self._changes: list[AddSessionUsage] = []
-        """What was drained and is not known to be written: made again as they are, so that nothing counts twice."""
+        """Drained changes that may not be written yet; they are repeated unchanged, so nothing counts twice."""
 
     async def __call__(self) -> None:
-        """Return when everything that was counted before is durable.
+        """Returns once everything that was counted before is durable.
 
         Raises:
-            CoatcheckError: `storage_full`, `storage_unavailable`; then it is tried again the next time.
+            CoatcheckError: `storage_full`, `storage_unavailable`; the next call tries again.
         """
         async with self._one:
             if len(self._changes) * BATCH < Ledger.LIMIT:

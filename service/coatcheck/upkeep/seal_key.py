@@ -1,4 +1,4 @@
-"""The key with which positions are sealed before a caller sees them: one for all replicas, made when first needed."""
+"""The key that seals positions before a caller sees them: one for all replicas, created when first needed."""
 
 from collections.abc import Callable
 from typing import Final
@@ -9,11 +9,11 @@ from coatcheck.upkeep.write_once import write_once
 
 _NAME: Final = "cursors"
 _LONGEST: Final = 64
-"""Bytes of a key that BLAKE2b takes."""
+"""Maximum bytes of a BLAKE2b key."""
 
 
 class SealKey:
-    """Provides the sealing key; reads it once and remembers it."""
+    """Provides the sealing key; reads it once and caches it."""
 
     def __init__(self, upkeep: Upkeep, clock: Clock, new_token: Callable[[], str]) -> None:
         """`new_token` returns an unguessable token of at most 64 ASCII characters."""

@@ -1,12 +1,12 @@
-"""Whether the bytes belong to the database: what keeps a wrong setting from becoming a loss.
+"""Binds a database to its blob stores, so that a wrong setting does not cause a loss.
 
-A service on a database and somebody else's bytes would condemn every blob that it reads, and a check would take the
-other's blobs for orphans. So the database has an identity, each place of bytes has one, the place bears a mark with
-both, and the database is bound to one place of a kind. Identity and binding are leases without an end: the first to
-take one keeps it.
+A service with a database and another database's bytes would mark every blob that it reads as corrupt, and a check would
+take the other's blobs for orphans. So the database and each location have an identity, the location bears a mark with
+both, and the database is bound to one location per placement. Identity and binding are leases without an end: the first
+to take one keeps it.
 
-Crash story: the mark is set before the binding, and each step is conditional and harmless to repeat, so that any number
-of replicas may start at once and any of them may die between two steps. Changes no blob and no row of one.
+Crash story: the mark is set before the binding, and each step is conditional and harmless to repeat, so any number of
+replicas may start at once and any of them may die between two steps. No blob and no row of one is changed.
 """
 
 from collections.abc import Callable
@@ -33,27 +33,29 @@ class _Mark(NamedTuple):
 
 
 class StoreBinding:
-    """Binds a database to the place of its bytes, and refuses any other."""
+    """Binds a database to the location of its bytes, and refuses any other."""
 
     def __init__(self, upkeep: Upkeep, clock: Clock, new_token: Callable[[], str], *, looking: bool) -> None:
-        """`new_token` creates the names of databases and places. With `looking` nothing is written."""
+        """`new_token` creates the names of databases and locations. With `looking`, nothing is written."""
         self._upkeep = upkeep
         self._clock = clock
         self._new = new_token
         self._looking = looking
 
     async def __call__(self, place: BlobLocation, *, beside_database: bool = False) -> None:
-        """Return if a place is the one where this database keeps its bytes; the first time, make it so.
+        """Returns if a location is the one of this database; binds it the first time.
 
         Args:
-            place: where bytes are, or are going to be.
-            beside_database: database and place are in one directory. Then a place without a mark is taken as it is.
+            place: where bytes are, or will be.
+            beside_database: database and location are in one directory. Then a location without a mark is accepted as
+                it is.
 
         Raises:
-            CoatcheckError: `invalid_request` when it is another's, saying what to do; `storage_unavailable`.
+            CoatcheckError: `invalid_request` if it is another's, saying what to do; `storage_unavailable`.
         """
         database = await self._database()
-        # The binding is read before the mark, which is set before it: who sees the one of another replica sees both.
+        # The binding is read before the mark, which is set first: seeing another replica's binding implies seeing its
+        # mark.
         bound = await self._upkeep.lease_holder(_lease(place.placement))
         text = await place.mark()
         if text is None:
@@ -69,7 +71,7 @@ class StoreBinding:
             raise _another(place, _Mark(mark.database, bound or mark.place))
 
     async def holds(self, place: BlobLocation) -> bool:
-        """Whether a place bears this database's mark and is the one it is bound to; for one that need not be there."""
+        """Returns whether a location bears this database's mark and is bound to it; for one that need not exist."""
         text = await place.mark()
         mark = None if text is None else _parse(text)
         return mark is not None and mark == (
@@ -78,11 +80,11 @@ class StoreBinding:
         )
 
     async def bound(self, placement: Placement) -> bool:
-        """Whether this database has ever been bound to a place of a kind."""
+        """Returns whether this database was ever bound to a location of a placement."""
         return await self._upkeep.lease_holder(_lease(placement)) is not None
 
     async def _database(self) -> str | None:
-        """The database's identity, made when it has none; None when it has none and we only look."""
+        """Returns the database's identity, created if it has none; None if it has none and we only look."""
         known = await self._upkeep.lease_holder(_DATABASE)
         if known is not None or self._looking:
             return known
@@ -94,7 +96,7 @@ class StoreBinding:
         return await write_once(self._upkeep, self._clock, _lease(placement), place) == place
 
     async def _look_around(self, place: BlobLocation, database: str | None, bound: str | None) -> None:
-        """Raise unless a place without a mark is a copy of ours, or empty while we have none."""
+        """Raises unless a location without a mark is a copy of ours, or empty while we have none."""
         empty = True
         batch: list[StoredName] = []
         async for name in place.names():

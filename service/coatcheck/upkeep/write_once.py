@@ -1,4 +1,4 @@
-"""Words that a catalogue keeps for good, the same for all replicas: the first who says one names it.
+"""Words that a catalogue keeps permanently, the same for all replicas: the first writer of a name decides.
 
 Each is a lease without an end. Crash story: taking it is one conditional statement, harmless to repeat.
 """
@@ -12,7 +12,7 @@ _FOREVER: Final = 100 * 365 * 86400.0
 
 
 async def write_once(upkeep: Upkeep, clock: Clock, name: str, word: str) -> str:
-    """The word that is kept under a name: `word`, unless another was kept there before.
+    """Returns the word that is kept under a name: `word`, unless another was kept before.
 
     Raises:
         CoatcheckError: `storage_unavailable`.

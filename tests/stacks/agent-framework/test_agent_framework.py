@@ -13,7 +13,8 @@ from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 from coatcheck_client import Client
 from coatcheck_client.integrations.agent_framework import CoatcheckProvider
 from model_server import model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet, saw_a_card
+from page import run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, saw_a_card
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -121,10 +122,10 @@ async def test_an_artifact_has_the_call_s_id(service_url: str) -> None:
     assert model.bodies[1]["messages"][1]["tool_calls"][0]["id"] == stored.tool_call_id
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "agent-framework", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "agent-framework")
     assert NEEDLE in printed

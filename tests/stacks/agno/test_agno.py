@@ -17,7 +17,8 @@ from agno.tools.function import ToolResult
 from coatcheck_client import Client
 from coatcheck_client.integrations.agno import with_coatcheck
 from model_server import model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet, saw_a_card
+from page import run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, saw_a_card
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -146,10 +147,10 @@ class TestAgno(StackTests):
             saw_a_card(model, await asked(with_coatcheck(team, client), "async"))
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "agno", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "agno")
     assert NEEDLE in printed

@@ -12,7 +12,8 @@ from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError
 from coatcheck_client import Client
 from coatcheck_client.integrations.anthropic import with_coatcheck
 from model_server import ModelServer, model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet
+from page import run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -123,10 +124,10 @@ class TestAnthropic(StackTests):
         assert tool.call({}) == LOG
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "anthropic", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "anthropic")
     assert NEEDLE in printed

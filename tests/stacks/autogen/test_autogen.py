@@ -16,7 +16,8 @@ from autogen_ext.models.openai import OpenAIChatCompletionClient
 from coatcheck_client import Client
 from coatcheck_client.integrations.autogen import CoatcheckWorkbench
 from model_server import model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet
+from page import run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -87,10 +88,10 @@ async def test_an_artifact_has_the_call_s_id(service_url: str) -> None:
     assert model.bodies[1]["messages"][-2]["tool_calls"][0]["id"] == stored.tool_call_id
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: Any) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: Any) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "autogen", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "autogen")
     assert NEEDLE in printed

@@ -18,7 +18,8 @@ from claude_agent_sdk import (
 from coatcheck_client import Client
 from coatcheck_client.integrations.claude_agent_sdk import with_coatcheck
 from model_server import model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet
+from page import run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -103,10 +104,10 @@ def environment(url: str, folder: Path) -> dict[str, str]:
     }
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with model_server(plan()) as model:
         for name, value in {**environment(model.url, tmp_path), "COATCHECK_URL": service_url}.items():
             monkeypatch.setenv(name, value)
         workers = create_sdk_mcp_server("workers", tools=WORKERS)
-        printed = await asyncio.to_thread(run_snippet, "claude-agent-sdk", workers=workers)
+        printed = await asyncio.to_thread(run_page, "claude-agent-sdk", workers=workers)
     assert NEEDLE in printed

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tomllib
@@ -13,25 +12,21 @@ import pytest
 
 from coatcheck_client import Client
 from model_server import model_server
-from scenario import LOG, NEEDLE, ROOT, plan
+from page import block
+from scenario import LOG, NEEDLE, plan
 from stack_tests import StackTests
 from wire_formats import Call
 
 HERE = Path(__file__).parent
-PAGE = (ROOT / "docs" / "how-to" / "codex.md").read_text()
+HOME = Path(sys.executable).parents[1]
+"""The environment, into which the commands of the page have installed the program."""
 APPROVED = 'default_tools_approval_mode = "approve"\n'
 
 
 @pytest.fixture(scope="module")
 def codex() -> Path:
     """The program."""
-    subprocess.run(["npm", "ci", "--silent"], cwd=HERE, check=True)
-    return HERE / "node_modules" / ".bin" / "codex"
-
-
-def blocks() -> list[str]:
-    """The pieces of `config.toml` on the page."""
-    return re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    return HOME / "bin" / "codex"
 
 
 def config(model: str, service: str, server: str, *options: str, limit: int = 200_000) -> str:
@@ -48,13 +43,8 @@ def config(model: str, service: str, server: str, *options: str, limit: int = 20
     assert (written["command"], written["args"][0]) == ("coatcheck", "mcp-wrap")
     at = written["args"].index("--")
     assert written["args"][at + 1 :] == ["python", "workers.py"]
-    wrapper = ["-m", "coatcheck_client.integrations.mcp_wrap", *written["args"][1:at], *options]
     variables = {**written["env"], "COATCHECK_URL": service, "PYTHONPATH": os.environ["PYTHONPATH"]}
-    values = {
-        **written,
-        "command": sys.executable,
-        "args": [*wrapper, "--", sys.executable, str(HERE / "workers.py")],
-    }
+    values = {**written, "args": [*written["args"][:at], *options, "--", "python", str(HERE / "workers.py")]}
     del values["env"]
     lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
     return "\n".join(
@@ -78,7 +68,7 @@ def answered(codex: Path, folder: Path, written: str, *options: str) -> str:
     """The final answer of a run of the program with this `config.toml`, which it must know every member of."""
     (folder / "config.toml").write_text(written)
     command = [codex, "exec", "--strict-config", "--skip-git-repo-check", *options, "Which code did request 1777 have?"]
-    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "CODEX_HOME": str(folder)}
+    env = {"PATH": f"{HOME / 'bin'}:{os.environ['PATH']}", "HOME": str(folder), "CODEX_HOME": str(folder)}
     done = subprocess.run(
         command, env=env, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False
     )
@@ -99,18 +89,20 @@ class TestCodex(StackTests):
         self.codex, self.folder = codex, tmp_path
 
     def framework(self) -> str:
-        manifest = json.loads((HERE / "node_modules" / self.package / "package.json").read_text())
+        manifest = json.loads((HOME / "lib" / "node_modules" / self.package / "package.json").read_text())
         return f"{self.package} {manifest['version']}"
 
     async def run(self, client: Client, url: str, mode: str, **options: Any) -> str:
         exempt = [part for tool in options.pop("exempt_tools", ()) for part in ("--exempt", tool)]
         assert not options
         service = client._setup.url
-        return answered(self.codex, self.folder, config(url, service, blocks()[0], *exempt))
+        with block("codex", 2) as server:
+            return answered(self.codex, self.folder, config(url, service, server.text, *exempt))
 
 
 def test_only_read_artifact_needs_no_approval(service_url: str, codex: Path, tmp_path: Path) -> None:
-    server = blocks()[0]
+    with block("codex", 2) as page:
+        server = page.text
     assert APPROVED in server
     first = [Call("get_log", {})], [Call("read_artifact", {"artifact_id": "art_000000000000000000"})]
     with model_server(plan(*first)) as model:
@@ -121,16 +113,16 @@ def test_only_read_artifact_needs_no_approval(service_url: str, codex: Path, tmp
 
 
 def test_without_cards_the_host_cuts_what_is_long(codex: Path, tmp_path: Path) -> None:
-    with model_server(plan()) as model:
-        answer = answered(codex, tmp_path, config(model.url, "http://127.0.0.1:1", blocks()[0], limit=10_000))
+    with model_server(plan()) as model, block("codex", 2) as server:
+        answer = answered(codex, tmp_path, config(model.url, "http://127.0.0.1:1", server.text, limit=10_000))
     assert NEEDLE not in answer
     assert LOG.splitlines()[0] in model.results[1][0]
     assert len(model.results[1][0]) < len(LOG) // 2
 
 
 def test_an_exempt_tool_is_left_alone_as_the_page_has_it(service_url: str, codex: Path, tmp_path: Path) -> None:
-    with model_server(plan()) as model:
-        assert NEEDLE in answered(codex, tmp_path, config(model.url, service_url, blocks()[1]))
+    with model_server(plan()) as model, block("codex", 3) as server:
+        assert NEEDLE in answered(codex, tmp_path, config(model.url, service_url, server.text))
     assert LOG.splitlines()[-1] in model.results[1][0]
 
 
@@ -139,8 +131,8 @@ def test_a_hook_cannot_replace_a_result(service_url: str, codex: Path, tmp_path:
     answer = {"hookSpecificOutput": {"hookEventName": "PostToolUse", member: "replaced"}}
     written = f"echo '{json.dumps(answer)}'; touch {tmp_path}/ran"
     hook = f'\n[[hooks.PostToolUse]]\n[[hooks.PostToolUse.hooks]]\ntype = "command"\ncommand = {json.dumps(written)}\n'
-    with model_server(plan()) as model:
-        toml = config(model.url, service_url, blocks()[0]) + hook
+    with model_server(plan()) as model, block("codex", 2) as server:
+        toml = config(model.url, service_url, server.text) + hook
         answered(codex, tmp_path, toml, "--dangerously-bypass-hook-trust")
     assert (tmp_path / "ran").exists()
     assert "[art_" in model.results[1][0]

@@ -10,7 +10,8 @@ from crewai.tools import tool
 from coatcheck_client import Client
 from coatcheck_client.integrations.crewai import CoatcheckTool
 from model_server import model_server
-from scenario import LOG, NEEDLE, TOOLS, plan, run_snippet
+from page import run_page
+from scenario import LOG, NEEDLE, TOOLS, plan
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -107,9 +108,9 @@ class TestCrewAI(StackTests):
         assert all(LOG not in one for results in model.results for one in results)
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "crewai", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "crewai")
     assert NEEDLE in printed

@@ -12,7 +12,8 @@ from fastmcp.utilities.types import Image
 
 from coatcheck_client import Client, Retries
 from coatcheck_client.integrations.fastmcp import CoatcheckServerMiddleware
-from scenario import LOG, MOST_TOKENS, NEEDLE, TOOLS, WANTED, failing, snippet, tokens_of
+from page import block
+from scenario import LOG, MOST_TOKENS, NEEDLE, TOOLS, WANTED, failing, tokens_of
 
 
 def made(client: Client, **options: Any) -> FastMCP:
@@ -36,7 +37,7 @@ def made(client: Client, **options: Any) -> FastMCP:
 
 
 def text(result: Any) -> str:
-    return "\n".join(block.text for block in result.content if block.type == "text")
+    return "\n".join(one.text for one in result.content if one.type == "text")
 
 
 def artifact(card: str) -> str:
@@ -100,9 +101,16 @@ async def test_an_exempt_tool_is_left_alone(service_url: str) -> None:
             assert text(await host.call_tool("get_log")) == LOG
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COATCHECK_URL", service_url)
-    names: dict[str, Any] = {"get_log": TOOLS["get_log"], "__name__": "page"}
-    exec(compile(snippet("fastmcp"), "fastmcp.md", "exec"), names)  # noqa: S102
-    async with Host(names["server"]) as host:
-        assert text(await host.call_tool("get_log")).startswith("[art_")
+    names: dict[str, Any] = {**TOOLS, "__name__": "page"}
+    with block("fastmcp", 2) as taken:
+        exec(compile(taken.text, "fastmcp.md", "exec"), names)  # noqa: S102
+        async with Host(names["server"]) as host:
+            assert text(await host.call_tool("get_log")).startswith("[art_")
+    with block("fastmcp", 3) as taken:
+        exec(compile(taken.text, "fastmcp.md", "exec"), names)  # noqa: S102
+        for tool in TOOLS.values():
+            names["server"].tool(tool)
+        async with Host(names["server"]) as host:
+            assert {one.name for one in await host.list_tools() if one.output_schema} == {"get_status"}

@@ -21,7 +21,8 @@ from mcp import StdioServerParameters
 from coatcheck_client import Client
 from coatcheck_client.integrations.google_adk import CoatcheckPlugin
 from model_server import ModelServer, model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet
+from page import run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -160,9 +161,9 @@ class TestGoogleADK(StackTests):
         assert all(LOG not in one for results in model.results for one in results)
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", model.url)
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "google-adk", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "google-adk")
     assert NEEDLE in printed

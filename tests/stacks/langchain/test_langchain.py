@@ -18,7 +18,8 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from coatcheck_client import Client, Retries
 from coatcheck_client.integrations.langchain import CoatcheckMiddleware
 from model_server import model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, failing, plan, run_snippet, sees_cards
+from page import run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, failing, plan, sees_cards
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -169,10 +170,10 @@ class TestDeepAgents:
         assert all(LOG.splitlines()[2_000] not in one for results in model.results for one in results)
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "langchain", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "langchain")
     assert NEEDLE in printed

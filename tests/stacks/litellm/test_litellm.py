@@ -20,7 +20,8 @@ from coatcheck_client.integrations.litellm.formats import FORMATS
 from coatcheck_client.integrations.litellm.unseen import Conversation, Unseen, keep, put_back
 from model_server import model_server
 from proxies import KEY, Proxy, proxy
-from scenario import LOG, NEEDLE, PICTURE, ROOT, TOOLS, failing, plan, record, sees_originals, snippet
+from page import block
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, failing, plan, record, sees_originals
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -254,17 +255,18 @@ async def test_what_one_client_reads_is_put_into_no_other_conversation() -> None
     assert not await found("key", [{"role": "user", "content": "What?"}, *turn])
 
 
-async def test_the_snippet_of_the_page(service_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_blocks_of_the_page(service_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COATCHECK_URL", service_url)
-    page = (ROOT / "docs" / "how-to" / "litellm.md").read_text()
-    config = page.partition("```yaml\n")[2].partition("```")[0]
-    files = {"coatcheck_proxy.py": snippet("litellm"), "config.yaml": config}
-    with model_server(plan()) as model, proxy(tmp_path, files=files) as running:
-        running.relay.target = model.url
-        text = snippet("litellm", 1).replace("http://127.0.0.1:4000", running.url).replace("sk-your-key", KEY)
-        printed = await asyncio.to_thread(run, text, get_log=TOOLS["get_log"])
-    assert NEEDLE in printed
-    assert "[art_" in model.results[1][0]
+    with block("litellm", 2) as callback, block("litellm", 3) as config, block("litellm", 4) as agent:
+        files = {callback.said: callback.text, config.said: config.text}
+        with model_server(plan()) as model, proxy(tmp_path, files=files) as running:
+            running.relay.target = model.url
+            text = agent.text.replace("http://127.0.0.1:4000", running.url).replace("sk-your-key", KEY)
+            printed = await asyncio.to_thread(run, text, get_log=TOOLS["get_log"])
+        assert NEEDLE in printed
+        assert "[art_" in model.results[1][0]
+    with block("litellm", 5) as exempt:
+        run(callback.text + exempt.text)
 
 
 def run(text: str, **given: object) -> str:

@@ -26,7 +26,8 @@ from llama_index.llms.openai import OpenAI, OpenAIResponses
 from coatcheck_client import Client
 from coatcheck_client.integrations.llama_index import with_coatcheck
 from model_server import model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet, saw_a_card
+from page import run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, saw_a_card
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -178,10 +179,10 @@ def test_an_agent_that_calls_tools_in_code_is_refused() -> None:
         with_coatcheck(CodeActAgent(print, tools=[TOOLS["get_log"]], llm=Thinker()))
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("OPENAI_API_BASE", f"{model.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "llama-index", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "llama-index")
     assert NEEDLE in printed

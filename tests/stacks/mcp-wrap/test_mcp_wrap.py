@@ -1,6 +1,7 @@
 """`mcp-wrap` around servers that people use: files (npm), pages (PyPI), a database (PyPI, the SDK's first version)."""
 
 import json
+import os
 import re
 import sqlite3
 import subprocess
@@ -18,6 +19,7 @@ from mcp.client.client import Client as Host
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from coatcheck_client import Client
+from page import block
 from scenario import LOG, MOST_TOKENS, NEEDLE, ROOT, WANTED, failing, tokens_of
 
 HERE = Path(__file__).parent
@@ -111,7 +113,7 @@ def wrapped(url: str, *options: str) -> list[str]:
 
 def text(result: Any) -> str:
     """All texts of a result."""
-    return "\n".join(block.text for block in result.content if block.type == "text")
+    return "\n".join(one.text for one in result.content if one.type == "text")
 
 
 async def test_the_same_tools_cards_over_the_limit_and_the_needle(service_url: str, server: Any) -> None:
@@ -158,14 +160,38 @@ async def test_an_exempt_tool_is_left_alone(service_url: str, server: Any) -> No
         assert NEEDLE in text(await client.call_tool(tool, arguments))
 
 
-async def test_the_server_of_the_page_starts_as_it_says(service_url: str, data: Path, node_modules: Path) -> None:
-    written = (ROOT / "docs" / "how-to" / "mcp-wrap.md").read_text()
-    block = re.search(r"```json\n(.*?)```", written, re.DOTALL)
-    assert block is not None
-    ((name, how),) = json.loads(block[1])["mcpServers"].items()
-    assert (name, how["command"], how["args"][:4]) == ("files", "coatcheck", ["mcp-wrap", "--", "npx", "-y"])
-    package, _ = how["args"][4:]
-    assert package in json.loads((HERE / "package.json").read_text())["dependencies"]
-    command = [str(node_modules / "mcp-server-filesystem"), str(data)]
-    async with host(*wrapped(service_url), *command) as client:
-        assert "read_artifact" in [tool.name for tool in (await client.list_tools()).tools]
+def as_reader(data: Path, service: str, *command: str) -> StdioServerParameters:
+    """A command as a reader of the page starts it, with the programs of the environment."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {"PATH": path, "HOME": os.environ["HOME"], "COATCHECK_URL": service, "TOKEN": "a token"}
+    words = [word.replace("/srv/files", str(data)) for word in command]
+    return StdioServerParameters(command=words[0], args=words[1:], env=env, cwd=HERE)
+
+
+@pytest.mark.usefixtures("node_modules")
+@pytest.mark.parametrize("which", ["a program", "a URL"])
+async def test_each_command_of_the_page_wraps_a_server(which: str, service_url: str, data: Path) -> None:
+    with block("mcp-wrap", 2) as taken:
+        program, url = taken.text.splitlines()
+        line = program if which == "a program" else url.replace("https://mcp.example.com", service_url)
+        async with Host(stdio_client(as_reader(data, service_url, "bash", "-c", line))) as client:
+            assert "read_artifact" in [tool.name for tool in (await client.list_tools()).tools]
+
+
+@pytest.mark.usefixtures("node_modules")
+async def test_the_server_of_the_page_starts_as_it_says(service_url: str, data: Path) -> None:
+    with block("mcp-wrap", 3) as taken:
+        (how,) = json.loads(taken.text)["mcpServers"].values()
+        assert set(how["env"]) == {"COATCHECK_URL", "COATCHECK_KEY"}
+        async with Host(stdio_client(as_reader(data, service_url, how["command"], *how["args"]))) as client:
+            result = await client.call_tool("read_text_file", {"path": str(data / "log.txt")})
+        assert text(result).startswith("[art_")
+
+
+@pytest.mark.usefixtures("node_modules")
+async def test_the_tools_are_exempt_that_the_page_exempts(service_url: str, data: Path) -> None:
+    with block("mcp-wrap", 4) as taken:
+        async with Host(stdio_client(as_reader(data, service_url, "bash", "-c", taken.text))) as client:
+            assert NEEDLE in text(await client.call_tool("read_text_file", {"path": str(data / "log.txt")}))
+            schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+        assert {name for name, schema in schemas.items() if schema} == {"read_text_file", "get_file_info"}

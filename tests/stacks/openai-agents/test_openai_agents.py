@@ -22,7 +22,8 @@ from openai import AsyncOpenAI
 from coatcheck_client import Client
 from coatcheck_client.integrations.openai_agents import with_coatcheck
 from model_server import model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet
+from page import run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -91,11 +92,11 @@ class TestOpenAIAgents(StackTests):
         assert all(LOG not in one for results in model.results for one in results)
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "openai-agents", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "openai-agents")
     assert NEEDLE in printed
     assert os.environ["COATCHECK_URL"] == service_url

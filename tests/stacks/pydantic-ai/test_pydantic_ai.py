@@ -12,7 +12,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from coatcheck_client import Client
 from coatcheck_client.integrations.pydantic_ai import Coatcheck
 from model_server import model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet
+from page import run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -106,10 +107,10 @@ class TestPydanticAI(StackTests):
         assert all(LOG not in one for results in model.results for one in results)
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "pydantic-ai", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "pydantic-ai")
     assert NEEDLE in printed

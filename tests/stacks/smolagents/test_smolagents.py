@@ -22,7 +22,8 @@ from smolagents import (
 from coatcheck_client import Client
 from coatcheck_client.integrations.smolagents import with_coatcheck
 from model_server import model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, WANTED, plan, run_snippet, tokens_of
+from page import run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, WANTED, plan, tokens_of
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -134,10 +135,10 @@ class TestCode:
             assert str(with_coatcheck(agent, client).run("Which code?")) == NEEDLE
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "smolagents", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "smolagents")
     assert NEEDLE in printed

@@ -11,7 +11,8 @@ from strands.models.openai import OpenAIModel
 from coatcheck_client import Client
 from coatcheck_client.integrations.strands import CoatcheckAgentPlugin
 from model_server import model_server
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, run_snippet
+from page import run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -93,10 +94,10 @@ class TestStrands(StackTests):
         assert all(LOG not in one for results in model.results for one in results)
 
 
-async def test_the_snippet_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with model_server(plan()) as model:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         monkeypatch.setenv("COATCHECK_URL", service_url)
-        printed = await asyncio.to_thread(run_snippet, "strands", get_log=TOOLS["get_log"])
+        printed = await asyncio.to_thread(run_page, "strands")
     assert NEEDLE in printed

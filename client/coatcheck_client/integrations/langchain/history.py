@@ -1,8 +1,8 @@
-"""Messages of LangChain as a request body, and the compacted body as messages again.
+"""Converts LangChain's messages to a request body, and the compacted body back to messages.
 
-What compaction did not change is the very message that was given, and of what it changed only the fields that differ
-are replaced: classes, IDs, artifacts and whatever a provider's package keeps in a message survive. Refuses to guess:
-messages that cannot be written as JSON are not compacted.
+What compaction did not change is the same message object, and of what it changed, only the differing fields are
+replaced: classes, IDs, artifacts and whatever a provider's package keeps in a message survive. Messages that cannot be
+represented as JSON are not compacted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,13 @@ from coatcheck_client.contract.cards import is_final
 Raw = dict[str, Any]
 
 _LEAST: Final = {"argument_tokens": 500, "inline_tokens": 1_000}
-"""The service's defaults; a token has at least one byte, so that nothing smaller in bytes can be replaced."""
+"""The service's defaults; a token has at least one byte, so nothing with fewer bytes can be replaced."""
 _CHANGED: Final = frozenset({"ai", "tool", "AIMessageChunk", "ToolMessageChunk"})
-"""Messages that compaction changes; whatever else is new is a notice."""
+"""Messages that compaction changes; anything else that is new is a notice."""
 
 
 def is_worth_asking(messages: Sequence[BaseMessage], policy: Mapping[str, Any]) -> bool:
-    """Whether there is anything that a compaction by this policy could change."""
+    """Returns whether a compaction by this policy could change anything."""
     if policy.get("max_tokens") is not None or policy.get("media") == "placeholder":
         return True
     least = {name: int(policy.get(name, default)) for name, default in _LEAST.items()}
@@ -38,7 +38,7 @@ def _is_large(message: BaseMessage, argument: int, inline: int) -> bool:
 
 
 def _weight(value: object) -> int:
-    """Bytes of the texts in a value; a card has none."""
+    """Returns the bytes of the texts in a value; a card has none."""
     if isinstance(value, str):
         return 0 if is_final(value) else len(value.encode("utf-8", "replace"))
     if isinstance(value, Mapping):
@@ -49,21 +49,21 @@ def _weight(value: object) -> int:
 
 
 def raws(messages: Sequence[BaseMessage]) -> list[Raw]:
-    """Messages as `messages_to_dict` writes them, without artifacts, which no model is sent.
+    """Returns messages as `messages_to_dict` writes them, without artifacts, which no model is sent.
 
     Raises:
-        Exception: whatever pydantic raises for a message that is no JSON.
+        Exception: whatever pydantic raises for a message that JSON cannot represent.
     """
     return [{"type": one.type, "data": one.model_dump(mode="json", exclude={"artifact"})} for one in messages]
 
 
 def restored(given: Sequence[BaseMessage], sent: Sequence[Raw], got: Sequence[Raw]) -> list[BaseMessage]:
-    """The messages that a compacted body stands for, in its order.
+    """Returns the messages that a compacted body stands for, in its order.
 
     Args:
         given: the messages.
-        sent: the same as they were sent.
-        got: what came back: messages as they were, changed ones, a notice; some may be left out.
+        sent: their form as it was sent.
+        got: what came back: unchanged and changed messages, a notice; some may be missing.
     """
     at = 0
     messages: list[BaseMessage] = []
@@ -78,7 +78,7 @@ def restored(given: Sequence[BaseMessage], sent: Sequence[Raw], got: Sequence[Ra
 
 
 def _same(raw: Raw, sent: Sequence[Raw], start: int) -> int | None:
-    """Which message a raw one is, from `start` on; None for a new one."""
+    """Returns the index of the message that a raw one is, from `start` on; None for a new one."""
     for number in range(start, len(sent)):
         if sent[number] == raw:
             return number
@@ -89,7 +89,7 @@ def _same(raw: Raw, sent: Sequence[Raw], start: int) -> int | None:
 
 
 def _skeleton(raw: Raw) -> tuple[object, ...]:
-    """What compaction never changes of a message."""
+    """Returns what compaction never changes in a message."""
     data: Raw = raw["data"]
     calls = [call.get("id") for call in data.get("tool_calls") or ()]
     return raw["type"], data.get("id"), data.get("name"), data.get("tool_call_id"), calls

@@ -1,8 +1,8 @@
-"""The middleware: bulky tool results become cards as they arrive, and what is sent to the model is compacted.
+"""The middleware: bulky tool results become cards as they arrive, and requests to the model are compacted.
 
-What the agent keeps in its state is what the tools answered, with cards where that was bulky; compaction is of one
-request and leaves the state alone, unless `compact_state` takes written files out of it too. It refuses to break an
-agent: whatever fails here is logged, and the agent goes on with what it has.
+The agent's state contains what the tools returned, with cards in place of bulky results; compaction affects one request
+and not the state, unless `compact_state` removes written files from it too. It never breaks an agent: a failure here is
+logged, and the agent continues with what it has.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from coatcheck_client.options import OnUnreachable
 log = logging.getLogger(__name__)
 
 POLICY: Final[Mapping[str, Any]] = {"protect": "none"}
-"""How requests are compacted unless said otherwise: at once, so that no prefix that was sent is ever sent differently.
-Prompt caches stay valid so, and thinking that providers bind to what stands before it."""
+"""How requests are compacted by default: at once, so that a prefix that was sent is never sent differently. Prompt
+caches stay valid, and so does thinking that providers bind to what precedes it."""
 EXEMPT: Final = ("$web_search",)
 """The service's own exemption, which a list of exempt tools would replace."""
 _OF_REQUESTS: Final = frozenset({"max_tokens", "settle_percent", "batch_tokens"})
-"""What of a policy is about a whole request."""
+"""The fields of a policy that are about a whole request."""
 _SMALL: Final = 1_000
-"""Bytes up to which a result is not worth a card, whatever the limits are."""
+"""Bytes up to which a result is not worth a card, whatever the limits."""
 
 
 class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -50,19 +50,21 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
         on_unreachable: OnUnreachable = "original",
         on_report: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
-        """Nothing is sent yet.
+        """Sends nothing yet.
 
         Args:
-            client: how to reach the service; None for the default address without a key. Used from threads.
-            session: what payloads belong to; None for the thread of the agent's checkpointer, if it has one.
+            client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default. Used
+                from threads.
+            session: the session of payloads; None for the thread of the agent's checkpointer, if it has one.
             exempt_tools: tools whose results and arguments stay as they are.
-            policy: how to compact, by the OpenAPI document; said beside the default, which protects nothing.
+            policy: how to compact, as in the OpenAPI document; added to the default, which protects nothing.
             compact: whether requests are compacted at all.
-            compact_state: whether files that a tool has written are replaced by markers in the state as well, and so
-                in checkpoints and in what summarisers and forked sub-agents are given. The content is then in the
-                artifact alone, which the marker names, for as long as that is kept.
-            offer_read: whether the model is offered `read_artifact`. Do so unless it has it from elsewhere, as by MCP.
-            on_unreachable: what a bulky result is while the service is away: the `original`, or its `ends`.
+            compact_state: whether files that a tool has written are replaced by markers in the state too, and so in
+                checkpoints and in what summarisers and forked sub-agents get. The content is then only in the artifact
+                that the marker names, for as long as that is kept.
+            offer_read: whether the model is offered `read_artifact`; set it to false if the model has it from
+                elsewhere, such as MCP.
+            on_unreachable: what a bulky result becomes while the service is away: the `original`, or its `ends`.
             on_report: called with the report of each compaction that changed something.
         """
         super().__init__()
@@ -79,13 +81,13 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
     # ------------------------------------------------------------------------------------------ tool results
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ResultPart]) -> ResultPart:
-        """The tool's result, with a card in place of what is bulky."""
+        """Returns the tool's result, with a card in place of what is bulky."""
         return self._replaced(handler(request), request)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ResultPart]]
     ) -> ResultPart:
-        """As `wrap_tool_call`. Calls the service from a thread, because the client outlives event loops."""
+        """Like `wrap_tool_call`. Calls the service from a thread, because the client outlives event loops."""
         return await asyncio.to_thread(self._replaced, await handler(request), request)
 
     def _replaced(self, result: ResultPart, request: ToolCallRequest) -> ResultPart:
@@ -99,7 +101,10 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
         return result if smaller is None else state.with_message(result, smaller)
 
     def _without_files(self, message: AIMessage, session: str | None) -> AIMessage | None:
-        """The message whose calls are being answered, with markers for what they wrote; None where nothing changes."""
+        """Returns the message whose calls are being answered, with markers for what they wrote.
+
+        None if nothing changes.
+        """
         policy = {name: value for name, value in self._policy.items() if name not in _OF_REQUESTS}
         if not history.is_worth_asking([message], policy):
             return None
@@ -132,13 +137,13 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        """The model's answer to the compacted request."""
+        """Returns the model's answer to the compacted request."""
         return handler(self._compacted(request))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        """As `wrap_model_call`. Calls the service from a thread."""
+        """Like `wrap_model_call`. Calls the service from a thread."""
         return await handler(await asyncio.to_thread(self._compacted, request))
 
     def _compacted(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
@@ -164,12 +169,12 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
 
 
 def _said(session: str | None) -> dict[str, Any]:
-    """A session that is not known leaves the client's own."""
+    """Returns the session to declare; an unknown one leaves the client's own in force."""
     return {} if session is None else {"session": session}
 
 
 def _thread(runtime: object) -> str | None:
-    """The conversation that a run belongs to, where the agent has a checkpointer."""
+    """Returns the conversation that a run belongs to, if the agent has a checkpointer."""
     known: object = getattr(getattr(runtime, "execution_info", None), "thread_id", None)
     if known is None:
         config = cast("dict[str, dict[str, Any]]", getattr(runtime, "config", None) or {})

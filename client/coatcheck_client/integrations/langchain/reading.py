@@ -1,4 +1,4 @@
-"""The declared tool for LangChain: what a card names, as a tool that the agent offers to its model."""
+"""The declared tool for LangChain: the tool that cards name, for agents to offer to their models."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from coatcheck_client.fallback import sentence
 
 
 def read_tool(client: Client) -> BaseTool:
-    """`read_artifact`, executed by the service. Failures are results that say what to do next."""
+    """Returns `read_artifact`, executed by the service. Failures are results that say what to do next."""
     (declared,) = declarations("json-schema")
 
     def read_artifact(**arguments: Any) -> str:  # noqa: ANN401 - the schema says what; the service checks it

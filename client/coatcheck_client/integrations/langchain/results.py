@@ -1,4 +1,4 @@
-"""Tool results of LangChain as payloads, and cards in their place. Touches text only: status, ID and name stay."""
+"""Tool results of LangChain as payloads, and cards in their place. Only text changes: status, ID and name stay."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _IMAGES: Final = frozenset({"image", "image_url", "input_image"})
 
 
 def each(result: ResultPart, change: Callable[[ToolMessage], ToolMessage]) -> ResultPart:
-    """A result with every tool message in it changed; a command keeps everything else."""
+    """Returns a result with every tool message in it changed; a command keeps everything else."""
     if isinstance(result, ToolMessage):
         return change(result)
     update: object = result.update
@@ -44,7 +44,7 @@ def _each_of(messages: object, change: Callable[[ToolMessage], ToolMessage]) -> 
 
 
 def payload(message: ToolMessage, least: int) -> str | list[dict[str, Any]] | None:
-    """What to hand over of a message: its texts. None where they are at most `least` bytes, or came from Coatcheck."""
+    """Returns the payload of a message: its texts. None if they have at most `least` bytes, or came from Coatcheck."""
     content = cast("str | list[ContentBlock]", message.content)
     texts = [content] if isinstance(content, str) else [text for one in content if (text := text_of(one)) is not None]
     if sum(len(text.encode("utf-8", "replace")) for text in texts) <= least or any(map(is_card, texts)):
@@ -53,14 +53,14 @@ def payload(message: ToolMessage, least: int) -> str | list[dict[str, Any]] | No
 
 
 def images(message: ToolMessage) -> list[dict[str, Any]]:
-    """The images of a message whose bytes are in it; one that is an address stays where it is."""
+    """Returns the images whose bytes are in a message; one that is an address stays in its place."""
     content = cast("str | list[ContentBlock]", message.content)
     blocks: list[dict[str, Any]] = [] if isinstance(content, str) else [one for one in content if isinstance(one, dict)]
     return [one for one in blocks if one.get("type") in _IMAGES and _has_bytes(one)]
 
 
 def _has_bytes(block: dict[str, Any]) -> bool:
-    """Whether base64 is where some provider's image has it: in a data URL, or in a member of its own."""
+    """Returns whether base64 is where some provider's images have it: in a data URL, or in a member of its own."""
     for name, value in block.items():
         inner: object = value
         if isinstance(inner, dict) and _has_bytes(cast("dict[str, Any]", inner)):
@@ -71,7 +71,7 @@ def _has_bytes(block: dict[str, Any]) -> bool:
 
 
 def carded(message: ToolMessage, receipt: Receipt | None, pictures: list[Receipt]) -> ToolMessage:
-    """The message with the receipt's text in place of its own; an image stays beside it.
+    """Returns the message with the receipt's text in place of its own; an image stays beside it.
 
     The message's `artifact`, which no model is sent, says what is stored where; one that the tool set stays.
     """

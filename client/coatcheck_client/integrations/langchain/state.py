@@ -1,7 +1,7 @@
-"""What an agent keeps: the message whose calls are being answered, found and replaced in the agent's state.
+"""Finds and replaces the message whose calls are being answered, in the agent's state.
 
-A tool answers while its agent's other tools may still run. All of them are done before any of their answers is saved,
-so that a message can be replaced with all its calls at once, by whichever of them answers.
+A tool may answer while its agent's other tools are still running. All of them are done before any of their answers is
+saved, so a message can be replaced with all its calls at once, by whichever of them answers.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from coatcheck_client.integrations.langchain.results import ResultPart
 
 
 def caller(request: ToolCallRequest) -> AIMessage | None:
-    """The message that made a call; None where the state has none that can be replaced."""
+    """Returns the message that made a call; None if the state has none that can be replaced."""
     kept: object = request.state
     messages = cast("Mapping[str, Any]", kept).get("messages") if isinstance(kept, Mapping) else kept
     for message in reversed(cast("list[object]", messages if isinstance(messages, list) else [])):
@@ -26,14 +26,15 @@ def caller(request: ToolCallRequest) -> AIMessage | None:
 
 
 def answered(message: AIMessage) -> list[BaseMessage]:
-    """A conversation in which all calls of a message are done."""
+    """Returns a conversation in which all calls of a message are done."""
     return [message, *(ToolMessage("done", tool_call_id=call["id"] or "") for call in message.tool_calls)]
 
 
 def with_message(result: ResultPart, message: AIMessage) -> ResultPart:
-    """The result of a tool, with an update that replaces a message of the state.
+    """Returns the result of a tool, with an update that replaces a message of the state.
 
-    Failed calls and commands to another graph replace nothing: the model mends the one, the other has its own state.
+    Failed calls and commands to another graph replace nothing: the model repairs the former, the latter has its own
+    state.
     """
     if isinstance(result, ToolMessage):
         return result if result.status == "error" else Command(update={"messages": [result, message]})

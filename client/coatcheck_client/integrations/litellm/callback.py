@@ -1,7 +1,7 @@
-"""The callback: requests get cards, models are offered `read_artifact`, and LiteLLM's own loop answers what they read.
+"""The callback: requests get cards, models are offered `read_artifact`, and LiteLLM's own loop answers their reads.
 
-It keeps no conversation and refuses to break a request: whatever fails here is logged, and the request goes on as it
-came. A client that has `read_artifact` itself is left to answer its calls.
+It keeps no conversation and never breaks a request: a failure here is logged, and the request continues unchanged. A
+client that has `read_artifact` itself is left to answer its calls.
 """
 
 # ruff: noqa: ANN401, ARG002 - LiteLLM's hooks are called by name
@@ -34,15 +34,15 @@ from coatcheck_client.integrations.litellm.usage import added, plain, with_usage
 log = logging.getLogger(__name__)
 
 POLICY: Final[Mapping[str, Any]] = {"protect": "none"}
-"""How requests are compacted unless said otherwise: at once, so that what was sent is never sent differently."""
+"""How requests are compacted by default: at once, so that what was sent is never sent differently."""
 EXEMPT: Final = ("$web_search",)
 """The service's own exemption, which a list of exempt tools would replace."""
 _ROUNDS: Final = 12
-"""How often a model reads before it must answer with what it has."""
+"""How often a model may read before it must answer with what it has."""
 _TURNS: Final = 2_000
-"""Turns of which the proxy remembers what was read, the latest ones; each has a few thousand tokens."""
+"""Turns whose reads the proxy remembers, the latest ones; each has a few thousand tokens."""
 _MARK: Final = "coatcheck"
-"""In the metadata of a request whose reads are answered here: which conversation it is, and which request."""
+"""Key in the metadata of a request whose reads are answered here: which conversation it is, and which request."""
 
 
 class CoatcheckCallback(CustomLogger):
@@ -58,13 +58,13 @@ class CoatcheckCallback(CustomLogger):
         exempt_tools: Collection[str] = (),
         policy: Mapping[str, Any] | None = None,
     ) -> None:
-        """Nothing is sent yet.
+        """Sends nothing yet.
 
         Args:
             client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-            session: what payloads belong to; None for LiteLLM's session of a request, if it has one.
+            session: the session of payloads; None for LiteLLM's session of a request, if it has one.
             exempt_tools: tools whose results and arguments stay as they are.
-            policy: how to compact, by the OpenAPI document; said beside the default, which protects nothing.
+            policy: how to compact, as in the OpenAPI document; added to the default, which protects nothing.
         """
         super().__init__()
         self._client = client or Client()
@@ -76,7 +76,7 @@ class CoatcheckCallback(CustomLogger):
     # ------------------------------------------------------------------------------------------ the request
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Any, call_type: Any) -> Any:
-        """The request with cards, with what the model read before and the client never saw, and with the tool."""
+        """Returns the request with cards, with the model's reads that the client never saw, and with the tool."""
         form = FORMATS.get(str(getattr(call_type, "value", call_type)))
         if form is None or not isinstance(data.get(form.key), list) or not _is_answerable(data):
             return data
@@ -102,9 +102,9 @@ class CoatcheckCallback(CustomLogger):
         return done.body[form.key] if done.report["changed"] else messages
 
     async def async_pre_call_deployment_hook(self, kwargs: Any, call_type: Any) -> Any:
-        """A streamed request that may be read for is asked for whole; LiteLLM streams the answer to the client.
+        """Requests a stream in which reads may be needed as a whole; LiteLLM streams the answer to the client.
 
-        Messages of Anthropic need none of this: LiteLLM holds their streams back itself.
+        Messages of Anthropic do not need this: LiteLLM holds back their streams itself.
         """
         form = FORMATS.get(str(getattr(call_type, "value", call_type)))
         if form is None or form.holds_streams or not kwargs.get("stream") or _conversation(kwargs) is None:
@@ -123,11 +123,11 @@ class CoatcheckCallback(CustomLogger):
         custom_llm_provider: str,
         kwargs: Raw,
     ) -> tuple[bool, Raw]:
-        """Whether the model reads. What it has read is kept for the request that brings results of its other calls."""
+        """Returns whether the model reads. Its reads are kept for the request with the results of its other calls."""
         conversation, form = _conversation(kwargs), format_of(response)
         calls = form.calls(response)
         reads = [call for call in calls if is_own(form.name_of(call))]
-        if conversation is None:  # the client's own; of a stream that LiteLLM has held back for the tool's name
+        if conversation is None:  # the client's own; for a stream that LiteLLM has held back because of the tool's name
             return bool(stream and reads), {"whole": True}
         others = [form.id_of(call) for call in calls if call not in reads]
         if not reads:
@@ -148,7 +148,7 @@ class CoatcheckCallback(CustomLogger):
         stream: bool,
         kwargs: Raw,
     ) -> AgenticLoopPlan:
-        """The model's next request, with the answers; calls of the client's tools go to the client instead."""
+        """Returns the model's next request, with the answers; calls of the client's tools go to the client instead."""
         if "whole" in tools:
             return AgenticLoopPlan(response_override=response)
         form, reads, others = format_of(response), tools["tool_calls"], tools["others"]
@@ -157,7 +157,7 @@ class CoatcheckCallback(CustomLogger):
                 kept = unseen.Unseen(unseen.trailing(form, messages), reads, await self._answers(form, reads))
                 await unseen.keep(self._unseen, form, _conversation(kwargs) or "", others, kept)
             form.strip(response, {form.id_of(call) for call in reads})
-            # LiteLLM streams what was changed in place, except where it has held a stream back.
+            # LiteLLM streams what was changed in place, unless it has held a stream back.
             return AgenticLoopPlan(response_override=response if stream else None)
         answers = await self._answers(form, reads)
         said: Raw = {"tool_choice": form.no_choice} if tools["depth"] == _ROUNDS - 1 else {}
@@ -172,13 +172,13 @@ class CoatcheckCallback(CustomLogger):
     # ------------------------------------------------------------------------------------------ what the client gets
 
     async def async_post_agentic_loop_response_hook(self, response: Any, plan: AgenticLoopPlan, kwargs: Raw) -> Any:
-        """The answer to the model's next request.
+        """Returns the answer to the model's next request.
 
-        LiteLLM logs each of a model's requests with the tokens of the answer that it ends with, which is to have its
-        own, so that spend is right; what clients are told is the sum.
+        LiteLLM logs each of a model's requests with the tokens of the answer that it ends with, which must be its own,
+        so that spend is right; clients are told the sum.
         """
         before = plan.metadata["usage"]
-        if isinstance(response, dict):  # of Messages; these are logged before
+        if isinstance(response, dict):  # for Messages; these are logged before
             return {**response, "usage": added(plain(response.get("usage")), before)}
         used, request = getattr(response, "usage", None), _request(kwargs)
         if used is None or request is None:
@@ -187,10 +187,10 @@ class CoatcheckCallback(CustomLogger):
         return response.model_copy(update={"usage": type(used)(**before)})
 
     async def async_post_call_success_hook(self, data: Any, user_api_key_dict: Any, response: Any) -> Any:
-        """The answer, with the tokens of all that it took.
+        """Returns the answer, with the tokens of all requests that it took.
 
         Raises:
-            HTTPException: 503 when the request after a read failed, and LiteLLM would give the client the read.
+            HTTPException: 503 if the request after a read failed, and LiteLLM would give the client the read.
         """
         if _request(data) is None:
             return response
@@ -201,7 +201,10 @@ class CoatcheckCallback(CustomLogger):
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: Any, request_data: Any
     ) -> AsyncGenerator[Any, None]:
-        """The stream, likewise. Streams of Messages are bytes here, in which LiteLLM says itself that a read failed."""
+        """Yields the stream, likewise.
+
+        Streams of Messages are bytes here, in which LiteLLM reports a failed read itself.
+        """
         async for part in response:
             if _request(request_data) is None or isinstance(part, bytes | str):
                 yield part
@@ -228,13 +231,13 @@ def _refuse(names: Iterable[str]) -> None:
 
 
 def _is_answerable(data: Raw) -> bool:
-    """Whether reads can be answered here: the client has no such tool, and waits for one answer."""
+    """Returns whether reads can be answered here: the client has no such tool, and waits for one answer."""
     offered = [tool.get("name") or (tool.get("function") or {}).get("name") for tool in data.get("tools") or ()]
     return not any(map(is_own, offered)) and not data.get("background") and (data.get("n") or 1) == 1
 
 
 def _marked(kwargs: Mapping[str, Any]) -> list[str] | None:
-    """The mark of a request; None where its reads are not answered here."""
+    """Returns the mark of a request; None if its reads are not answered here."""
     for name in ("litellm_metadata", "metadata"):
         known = kwargs.get(name)
         if isinstance(known, Mapping) and _MARK in known:

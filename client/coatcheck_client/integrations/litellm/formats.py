@@ -1,4 +1,4 @@
-"""The formats that clients of a proxy speak: a model's calls in its answer, and the same as messages again."""
+"""The formats that clients of a proxy use: a model's calls in its answer, and the same calls as messages."""
 
 # ruff: noqa: ANN401, D102 - LiteLLM's answers are of many types; what a method is for, the first class says
 # pyright: basic
@@ -19,56 +19,56 @@ class Chat:
     key = "messages"
     no_choice: Any = "none"
     holds_streams = False
-    """Whether LiteLLM keeps a stream to itself until it is known that the model does not read."""
+    """Whether LiteLLM holds a stream back until it is known that the model does not read."""
 
     def calls(self, response: Any) -> list[Raw]:
-        """The calls of an answer, as the provider wrote them."""
+        """Returns the calls of an answer, as the provider wrote them."""
         return [one.model_dump(exclude_none=True) for one in response.choices[0].message.tool_calls or ()]
 
     def id_of(self, call: Raw) -> str:
-        """The ID by which a result names its call."""
+        """Returns the ID by which a result names its call."""
         return call["id"]
 
     def name_of(self, call: Raw) -> str:
-        """The name of the tool."""
+        """Returns the name of the tool."""
         return (call.get("function") or call.get("custom") or {}).get("name") or ""
 
     def strip(self, response: Any, ids: Collection[str]) -> None:
-        """Takes calls out of an answer."""
+        """Removes calls from an answer."""
         choice = response.choices[0]
         choice.message.tool_calls = [one for one in choice.message.tool_calls if one.id not in ids] or None
         if choice.message.tool_calls is None:
             choice.finish_reason = "stop"
 
     def turn(self, response: Any, calls: list[Raw]) -> list[Raw]:
-        """What the model said, with these calls."""
+        """Returns what the model said, with these calls."""
         return [{**response.choices[0].message.model_dump(exclude_none=True), "tool_calls": calls}]
 
     def results(self, answers: list[Raw]) -> list[Raw]:
-        """The messages in which a model is given results."""
+        """Returns the messages that give a model results."""
         return answers
 
     def answered(self, client: Client, call: Raw) -> Raw:
-        """The result of a call of `read_artifact`, in the provider's form. Blocks."""
+        """Returns the result of a call of `read_artifact`, in the provider's form. Blocks."""
         return answered(client, call, {"role": "tool", "tool_call_id": call["id"]}, "content")
 
     def calls_of(self, message: Raw) -> list[Raw]:
-        """The calls in a message of a request."""
+        """Returns the calls in a message of a request."""
         return message.get("tool_calls") or []
 
     def joined(self, turn: list[Raw], calls: list[Raw], answers: list[Raw], rest: list[Raw]) -> list[Raw]:
-        """The model's turn with calls that were taken out of it, their answers, and what came after it."""
+        """Returns the model's turn with the calls that were removed from it, their answers, and what came after it."""
         last = {**turn[-1], "tool_calls": [*turn[-1]["tool_calls"], *calls]} if calls else turn[-1]
         return [*turn[:-1], last, *answers, *rest]
 
     def names_in(self, part: Any) -> list[str]:
-        """The tools whose calls begin in a part of a stream."""
+        """Returns the tools whose calls begin in a part of a stream."""
         delta = part.choices[0].delta if getattr(part, "choices", None) else None
         return [one.function.name or "" for one in getattr(delta, "tool_calls", None) or () if one.function]
 
 
 class Messages(Chat):
-    """Anthropic's Messages: calls and results are blocks; all results of a turn stand in one message."""
+    """Anthropic's Messages: calls and results are blocks; all results of a turn are in one message."""
 
     name: Any = "anthropic"
     no_choice: Any = {"type": "none"}  # noqa: RUF012 - sent as it is
@@ -158,14 +158,14 @@ FORMATS: Final[dict[str, Format]] = {
 
 
 def format_of(response: Any) -> Format:
-    """The format of an answer."""
+    """Returns the format of an answer."""
     if isinstance(response, dict):
         return _MESSAGES
     return _RESPONSES if hasattr(response, "output") else _CHAT
 
 
 def answered(client: Client, call: Raw, around: Raw, member: str) -> Raw:
-    """The result of a call as the service gives it; where that fails, a sentence that a model can act on."""
+    """Returns the result of a call from the service; if that fails, a sentence that a model can act on."""
     try:
         return client.call([call])[0]
     except ServiceError as e:

@@ -1,4 +1,4 @@
-"""What is in a request, whichever format it has: cards, texts, whose a message is. Pure."""
+"""Examines a request of any format: cards, texts, the author of a message. Pure."""
 
 # pyright: basic
 
@@ -9,16 +9,16 @@ from coatcheck_client.contract.cards import is_card
 Raw = dict[str, Any]
 
 _LEAST_ARGUMENTS: Final = 500
-"""The service's limit for arguments of calls, in tokens; each has one byte at least."""
+"""The service's limit for arguments of calls, in tokens; each has at least one byte."""
 
 
 def has_card(messages: list[Raw]) -> bool:
-    """Whether a request has a card, or an answer of `read_artifact`."""
+    """Returns whether a request contains a card, or an answer of `read_artifact`."""
     return any(is_card(text) for message in messages if _is_result(message) for text in texts(message))
 
 
 def is_worth_asking(messages: list[Raw], least: int) -> bool:
-    """Whether there is anything that compaction could change: calls or results with more bytes than a card saves."""
+    """Returns whether compaction could change anything: calls or results with more bytes than a card saves."""
     weights = (
         sum(len(text.encode("utf-8", "replace")) for text in texts(one)) for one in messages if _is_of_tools(one)
     )
@@ -26,7 +26,7 @@ def is_worth_asking(messages: list[Raw], least: int) -> bool:
 
 
 def texts(value: object) -> list[str]:
-    """All texts in a message, except where caches begin."""
+    """Returns all texts in a message, except where caches begin."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):
@@ -50,6 +50,6 @@ def _kinds(message: Raw, *ends: str) -> bool:
 
 
 def is_models(message: Raw) -> bool:
-    """Whether a message, or an item, is of the model."""
+    """Returns whether a message, or an item, is the model's."""
     kind = str(message.get("type") or "")
     return message.get("role") == "assistant" or kind == "reasoning" or kind.endswith("_call")

@@ -3,8 +3,8 @@
 A client's history lacks the reads that were answered for it. While the model is at its task, calling the client's
 tools, each request gets them back, so that the model does not read the same again. They are found by the key of the
 client, what the conversation says up to there, and the IDs of the calls that the client did see; a conversation that
-was changed since goes without, and so does one whose model LiteLLM asks in another format than its client speaks.
-They are lost when the proxy ends. The model then reads again.
+was changed since gets none, nor does one whose model LiteLLM calls in another format than its client uses. They are
+lost when the proxy ends. The model then reads again.
 """
 
 # ruff: noqa: ANN401 - LiteLLM's cache
@@ -24,7 +24,7 @@ class Unseen(NamedTuple):
     """What belongs to one turn of a model."""
 
     before: list[Raw]
-    """Messages that stand before it: the model's reads, and their answers."""
+    """Messages before it: the model's reads, and their answers."""
     calls: list[Raw]
     """Reads among its calls."""
     answers: list[Raw]
@@ -35,11 +35,11 @@ class Conversation:
     """The messages of a request, as its client sent them."""
 
     def __init__(self, key: str | None, messages: list[Raw]) -> None:
-        """`key`: the client's, hashed as LiteLLM has it. What one client's models read is never another's."""
+        """`key`: the client's, as LiteLLM hashes it. What one client's models read is never given to another's."""
         self.messages = messages
         running = hashlib.sha256(repr(key).encode())
         self.digests: list[str] = []
-        """What the conversation is before each message."""
+        """Digests of the conversation before each message."""
         for message in messages:
             self.digests.append(running.hexdigest())
             if not is_models(message):
@@ -48,7 +48,7 @@ class Conversation:
 
 
 def trailing(form: Format, messages: list[Raw]) -> list[Raw]:
-    """The reads at the end of a request, with their answers, in which nothing is of the client."""
+    """Returns the reads at the end of a request, with their answers, after the last message of the client."""
     start = at = len(messages)
     while at > 0 and (turn := _turn_before(messages, at)) is not None:
         calls = [call for message in messages[turn:at] for call in form.calls_of(message)]
@@ -59,7 +59,7 @@ def trailing(form: Format, messages: list[Raw]) -> list[Raw]:
 
 
 def _turn_before(messages: list[Raw], end: int) -> int | None:
-    """Where the last turn of the model begins, with results after it; None where the client's words stand last."""
+    """Returns where the last turn of the model begins, if results follow it; None if the client's words come last."""
     at = end
     while at > 0 and not is_models(messages[at - 1]):
         at -= 1
@@ -71,7 +71,7 @@ def _turn_before(messages: list[Raw], end: int) -> int | None:
 
 
 def _is_said(message: Raw) -> bool:
-    """Whether a message says more than results."""
+    """Returns whether a message says more than results."""
     content = message.get("content")
     blocks = content if message.get("role") == "user" and isinstance(content, list) else []
     return message.get("role") in {"user", "system", "developer"} and not (
@@ -85,9 +85,9 @@ async def keep(cache: Any, form: Format, conversation: str, ids: list[str], what
 
 
 async def put_back(cache: Any, form: Format, seen: Conversation) -> list[Raw]:
-    """The messages of a request, with what its client did not see."""
+    """Returns the messages of a request, with what its client did not see."""
     messages, at = list(seen.messages), len(seen.messages)
-    while at > 0:  # from the end, so that what is inserted moves nothing that is still to be looked at
+    while at > 0:  # from the end, so that insertions do not move what is still to be examined
         end = at
         while at > 0 and is_models(seen.messages[at - 1]):
             at -= 1

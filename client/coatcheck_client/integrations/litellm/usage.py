@@ -9,14 +9,14 @@ Raw = dict[str, Any]
 
 
 def plain(value: Any) -> Raw:
-    """A value of one of LiteLLM's types as JSON has it, without what it leaves out."""
+    """Returns a value of one of LiteLLM's types as JSON, without what it leaves out."""
     if value is None or isinstance(value, dict):
         return value or {}
     return value.model_dump(exclude_none=True)
 
 
 def added(one: Raw, other: Raw) -> Raw:
-    """Two counts of tokens, added up wherever both have numbers."""
+    """Returns two counts of tokens, added up wherever both have numbers."""
     total = {**other, **one}
     for name in one.keys() & other.keys():
         left, right = one[name], other[name]
@@ -28,6 +28,6 @@ def added(one: Raw, other: Raw) -> Raw:
 
 
 def with_usage(answer: Any, before: Raw) -> Any:
-    """A copy of an answer, or of a part of a stream, with more tokens; itself where it has none."""
+    """Returns a copy of an answer, or of a part of a stream, with more tokens; the object itself if it has none."""
     used = getattr(answer, "usage", None)
     return answer if used is None else answer.model_copy(update={"usage": type(used)(**added(plain(used), before))})

@@ -1,8 +1,8 @@
 """Any MCP server behind Coatcheck: `python -m coatcheck_client.integrations.mcp_wrap -- COMMAND`.
 
-A host starts this in the server's place. Every message passes as it is, in both directions, in whichever version of the
-protocol; changed are the list of tools, to which `read_artifact` is added, and results of tools that are too large.
-`coatcheck mcp-wrap`, which the service's own distribution brings, also takes a URL.
+A host starts this in the server's place. Every message passes unchanged, in both directions, in either version of the
+protocol, except for the list of tools, to which `read_artifact` is added, and results of tools that are too large.
+`coatcheck mcp-wrap`, which the service's own distribution includes, also takes a URL.
 """
 
 from coatcheck_client.integrations.mcp_wrap.child import ChildServer

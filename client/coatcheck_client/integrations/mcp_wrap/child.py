@@ -1,6 +1,6 @@
-"""An MCP server as a child process: its lines, and its end, by which nothing of it is left.
+"""An MCP server as a child process: its lines, and its end, after which nothing of it is left.
 
-Its standard error is this process's own. It leads a process group, so that what it has started ends with it, too.
+Its standard error is this process's own. It leads a process group, so that what it has started ends with it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _PAUSE: Final = 0.02
 
 
 class ChildServer:
-    """A server that runs. Begin with `start`."""
+    """A running server. Create it with `start`."""
 
     def __init__(
         self, process: asyncio.subprocess.Process, given: asyncio.StreamWriter, output: asyncio.StreamReader
@@ -34,7 +34,7 @@ class ChildServer:
         """Starts a command, with the environment and the working directory of this process.
 
         Raises:
-            OSError: where it cannot be started.
+            OSError: if it cannot be started.
         """
         program = shutil.which(command[0]) or command[0]  # on Windows npx is a file npx.cmd
         pipe = asyncio.subprocess.PIPE
@@ -46,12 +46,12 @@ class ChildServer:
         return cls(process, process.stdin, process.stdout)
 
     def lines(self) -> AsyncIterator[bytes]:
-        """The lines that the server sends."""
+        """Yields the lines that the server sends."""
         return lines(lambda: self._output.read(PIECE))
 
     async def send(self, line: bytes) -> None:
-        """Sends a line to the server; none to one that has ended."""
-        with contextlib.suppress(ConnectionError):  # that it has ended is told by the end of its lines
+        """Sends a line to the server; ignored if it has ended."""
+        with contextlib.suppress(ConnectionError):  # the end of its lines shows that it has ended
             self._input.writelines((line, b"\n"))
             await self._input.drain()
 
@@ -60,7 +60,7 @@ class ChildServer:
         self._input.close()
 
     async def end(self) -> int:
-        """Ends the server, with whatever it has started, and returns its exit code as a shell does."""
+        """Ends the server, with whatever it has started, and returns its exit code like a shell."""
         self._input.close()
         if not await self._ended():
             self._signal(signal.SIGTERM)
@@ -71,7 +71,10 @@ class ChildServer:
         return 1 if code is None else code if code >= 0 else 128 - code
 
     async def _ended(self) -> bool:
-        """Whether the process has ended soon. Not by `wait`, which also waits for the pipes that its children hold."""
+        """Returns whether the process ends soon.
+
+        Not by `wait`, which also waits for the pipes that its children hold.
+        """
         for _ in range(int(PATIENCE / _PAUSE)):
             if self._process.returncode is not None:
                 return True

@@ -1,6 +1,6 @@
 """Lines of bytes, from pieces as they arrive, and from and to this process's own standard streams.
 
-Threads read and write standard streams, because an event loop cannot wait for those of every system. They end with the
+Threads read and write standard streams, because an event loop cannot wait for them on every system. They end with the
 process, whatever they wait for.
 """
 
@@ -20,9 +20,9 @@ _WAITING: Final = 16
 
 
 async def lines(read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
-    """The lines of what `read` returns piece by piece, without their ends; it returns nothing at the end.
+    """Yields the lines of what `read` returns in pieces, without line ends; it returns nothing at the end.
 
-    However long a line is, it is put together once.
+    However long a line is, it is joined only once.
     """
     begun: list[bytes] = []
     while piece := await read():
@@ -37,10 +37,10 @@ async def lines(read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
 
 
 class StandardStreams:
-    """The host, which has started this process: its lines come on standard input, and go to standard output."""
+    """The host, which has started this process: it sends on standard input, and receives on standard output."""
 
     def __init__(self) -> None:
-        """To be made on the event loop that will wait."""
+        """Create it on the event loop that will wait."""
         self._loop = asyncio.get_running_loop()
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
         self._jobs: SimpleQueue[tuple[bytes, Future[None]]] = SimpleQueue()
@@ -48,14 +48,14 @@ class StandardStreams:
             threading.Thread(target=work, daemon=True).start()
 
     def lines(self) -> AsyncIterator[bytes]:
-        """The lines that the host sends."""
+        """Yields the lines that the host sends."""
         return lines(self._pieces.get)
 
     async def send(self, line: bytes) -> None:
         """Sends a line to the host.
 
         Raises:
-            OSError: where the host takes none any more.
+            OSError: if the host accepts no more.
         """
         done: Future[None] = Future()
         self._jobs.put((line + b"\n", done))

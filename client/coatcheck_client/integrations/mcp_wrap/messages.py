@@ -1,4 +1,4 @@
-"""Messages of JSON-RPC as objects whose members are not decoded: what nobody looks at goes on byte for byte."""
+"""Messages of JSON-RPC as objects with undecoded members: what is not examined passes byte for byte."""
 
 import json
 from typing import Any, TypeAlias, cast
@@ -9,7 +9,7 @@ Members: TypeAlias = dict[str, msgspec.Raw]
 
 
 def members(data: bytes | msgspec.Raw) -> Members | None:
-    """Returns the members of an object; None for anything else, such as a line that is no JSON, or a batch."""
+    """Returns the members of an object; None for anything else, such as a line that is not JSON, or a batch."""
     try:
         return msgspec.json.decode(data, type=Members)
     except msgspec.ValidationError:
@@ -19,7 +19,7 @@ def members(data: bytes | msgspec.Raw) -> Members | None:
 
 
 def _tolerant(data: bytes) -> Members | None:
-    """As `members`, with halves of surrogate pairs, which JSON may hold and msgspec refuses."""
+    """Like `members`, but accepts halves of surrogate pairs, which JSON may contain and msgspec refuses."""
     try:
         parsed: object = json.loads(data)
     except (ValueError, RecursionError):
@@ -30,12 +30,12 @@ def _tolerant(data: bytes) -> Members | None:
 
 
 def value(raw: msgspec.Raw | None) -> Any:  # noqa: ANN401 - JSON
-    """Returns a member's value; None for one that is not there."""
+    """Returns a member's value; None if it is missing."""
     return None if raw is None else json.loads(bytes(raw))
 
 
 def number(raw: msgspec.Raw | None) -> str | int | float | None:
-    """Returns the ID of a request; None for what is none."""
+    """Returns the ID of a request; None for anything else."""
     found: object = value(raw)
     return found if isinstance(found, str | int | float) else None
 
@@ -46,7 +46,7 @@ def encoded(value: object) -> msgspec.Raw:
 
 
 def encoded_raw(value: Members | list[Members]) -> msgspec.Raw:
-    """Returns members that are not decoded as one member."""
+    """Returns undecoded members as one member."""
     return msgspec.Raw(msgspec.json.encode(value))
 
 

@@ -1,6 +1,6 @@
-"""What a host and a server say to each other, with cards in place of bulky results. Knows messages, and no transport.
+"""Passes messages between a host and a server, with cards in place of bulky results. Independent of transports.
 
-Passes on whatever it does not have to change, and whatever it cannot change: an agent is worth more than a card.
+What need not, or cannot, be changed is passed on: an agent is worth more than a card.
 """
 
 import asyncio
@@ -23,26 +23,26 @@ Send = Callable[[bytes], Awaitable[None]]
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _SERVER: Final = "io.modelcontextprotocol/serverInfo"
 _AT_ONCE: Final = 8
-"""Results that are stored at the same time. The next one waits, so that memory is bounded."""
+"""Results that are stored concurrently. The next one waits, so that memory is bounded."""
 
 
 class WrapOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of a server's tools and their results."""
+    """How a server's tools and their results are changed."""
 
     max_tokens: int = MAX_TOKENS
-    """The most tokens of a result that stays as it is."""
+    """Maximum tokens of a result that stays as it is."""
     exempt: frozenset[str] = frozenset()
     """Tools that stay as they are, with their results."""
     session: str | None = None
-    """What stored results belong to."""
+    """The session of stored results."""
     read_tool: bool = True
-    """Whether `read_artifact` is added. Not where the host has it from another server."""
+    """Whether `read_artifact` is added. Not if the host has it from another server."""
     output_schemas: bool = False
     """Whether tools keep their output schemas, and their results the structured content that these promise."""
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """A call of a tool that the server is to answer."""
+    """A call of a tool that the server will answer."""
 
     tool: str
     arguments: object
@@ -52,7 +52,7 @@ class _Listing(msgspec.Struct, frozen=True):
     """A request for a list of tools."""
 
     first: bool
-    """Whether it is for the first page, to which the added tool belongs: not every host asks for others."""
+    """Whether it is for the first page, which gets the added tool: not every host requests others."""
 
 
 class _Hello(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class Proxy:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._server: object = None
         self._aside = False
-        """Whether the server has a tool of the added one's name: then everything stays as it is."""
+        """Whether the server has a tool with the added one's name: then everything stays as it is."""
 
     async def host_said(self, said: bytes) -> None:
         """Takes a line from the host: passes it on, unless it is for the added tool."""
@@ -84,7 +84,7 @@ class Proxy:
             await self._to_server(said)
 
     async def server_said(self, said: bytes) -> None:
-        """Takes a line from the server: passes it on, now, or as soon as there is a card in its place."""
+        """Takes a line from the server: passes it on, now, or once a card has replaced its result."""
         message = members(said)
         asked = None
         if message is not None and "method" not in message and self._asked:
@@ -119,7 +119,7 @@ class Proxy:
             log.warning("the host could not be answered: %s", error)
 
     def _is_read(self, message: Members) -> bool:
-        """Whether a message is a call of the added tool; remembers what else the server is asked."""
+        """Returns whether a message is a call of the added tool; remembers what else the server is asked."""
         method, params = value(message.get("method")), members(message.get("params", msgspec.Raw(b"{}"))) or {}
         if method == "notifications/cancelled":
             cancelled = number(params.get("requestId"))
@@ -145,7 +145,7 @@ class Proxy:
         return False
 
     def _changed(self, said: bytes, message: Members, asked: object) -> bytes:
-        """An answer that needs no service: that to a list of tools is changed."""
+        """Changes an answer without the service, such as that to a list of tools."""
         result = members(message["result"]) or {}
         if isinstance(asked, _Hello):
             meta = members(result.get("_meta", msgspec.Raw(b"{}"))) or {}
@@ -181,7 +181,7 @@ class Proxy:
             self._slots.release()
 
     async def _carded(self, message: Members, call: _Call) -> bytes | None:
-        """The answer with a card in it; None where the server's own is to be passed on."""
+        """Returns the answer with a card in it; None if the server's own is to be passed on."""
         result = members(message["result"]) or {}
         blocks: list[dict[str, Any]] = value(result.get("content")) or []
         structured = None if self._options.output_schemas else value(result.get("structuredContent"))
@@ -195,7 +195,7 @@ class Proxy:
         texts = [at for at, block in enumerate(blocks) if text_of(block) is not None]
         smaller = {**result, "content": encoded(placed(blocks, texts, {"type": "text", "text": card}))}
         if not self._options.output_schemas:
-            smaller.pop("structuredContent", None)  # the same once more, which some hosts show in place of the text
+            smaller.pop("structuredContent", None)  # a copy, which some hosts show in place of the text
         return line({**message, "result": encoded_raw(smaller)})
 
     async def _read(self, message: Members) -> None:

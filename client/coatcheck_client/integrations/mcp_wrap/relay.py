@@ -1,4 +1,4 @@
-"""A host, a server, and the proxy between them, until one of them ends."""
+"""Connects a host, a server, and the proxy between them, until one of them ends."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ class Server(Protocol):
     """A wrapped server, wherever it runs."""
 
     def lines(self) -> AsyncIterator[bytes]:
-        """The messages that it sends. They end with the server."""
+        """Yields the messages that it sends. They end with the server."""
         ...
 
     async def send(self, line: bytes) -> None:
@@ -38,8 +38,8 @@ class Server(Protocol):
 async def wrap(server: Server, client: AsyncClient, options: WrapOptions) -> int:
     """Serves a server to the host on standard input and output; returns the exit code of this process.
 
-    Ends when the server does, with its exit code; when the host closes standard input, after what was asked until then
-    is answered; and with SIGTERM and SIGINT. The server has ended by then.
+    Ends when the server does, with its exit code; when the host closes standard input, after earlier requests are
+    answered; and with SIGTERM and SIGINT. The server has ended by then.
     """
     host = StandardStreams()
     proxy = Proxy(client, options, to_host=host.send, to_server=server.send)
@@ -71,14 +71,14 @@ async def wrap(server: Server, client: AsyncClient, options: WrapOptions) -> int
 
 
 async def _pass_on(lines: AsyncIterator[bytes], take: Callable[[bytes], Awaitable[None]]) -> None:
-    """Has every line taken, until there are no more, or nobody is there to take them."""
+    """Passes every line to `take`, until there are no more, or nobody is there to take them."""
     with contextlib.suppress(OSError):
         async for line in lines:
             await take(line)
 
 
 async def _signalled() -> int:
-    """The number of the signal that asks this process to end. On Windows Ctrl-C cancels what runs instead."""
+    """Returns the number of the signal that asks this process to end. On Windows, Ctrl-C cancels what runs instead."""
     asked: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def ask(number: int) -> None:

@@ -1,7 +1,9 @@
-"""Results of MCP tools, and cards in place of their texts. Knows no transport and no SDK: blocks are JSON objects.
+"""Results of MCP tools, with cards in place of their texts.
 
-Texts of a result (text blocks, and the text of embedded resources) become one card, where the first of them stood;
-images, audio and links stay where they are. Whatever fails, a result stays as it is.
+Independent of transports and SDKs: blocks are JSON objects.
+
+Texts of a result (text blocks, and the text of embedded resources) become one card, in place of the first of them;
+images, audio and links stay in their places. If anything fails, a result stays as it is.
 """
 
 import json
@@ -17,7 +19,7 @@ B = TypeVar("B")
 Block = Mapping[str, Any]
 
 MAX_TOKENS: Final = 1_000
-"""The most tokens of a result that stays as it is, unless somebody says otherwise."""
+"""Default maximum tokens of a result that stays as it is."""
 _LONGEST_COMMAND: Final = 500
 _LONGEST_LABEL: Final = 128
 
@@ -32,9 +34,9 @@ def text_of(block: Block) -> str | None:
 
 
 def payload_of(blocks: Sequence[Block], structured: object, most: int) -> str | None:
-    """Returns what to store of a result: its texts, then its structured content unless that says the same once more.
+    """Returns what to store of a result: its texts, then its structured content unless that is a copy of them.
 
-    Returns None for what has at most `most` bytes, and so at most as many tokens, and for what is a card already.
+    Returns None for at most `most` bytes, and so at most as many tokens, and for what is already a card.
     """
     texts = [text for block in blocks if (text := text_of(block)) is not None]
     if any(map(is_card, texts)):
@@ -46,7 +48,7 @@ def payload_of(blocks: Sequence[Block], structured: object, most: int) -> str | 
 
 
 def _is_copy(structured: object, blocks: Sequence[Block], texts: list[str]) -> bool:
-    """Whether structured content is in the blocks, too: as JSON, and often as the only member of an object."""
+    """Returns whether structured content is in the blocks too: as JSON, and often as an object's only member."""
     values: list[object] = [structured]
     if isinstance(structured, Mapping) and len(cast("Block", structured)) == 1:
         values += cast("Block", structured).values()
@@ -63,13 +65,13 @@ def _parsed(text: str) -> object:
 
 
 async def card_of(client: AsyncClient, payload: str, max_tokens: int, **declared: Any) -> str | None:  # noqa: ANN401
-    """Returns the card of a payload; None where the result stays as it is: it is small, or was not stored.
+    """Returns the card of a payload; None if the result stays as it is: it is small, or was not stored.
 
     Args:
         client: how to reach the service.
-        payload: of `payload_of`.
-        max_tokens: the most that stays as it is.
-        declared: what a put may say of a payload.
+        payload: the result of `payload_of`.
+        max_tokens: maximum tokens of a result that stays as it is.
+        declared: what a put may declare about a payload.
     """
     limits: DeclaredFields = {"inline_tokens": max_tokens, "card_tokens": min(max_tokens, CARD_TOKENS)}
     said = cast("DeclaredFields", {**limits, **{name: value for name, value in declared.items() if value}})
@@ -78,7 +80,7 @@ async def card_of(client: AsyncClient, payload: str, max_tokens: int, **declared
 
 
 def declared_of(arguments: object, server: object) -> dict[str, Any]:
-    """Returns what a put says of a call: its arguments in short, the URL among them, and as a label the server."""
+    """Returns a call's declaration: its arguments, shortened, the URL in them, and the server as a label."""
     given = cast("Block", arguments if isinstance(arguments, Mapping) else {})
     short = json.dumps(given, ensure_ascii=False, separators=(",", ":"))
     label = "".join(one for one in str(server or "") if one.isprintable())[:_LONGEST_LABEL]
@@ -95,7 +97,7 @@ def declared_of(arguments: object, server: object) -> dict[str, Any]:
 def placed(blocks: Sequence[B], texts: Sequence[int], card: B) -> list[B]:
     """Returns the blocks with a card in place of the first of `texts`, and without the others of them.
 
-    Where there are none, as with structured content alone, the card stands first.
+    If there are none, as with only structured content, the card comes first.
     """
     if not texts:
         return [card, *blocks]
@@ -108,5 +110,5 @@ def with_card(result: Block, card: str) -> dict[str, Any]:
     blocks: list[Block] = result.get("content") or []
     texts = [at for at, block in enumerate(blocks) if text_of(block) is not None]
     smaller = {**result, "content": placed(blocks, texts, {"type": "text", "text": card})}
-    smaller.pop("structuredContent", None)  # the same once more, which some hosts show in place of the text
+    smaller.pop("structuredContent", None)  # a copy, which some hosts show in place of the text
     return smaller

@@ -1,1 +1,1 @@
-"""The embedded store, copied out while it serves and copied in again."""
+"""Backup of the embedded store while it serves, and restore."""

@@ -1,7 +1,7 @@
-"""Files that are copied so that they survive a power loss, and links in their place where that is as good.
+"""Copies files so that they survive a power loss, or links them if that is just as good.
 
-A blob's file is written once and never changed, so that a hard link of it is a copy that costs nothing; it is no second
-copy on the disk, though. The database's file changes and is never linked.
+A blob's file is written once and never changed, so a hard link to it is a copy that costs nothing, though not a second
+copy on the disk. The database's file changes and is never linked.
 """
 
 import contextlib
@@ -26,11 +26,11 @@ class Disk:
         self._files = FileSystem()
 
     def make_directory(self, path: Path) -> None:
-        """Make a private directory; its parent must be there."""
+        """Creates a private directory; its parent must exist."""
         path.mkdir(mode=0o700)
 
     def sync(self, path: Path) -> None:
-        """Make a file's bytes, or a directory's names, survive a power loss."""
+        """Makes a file's bytes, or a directory's names, survive a power loss."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._files.sync(fd)
@@ -38,14 +38,14 @@ class Disk:
             os.close(fd)
 
     def sync_tree(self, folder: Path) -> None:
-        """The names in a directory and in all directories below it."""
+        """Syncs the names in a directory and in all directories below it."""
         for below in folder.iterdir():
             if below.is_dir() and not below.is_symlink():
                 self.sync_tree(below)
         self.sync(folder)
 
     def link(self, source: Path, target: Path) -> bool:
-        """Give a file a second name. False where the file system or its rules do not allow that."""
+        """Gives a file a second name. Returns False if the file system or its rules do not allow that."""
         try:
             os.link(source, target)
         except OSError as error:
@@ -55,7 +55,7 @@ class Disk:
         return True
 
     def copy(self, source: Path, target: Path) -> str:
-        """Copy a file, synced; answers the SHA-256 of what was written, in hexadecimal."""
+        """Copies and syncs a file; returns the SHA-256 of what was written, in hexadecimal."""
         h = hashlib.sha256()
         with source.open("rb", buffering=0) as read:
             fd = self._files.create(str(target))
@@ -72,14 +72,14 @@ class Disk:
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
+    """Returns the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
 def explained(where: Path) -> Generator[None]:
-    """What the system says when it fails, as an error that names the place."""
+    """Turns a system error into a CoatcheckError that names the location."""
     try:
         yield
     except OSError as error:

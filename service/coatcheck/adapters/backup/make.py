@@ -1,13 +1,13 @@
-"""A copy of a store, complete in itself, made while the store serves. It changes nothing in the store.
+"""Makes a complete copy of a store while it serves. The store is not changed.
 
-The story of its races. First pass: the files of the blobs that live now are taken, which may last. Then a moment of the
-catalogue is held, and the files that came since are taken too, which lasts as long as they are few; only then is that
-moment's database copied, with nothing left to race. What can go wrong is a blob that came after the first pass, lives
-in the held moment, and was deleted *and swept* before its file was taken. With the usual grace of ten minutes that
-cannot be; with a grace of seconds it shows as a missing file, and a later moment is held instead. Dead is final and is
-written before a file goes, so that a file that was missed once, of a blob that lives in a later moment, is not swept
-but lost: then there is no backup, and the error names the blob. The last attempt keeps writers waiting, so that there
-is an end whatever the load.
+How races are handled: a first pass, which may take long, copies the files of the blobs that are live now. Then a
+snapshot of the catalogue is held, and files that have arrived since are copied too, which is quick; only then is that
+snapshot's database copied, with nothing left to race. What can go wrong is a blob that arrived after the first pass, is
+live in the snapshot, and was deleted *and swept* before its file was copied. With the usual grace of ten minutes that
+cannot happen; with a grace of seconds, it appears as a missing file, and a later snapshot is taken instead. Dead is
+final and is written before a file is removed, so a file that was missed once, of a blob that is live in a later
+snapshot, was not swept but lost: then there is no backup, and the error names the blob. The last attempt blocks
+writers, so the work ends whatever the load.
 """
 
 import contextlib
@@ -31,20 +31,20 @@ from coatcheck.core.progress import Progress, untold
 _ATTEMPTS = 5
 _BATCH = 512
 _THREADS = 8
-"""Copies at once: most of their time goes into waiting for the disk's sync."""
+"""Concurrent copies: they mostly wait for the disk's sync."""
 _NAMED = 5
 """Lost blobs that an error names."""
 
 
 class StagedBackup(Struct, frozen=True):
-    """A backup that is whole and synced, under a name that says that it is not finished."""
+    """A complete, synced backup under a name that marks it as unfinished."""
 
     path: Path
     manifest: Manifest
     linked: int
-    """Files that share their bytes on the disk with the store's."""
+    """Files that share their bytes on disk with the store."""
     attempts: int
-    """Moments that had to be held."""
+    """Snapshots that had to be taken."""
 
 
 @contextlib.contextmanager
@@ -58,26 +58,26 @@ def backup_to(
     disk: Disk | None = None,
     progress: Progress = untold,
 ) -> Generator[StagedBackup]:
-    """Copy a store; what the block looks at gets its name when the block ends well, and is removed when it does not.
+    """Copies a store; the copy gets its final name if the block succeeds, and is removed otherwise.
 
     Args:
         root: the data directory.
-        target: a directory that is empty or does not exist, in one that does.
-        links: link files where the file system allows, instead of copying them.
-        release: what made it.
-        now: tells the moment.
+        target: a directory that is empty or does not exist; its parent must exist.
+        links: whether to link files where the file system allows, instead of copying them.
+        release: the release that makes the backup.
+        now: returns the time.
         disk: makes the links and copies.
-        progress: is told of the files that were taken, and their bytes.
+        progress: is called with the number of files that were copied, and their bytes.
 
     Raises:
-        CoatcheckError: `invalid_request` for a target that cannot be one, `integrity` when the store has lost bytes or
-            its database is damaged, `storage_unavailable` and `storage_full` as always.
+        CoatcheckError: `invalid_request` for an unsuitable target, `integrity` if the store has lost bytes or its
+            database is damaged, `storage_unavailable` and `storage_full`.
     """
     _refuse(root, target)
     stage = target.parent / f".{target.name}.partial-{secrets.token_hex(4)}"
     disk = disk or Disk()
     with explained(target):
-        try:  # what asks to stop may come as soon as the directory is there, even before this is told
+        try:  # an interruption may come once the directory exists, even before this call returns
             disk.make_directory(stage)
             yield _copied(
                 root,
@@ -141,10 +141,10 @@ def _copied(
 
 @contextlib.contextmanager
 def _moment(database: Path, files: "_Files", now: Callable[[], datetime]) -> Generator[tuple[Snapshot, datetime, int]]:
-    """Hold a moment of which every file has been taken."""
+    """Holds a snapshot for which every file has been copied."""
     for attempt in range(1, _ATTEMPTS + 1):
         last = attempt == _ATTEMPTS
-        moment = now()  # before the moment itself: what was acknowledged before this is in it
+        moment = now()  # taken before the snapshot: it contains all that was acknowledged by then
         with contextlib.ExitStack() as held:
             with writers_waiting(database) if last else contextlib.nullcontext():
                 snapshot = held.enter_context(Snapshot(database))
@@ -155,7 +155,7 @@ def _moment(database: Path, files: "_Files", now: Callable[[], datetime]) -> Gen
 
 
 class _Files:
-    """The files that have been taken. A context manager: leaving it ends its threads."""
+    """The files that have been copied. A context manager, whose exit ends its threads."""
 
     def __init__(self, source: Path, target: Path, disk: Disk, *, links: bool, progress: Progress) -> None:
         self._source = source
@@ -168,7 +168,7 @@ class _Files:
         self._shards: set[str] = set()
         self._missed: set[str] = set()
         self.wanted: set[bytes] = set()
-        """The names of the moment that was last completed, as 16 bytes each: a million take 80 MB."""
+        """The names of the last completed snapshot, at 16 bytes each: a million take 80 MB."""
         self.wanted_bytes = 0
         self.lost: set[str] = set()
         self.linked = 0
@@ -181,10 +181,10 @@ class _Files:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def take(self, blobs: Iterable[FileBlob]) -> set[str]:
-        """Take the files of these blobs; answers the names of those that are not there, condemned ones left out.
+        """Copies the files of blobs; returns the names of those that are missing, without those known to be corrupt.
 
         Raises:
-            CoatcheckError: `integrity` when one has another size than its row says.
+            CoatcheckError: `integrity` if the size of one differs from its row.
         """
         walk = iter(blobs)
         missing: set[str] = set()
@@ -206,10 +206,10 @@ class _Files:
         return missing
 
     def complete(self, blobs: Iterable[FileBlob], *, last: bool) -> bool:
-        """Take what is not taken yet of one moment's blobs; answers whether that moment is whole.
+        """Copies what is still missing of a snapshot's blobs; returns whether the snapshot is complete.
 
         Raises:
-            CoatcheckError: `integrity` when bytes are lost that the moment promises.
+            CoatcheckError: `integrity` if bytes of the snapshot are lost.
         """
         self.wanted.clear()
         self.lost.clear()
@@ -232,16 +232,16 @@ class _Files:
         return not missing
 
     def drop_others(self) -> None:
-        """Remove what was taken and died before the moment."""
+        """Removes copies of blobs that died before the snapshot."""
         for name in self._taken - self.wanted:
             self._path(self._target, name.hex()).unlink()
 
     def _one(self, blob: FileBlob) -> int | None:
-        """Take one file; answers its size, or None when it is not there."""
+        """Copies one file; returns its size, or None if it does not exist."""
         source, target = self._path(self._source, blob.id), self._path(self._target, blob.id)
         try:
             if self._links and self._disk.link(source, target):
-                self.linked += 1  # threads may lose a count of it: it is only told
+                self.linked += 1  # threads may lose a count: it is only informative
             else:
                 self._disk.copy(source, target)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a backup says of itself. It is written last: a directory without it is no backup."""
+"""A backup's manifest. It is written last: a directory without one is not a backup."""
 
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ MANIFEST = "manifest.json"
 DATABASE = "coatcheck.db"
 """The catalogue's file, in a backup as in a data directory."""
 FORMAT = 1
-"""Of the manifest and the layout beside it: `coatcheck.db` and `blobs/<2 hex>/<id>`."""
+"""Version of the manifest and the layout beside it: `coatcheck.db` and `blobs/<2 hex>/<id>`."""
 
 
 class DatabaseFile(Struct, frozen=True, kw_only=True):
@@ -20,38 +20,38 @@ class DatabaseFile(Struct, frozen=True, kw_only=True):
 
     size: int
     sha256: str
-    """Of the file, in hexadecimal."""
+    """Digest of the file, in hexadecimal."""
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was copied, when, and by which release. The rows in the database vouch for the blobs' files."""
+    """What was copied, when, and by which release. The blobs' files are verified by the rows in the database."""
 
     format: int
     release: str
     schema: str
     created_at: datetime
-    """The moment that the backup shows, give or take the seconds of its last pass."""
+    """The moment that the backup shows, within the seconds of its last pass."""
     database: DatabaseFile
     artifacts: int
     blobs: int
     files: int
     file_bytes: int
     lost: tuple[str, ...]
-    """Blobs that were marked as lost already and whose bytes are not here."""
+    """Blobs that were known to be corrupt, and whose bytes are missing here."""
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> Path:
-    """Write it; the caller syncs."""
+    """Writes the manifest; the caller syncs it."""
     path = folder / MANIFEST
     path.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
     return path
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """What a directory says of itself.
+    """Returns a directory's manifest.
 
     Raises:
-        CoatcheckError: `invalid_request` when it is no backup, `integrity` when its manifest is damaged.
+        CoatcheckError: `invalid_request` if it is not a backup, `integrity` if its manifest is damaged.
     """
     try:
         raw = (folder / MANIFEST).read_bytes()

@@ -1,8 +1,8 @@
-"""A backup becomes a store again, in a directory that holds none.
+"""Restores a backup to a directory that contains no store.
 
 Everything is copied into `restoring/` inside the data directory, synced and verified; the database's file gets its name
-last. Until then the directory holds no store, and the service refuses to make an empty one in its place. Nothing is
-linked: a restored store shares no bytes on the disk with its backup.
+last. Until then the directory contains no store, and the service refuses to create an empty one there. Nothing is
+linked: a restored store shares no bytes on disk with its backup.
 """
 
 import contextlib
@@ -23,31 +23,31 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.progress import Progress, untold
 
 STAGE = "restoring"
-"""The directory in a data directory that a restore is filling."""
+"""The directory, inside a data directory, that a restore fills."""
 _ANYWAY = frozenset({"coatcheck.lock", "lost+found"})
-"""What an empty data directory may hold all the same: our lock, and what a fresh file system comes with."""
+"""What an empty data directory may contain: our lock, and what a new file system has."""
 _BATCH = 512
 _THREADS = 8
 
 
 class StagedRestore(Struct, frozen=True):
-    """What lies in the data directory, whole and synced, before it has its name."""
+    """The restored data, complete and synced, before it gets its final name."""
 
     path: Path
     manifest: Manifest
     outdated: bool
-    """Its schema is older than this release's; the next start migrates it."""
+    """Whether its schema is older than this release's; then the next start migrates it."""
 
 
 @contextlib.contextmanager
 def restored_from(source: Path, root: Path, progress: Progress = untold) -> Generator[StagedRestore]:
-    """Copy a backup into a data directory; it becomes the store when the block ends well.
+    """Copies a backup into a data directory; it becomes the store if the block succeeds.
 
-    `progress` is told of the files that were copied, and their bytes.
+    `progress` is called with the number of files that were copied, and their bytes.
 
     Raises:
-        CoatcheckError: `invalid_request` when the source is no backup or the directory is not empty, `integrity` when
-            the backup is damaged, `schema_outdated` when a newer release made it, and the faults of storage.
+        CoatcheckError: `invalid_request` if the source is not a backup or the directory is not empty, `integrity` if
+            the backup is damaged, `schema_outdated` if a newer release made it, and storage errors.
     """
     manifest = read_manifest(source)
     if manifest.schema > REVISION:
@@ -59,7 +59,7 @@ def restored_from(source: Path, root: Path, progress: Progress = untold) -> Gene
     with explained(root):
         made = not root.exists()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _refuse(root)  # before the lock: it leaves a file
+        _refuse(root)  # before locking, which leaves a file
         lock = DirectoryLock(root)
         try:
             _refuse(root)
@@ -76,9 +76,9 @@ def restored_from(source: Path, root: Path, progress: Progress = untold) -> Gene
 
 
 def refuse_unfinished(root: Path) -> None:
-    """Raise CoatcheckError `storage_unavailable` for a data directory into which a restore was begun and not finished.
+    """Raises CoatcheckError `storage_unavailable` for a data directory with an unfinished restore.
 
-    A service that made an empty store there would answer "unknown" for everything that was to be restored.
+    If the service created an empty store there, it would answer "unknown" for everything that was to be restored.
     """
     if (root / STAGE).exists() and not (root / DATABASE).exists():
         raise CoatcheckError(
@@ -96,7 +96,7 @@ def _refuse(root: Path) -> None:
             f"{root} already holds a store, which a restore never overwrites. Name a directory that is empty or does "
             "not exist, then serve from it.",
         )
-    if names and STAGE not in names:  # what is left of an interrupted restore may be there, and goes
+    if names and STAGE not in names:  # remains of an interrupted restore are allowed, and removed
         raise CoatcheckError(
             Code.INVALID_REQUEST, f"{root} is not empty. Name a directory that is empty or does not exist."
         )
@@ -122,7 +122,7 @@ def _filled(source: Path, root: Path, manifest: Manifest, progress: Progress) ->
 
 
 def _empty(root: Path, *, wholly: bool) -> None:
-    """Take away what a restore has left, first what makes it a store."""
+    """Removes what a restore has left, beginning with what makes it a store."""
     (root / DATABASE).unlink(missing_ok=True)
     for name in (STAGE, "blobs"):
         shutil.rmtree(root / name, ignore_errors=True)

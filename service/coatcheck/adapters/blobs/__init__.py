@@ -1,1 +1,1 @@
-"""Where bytes live."""
+"""Blob stores."""

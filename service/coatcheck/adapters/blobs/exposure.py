@@ -1,4 +1,4 @@
-"""Whether others on the machine can read a store's files. Group permissions are the administrator's business."""
+"""Checks whether other users of the machine can read a store's files. Group permissions are up to the administrator."""
 
 import asyncio
 import stat
@@ -15,7 +15,7 @@ class ExposureExamination:
         self._root = root
 
     async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:  # noqa: ARG002 - one look serves both
-        """Examine it; with `repair` take away what others may do."""
+        """Examines the directory; with `repair`, removes others' permissions."""
         return await asyncio.to_thread(self._examine, repair is not None)
 
     def _examine(self, repair: bool) -> EngineReport:

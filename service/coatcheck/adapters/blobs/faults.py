@@ -1,4 +1,4 @@
-"""What the system says when storage fails, as the errors that callers see."""
+"""Translates system errors of storage to the errors that callers see."""
 
 import errno
 
@@ -8,7 +8,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def storage_error(error: OSError) -> CoatcheckError:
-    """`storage_full` when there is no room for more bytes, otherwise `storage_unavailable`."""
+    """Returns `storage_full` if there is no room for more bytes, otherwise `storage_unavailable`."""
     if error.errno in _FULL:
         return CoatcheckError(
             Code.STORAGE_FULL,
@@ -22,7 +22,7 @@ def storage_error(error: OSError) -> CoatcheckError:
 
 
 def missing(blob_id: str) -> CoatcheckError:
-    """The row is there and the bytes are not."""
+    """Returns the error for a row whose bytes do not exist."""
     return CoatcheckError(
         Code.INTEGRITY,
         f"Stored bytes are missing (blob {blob_id}). Run the tool again, or restore them from a backup.",
@@ -30,7 +30,7 @@ def missing(blob_id: str) -> CoatcheckError:
 
 
 def too_short(blob_id: str, wanted: int, found: int) -> CoatcheckError:
-    """The blob ends before the bytes that its row promises."""
+    """Returns the error for a blob that is shorter than its row says."""
     return CoatcheckError(
         Code.INTEGRITY,
         f"Stored bytes are cut off (blob {blob_id}: {found} bytes where {wanted} were expected). "

@@ -1,8 +1,7 @@
-"""Blobs as local files: `<root>/blobs/<2 hex>/<id>`, written once, synced before anyone is told.
+"""Blobs as local files: `<root>/blobs/<2 hex>/<id>`, written once, and synced before they are reported as stored.
 
-The shard is the name's last two digits (its first are time, and would put a day into one directory). Blocking
-calls run in the thread pool that is handed in. The store knows no rows: what is wanted and what is garbage is the
-catalogue's word.
+The shard is the name's last two digits (the first are a time, and would put one day into one directory). Blocking calls
+run in the given thread pool. The store has no rows: only the catalogue knows what is in use and what is garbage.
 """
 
 import asyncio
@@ -24,12 +23,12 @@ from coatcheck.ports.blobs import BlobStore, StoredName
 T = TypeVar("T")
 
 MARK = "coatcheck.store"
-"""The file in the data directory that says to which database its blobs belong."""
+"""The file in the data directory that names the database of its blobs."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FileBlobStore:
-    """BlobStore on a local file system. Namespaces do not show in its names."""
+    """A BlobStore on a local file system. Its names do not include namespaces."""
 
     def __init__(
         self,
@@ -40,10 +39,10 @@ class FileBlobStore:
         make: bool = True,
         readers: ThreadPoolExecutor | None = None,
     ) -> None:
-        """Make `<root>/blobs` durable. Blocks for a moment; raises CoatcheckError when it cannot be made.
+        """Makes `<root>/blobs` durable. Blocks briefly; raises CoatcheckError if that fails.
 
-        With `make` false it is taken as it is, for looking at a store that must not change. `readers` is a separate
-        thread pool, so that reads never queue behind writes.
+        Without `make`, the directory is used as it is, for examining a store that must not change. `readers` is a
+        separate thread pool, so that reads never queue behind writes.
         """
         self.where = str(root)
         self._top = str(root / "blobs")
@@ -51,8 +50,8 @@ class FileBlobStore:
         self._pool = pool
         self._readers = readers or pool
         self._files = files or FileSystem()
-        # Shards whose own names are known to be durable. A shard that merely exists may have been made by a
-        # writer that has not synced the directory above it yet.
+        # Shards whose own names are durable. A shard that merely exists may come from a writer that has not synced the
+        # directory above it yet.
         self._shards: set[str] = set()
         if not make:
             return
@@ -65,16 +64,16 @@ class FileBlobStore:
 
     @property
     def placement(self) -> Placement:
-        """Always `file`: blobs are files."""
+        """Is always `file`."""
         return "file"
 
     @property
     def others(self) -> tuple[BlobStore, ...]:
-        """Empty: there is one store only."""
+        """Empty: there is only one store."""
         return ()
 
     async def create(self, namespace: str, blob_id: str) -> FileWriter:  # noqa: ARG002 - names carry no namespace
-        """Start a blob. Raises FileExistsError when the name is taken: that is a bug of the caller."""
+        """Starts a blob. Raises FileExistsError if the name is taken, which is a bug of the caller."""
         path = self._path(blob_id)
         opening = asyncio.get_running_loop().run_in_executor(self._pool, self._open, path)
         try:
@@ -93,9 +92,9 @@ class FileBlobStore:
         *,
         fresh: bool = False,
     ) -> bytes:
-        """Exactly `length` stored bytes from `start`; `integrity` when they are not all there.
+        """Returns exactly `length` stored bytes from `start`; raises `integrity` if they are not all there.
 
-        With `fresh` the system is asked to forget its copy of the file first.
+        With `fresh`, the system first drops its cached copy of the file.
         """
         path = self._path(blob_id)
         read = self._files.read_again if fresh else self._files.read
@@ -110,7 +109,7 @@ class FileBlobStore:
         return data
 
     async def size(self, namespace: str, blob_id: str) -> int | None:  # noqa: ARG002 - as above
-        """Stored bytes of a blob; None when there is none."""
+        """Returns the number of stored bytes of a blob; None if there is none."""
         path = self._path(blob_id)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: self._files.size(path))
@@ -120,7 +119,7 @@ class FileBlobStore:
             raise storage_error(error) from error
 
     async def remove(self, namespace: str, blob_id: str) -> bool:  # noqa: ARG002 - as above
-        """Remove a blob durably. False when it was not there."""
+        """Removes a blob durably. Returns False if it did not exist."""
         path = self._path(blob_id)
         try:
             return await self._in_thread(lambda: self._unlink(path))
@@ -128,19 +127,19 @@ class FileBlobStore:
             raise storage_error(error) from error
 
     async def names(self) -> AsyncIterator[StoredName]:
-        """Every file that has a blob's name, shard by shard, unfinished ones too."""
+        """Yields every file that has a blob's name, shard by shard, including unfinished ones."""
         try:
             for shard in await self._in_thread(lambda: self._files.directories(self._top)):
                 for entry in await self._in_thread(lambda path=f"{self._top}/{shard}": self._files.files(path)):
                     if is_blob_id(entry.name) and entry.name[-2:] == shard:
                         yield _stored_name(entry)
         except FileNotFoundError:
-            return  # no blob was ever stored, or a shard went with its last one
+            return  # no blob was ever stored, or a shard was removed with its last one
         except OSError as error:
             raise storage_error(error) from error
 
     async def mark(self) -> str | None:
-        """What the mark says; None where there is none."""
+        """Returns the mark's text; None if there is no mark."""
         try:
             return await self._in_thread(lambda: self._files.read(self._mark, 0, 256).decode(errors="replace"))
         except FileNotFoundError:
@@ -149,7 +148,7 @@ class FileBlobStore:
             raise storage_error(error) from error
 
     async def put_mark(self, text: str) -> str:
-        """Set the mark durably unless there is one; answers what it says then."""
+        """Sets the mark durably unless there is one; returns the mark in force."""
         try:
             await self._in_thread(lambda: self._write_mark(text.encode()))
         except OSError as error:
@@ -157,7 +156,7 @@ class FileBlobStore:
         return await self.mark() or ""
 
     def _write_mark(self, text: bytes) -> None:
-        # Whole under its own name before it gets the mark's: others may be starting on the same directory.
+        # Complete under a name of its own before it becomes the mark: others may be starting on the same directory.
         draft = f"{self._mark}.{secrets.token_hex(8)}"
         fd = self._files.create(draft)
         try:

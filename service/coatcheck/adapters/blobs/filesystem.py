@@ -1,7 +1,7 @@
-"""The few system calls that the file store makes, behind one seam.
+"""The few system calls of the file store, behind one interface.
 
-A fault harness stands in for this class to fail the k-th call or to record their order. It decides nothing and
-handles no error.
+A fault harness replaces this class to fail the k-th call or to record the order of calls. It decides nothing and
+handles no errors.
 """
 
 import contextlib
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
-"""On macOS fsync leaves the bytes in the drive's own cache; only this makes them durable."""
+"""On macOS, fsync leaves the bytes in the drive's own cache; only this makes them durable."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
 
 
 class FileEntry(NamedTuple):
-    """One file of a directory."""
+    """A file in a directory."""
 
     name: str
     size: int
@@ -31,31 +31,31 @@ class FileSystem:
     """The real system calls. Every method may raise OSError; all block."""
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its parents where they are missing."""
+        """Creates a directory and its parents, if missing."""
         Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def create(self, path: str) -> int:
-        """Open a new file for writing; raises FileExistsError when the name is taken."""
+        """Opens a new file for writing; raises FileExistsError if the name is taken."""
         return os.open(path, _NEW, 0o600)
 
     def write(self, fd: int, data: memoryview) -> int:
-        """Append some of the bytes; answers how many."""
+        """Appends some of the bytes; returns how many."""
         return os.write(fd, data)
 
     def flush(self, fd: int) -> None:
-        """Bring what was written so far to the disk, so that the last sync finds little to do."""
+        """Starts writing earlier data to the disk, so that the last sync has little to do."""
         if _FULL_SYNC is None:
             os.fdatasync(fd)
 
     def sync(self, fd: int) -> None:
-        """Make a file's bytes and size survive a power loss."""
+        """Makes a file's bytes and size survive a power loss."""
         if _FULL_SYNC is None:
             os.fsync(fd)
         else:
             fcntl.fcntl(fd, _FULL_SYNC)
 
     def sync_directory(self, path: str) -> None:
-        """Make the names in a directory survive a power loss."""
+        """Makes the names in a directory survive a power loss."""
         fd = os.open(path, _READ | os.O_DIRECTORY)
         try:
             self.sync(fd)
@@ -63,15 +63,15 @@ class FileSystem:
             os.close(fd)
 
     def close(self, fd: int) -> None:
-        """Give a file back."""
+        """Closes a file."""
         os.close(fd)
 
     def unlink(self, path: str) -> None:
-        """Remove a name; raises FileNotFoundError when it is not there."""
+        """Removes a name; raises FileNotFoundError if it does not exist."""
         Path(path).unlink()
 
     def read(self, path: str, start: int, length: int) -> bytes:
-        """Up to `length` bytes from `start`: fewer only where the file ends."""
+        """Returns up to `length` bytes from `start`; fewer only at the end of the file."""
         fd = os.open(path, _READ)
         try:
             data = os.pread(fd, length, start)
@@ -82,7 +82,7 @@ class FileSystem:
             os.close(fd)
 
     def read_again(self, path: str, start: int, length: int) -> bytes:
-        """Reads as `read` does, but from the disk itself where the system can drop its cached copy of the file."""
+        """Reads like `read`, but from the disk itself if the system can drop its cached copy of the file."""
         if sys.platform == "linux":
             fd = os.open(path, _READ)
             try:
@@ -92,28 +92,28 @@ class FileSystem:
         return self.read(path, start, length)
 
     def name_new(self, path: str, name: str) -> None:
-        """Give a file another name; raises FileExistsError when that is taken."""
+        """Renames a file; raises FileExistsError if the new name is taken."""
         try:
             os.link(path, name)
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            # A file system without links. Two who do this at the same moment are not told apart.
+            # A file system without links. Two concurrent calls may both succeed.
             if Path(name).exists():
                 raise FileExistsError(name) from error
             Path(path).rename(name)
 
     def size(self, path: str) -> int:
-        """Bytes of a file; raises FileNotFoundError when it is not there."""
+        """Returns the size of a file; raises FileNotFoundError if it does not exist."""
         return Path(path).stat().st_size
 
     def directories(self, path: str) -> list[str]:
-        """Names of the directories in a directory."""
+        """Returns the names of the directories in a directory."""
         with os.scandir(path) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 
     def files(self, path: str) -> list[FileEntry]:
-        """The files of a directory; one that vanishes meanwhile is left out."""
+        """Returns the files of a directory, without those that vanish meanwhile."""
         found: list[FileEntry] = []
         with os.scandir(path) as entries:
             for entry in entries:

@@ -1,4 +1,4 @@
-"""Blobs in this process's memory, for tests and for trying the service out. Nothing survives the process."""
+"""Blobs in this process's memory, for tests and for trying the service. Nothing survives the process."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -11,7 +11,7 @@ from coatcheck.ports.clock import Clock
 
 
 class _Blob:
-    """One blob's bytes, and the moment of its last change."""
+    """A blob's bytes, and when it last changed."""
 
     def __init__(self, now: datetime) -> None:
         self.data = bytearray()
@@ -19,7 +19,7 @@ class _Blob:
 
 
 class MemoryBlobStore:
-    """BlobStore in a dict. It poses as the `file` placement, whose place it takes."""
+    """A BlobStore in a dict, with the placement `file`, for which it stands in."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -27,16 +27,16 @@ class MemoryBlobStore:
 
     @property
     def placement(self) -> Placement:
-        """Always `file`, as the store that it stands in for."""
+        """Is always `file`."""
         return "file"
 
     @property
     def others(self) -> tuple[BlobStore, ...]:
-        """Empty: there is one store only."""
+        """Empty: there is only one store."""
         return ()
 
     async def create(self, namespace: str, blob_id: str) -> "MemoryWriter":  # noqa: ARG002 - names carry no namespace
-        """Start a blob. Raises FileExistsError when the name is taken."""
+        """Starts a blob. Raises FileExistsError if the name is taken."""
         if not is_blob_id(blob_id):
             raise ValueError("not a blob's name")
         if blob_id in self._blobs:
@@ -53,7 +53,7 @@ class MemoryBlobStore:
         *,
         fresh: bool = False,  # noqa: ARG002 - there is no cache
     ) -> bytes:
-        """Exactly `length` bytes from `start`."""
+        """Returns exactly `length` bytes from `start`."""
         blob = self._blobs.get(blob_id)
         if blob is None:
             raise missing(blob_id)
@@ -63,16 +63,16 @@ class MemoryBlobStore:
         return data
 
     async def size(self, namespace: str, blob_id: str) -> int | None:  # noqa: ARG002 - as above
-        """Bytes of a blob; None when there is none."""
+        """Returns the size of a blob; None if there is none."""
         blob = self._blobs.get(blob_id)
         return None if blob is None else len(blob.data)
 
     async def remove(self, namespace: str, blob_id: str) -> bool:  # noqa: ARG002 - as above
-        """Remove a blob. False when it was not there."""
+        """Removes a blob. Returns False if it did not exist."""
         return self._blobs.pop(blob_id, None) is not None
 
     async def names(self) -> AsyncIterator[StoredName]:
-        """Everything, unfinished blobs too."""
+        """Yields all names, including unfinished blobs."""
         for blob_id, blob in list(self._blobs.items()):
             yield StoredName(namespace="", id=blob_id, size=len(blob.data), modified_at=blob.modified_at)
 
@@ -87,7 +87,7 @@ class MemoryWriter:
         self._ended = False
 
     async def write(self, data: bytes) -> None:
-        """Append bytes to the blob."""
+        """Appends bytes to the blob."""
         if self._ended:
             raise ValueError("this writer has ended")
         blob = self._blobs[self._id]
@@ -95,12 +95,12 @@ class MemoryWriter:
         blob.modified_at = self._clock.now()
 
     async def finish(self) -> None:
-        """Nothing is left to do: memory is as durable as it will get."""
+        """Does nothing: memory is as durable as it can get."""
         if self._ended:
             raise ValueError("this writer has ended")
         self._ended = True
 
     async def abort(self) -> None:
-        """Remove what was written."""
+        """Removes what was written."""
         self._ended = True
         self._blobs.pop(self._id, None)

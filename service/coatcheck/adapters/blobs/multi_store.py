@@ -1,7 +1,7 @@
-"""A blob store with those that were in use before it: an installation that changed from files to S3.
+"""A blob store together with earlier ones, for an installation that has switched from files to S3.
 
-New blobs go to the present one, which answers everything; what was put elsewhere is found through `others`, by the
-placement that its row has. It moves nothing.
+New blobs go to the present store, which answers all calls; older ones are found through `others`, by the placement in
+their row. Nothing is moved.
 """
 
 from collections.abc import AsyncIterator
@@ -11,39 +11,39 @@ from coatcheck.ports.blobs import BlobStore, BlobWriter, StoredName
 
 
 class SwitchedBlobStore:
-    """BlobStore that is the present one, and knows the others."""
+    """A BlobStore that is the present one, and knows earlier ones."""
 
     def __init__(self, present: BlobStore, *others: BlobStore) -> None:
-        """Put them together; each has a placement of its own."""
+        """Combines stores; each has a different placement."""
         self._present = present
         self._others = others
 
     @property
     def placement(self) -> Placement:
-        """The present one's."""
+        """That of the present store."""
         return self._present.placement
 
     @property
     def others(self) -> tuple[BlobStore, ...]:
-        """Those that were in use before."""
+        """The earlier stores."""
         return self._others
 
     async def create(self, namespace: str, blob_id: str) -> BlobWriter:
-        """Start a blob in the present one."""
+        """Starts a blob in the present store."""
         return await self._present.create(namespace, blob_id)
 
     async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
-        """Exactly `length` stored bytes of a blob of the present one."""
+        """Returns exactly `length` stored bytes of a blob in the present store."""
         return await self._present.read(namespace, blob_id, start, length, fresh=fresh)
 
     async def size(self, namespace: str, blob_id: str) -> int | None:
-        """Stored bytes of a blob of the present one."""
+        """Returns the number of stored bytes of a blob in the present store."""
         return await self._present.size(namespace, blob_id)
 
     async def remove(self, namespace: str, blob_id: str) -> bool:
-        """Remove a blob of the present one."""
+        """Removes a blob from the present store."""
         return await self._present.remove(namespace, blob_id)
 
     def names(self) -> AsyncIterator[StoredName]:
-        """What is in the present one."""
+        """Yields all names in the present store."""
         return self._present.names()

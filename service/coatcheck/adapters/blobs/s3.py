@@ -1,7 +1,7 @@
 """Blobs in an S3-compatible store: `<prefix/><namespace>/<yyyymmdd>/<blob ID>`, written once, one object each.
 
-The store knows no rows: what is wanted and what is garbage is the catalogue's word. Bytes are what the object store
-answers; whether they are the ones that were written is for the frames' checksums to say, one layer up.
+The store has no rows: only the catalogue knows what is in use and what is garbage. Bytes are returned as received; the
+frames' checksums, one layer up, decide whether they are those that were written.
 """
 
 import contextlib
@@ -17,33 +17,33 @@ from coatcheck.core.artifact import Placement
 from coatcheck.ports.blobs import BlobStore, StoredName
 
 _PROBE = "ready-probe"
-"""A name that no blob has: it is one segment, and theirs are three."""
+"""A name that no blob has: it is one segment, and theirs have three."""
 MARK = "coatcheck-store"
-"""The object under the prefix that says to which database the blobs belong; no blob has such a name either."""
+"""The object under the prefix that names the database of the blobs; no blob has such a name either."""
 
 
 class S3BlobStore:
-    """BlobStore in one bucket of an S3 store. Any number of processes may share it."""
+    """A BlobStore in one bucket of an S3 store. Any number of processes may share it."""
 
     def __init__(self, location: S3Location, patience: Patience | None = None, *, part_bytes: int = PART_BYTES) -> None:
-        """Take a location; nothing is asked of the network yet. Amazon refuses parts of less than 5 MiB."""
+        """Makes no request yet. Amazon refuses parts of less than 5 MiB."""
         self._location = location
         self._bucket = S3Bucket(location, patience or Patience(), part_bytes)
 
     @classmethod
     def open(cls, url: str, patience: Patience | None = None) -> Self:
-        """A store at `s3://bucket/prefix?option=value&…`, see `parse_s3_url`; answers at once, before any request.
+        """Returns a store at `s3://bucket/prefix?option=value&…`, see `parse_s3_url`, without any request.
 
         Credentials come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, a web identity token, or
-        the container's or the instance's role.
+        the role of the container or instance.
 
         Raises:
-            ValueError: the URL is wrong; the text says how.
+            ValueError: the URL is wrong; the text says why.
         """
         return cls(parse_s3_url(url), patience)
 
     async def ready(self) -> None:
-        """Return if the bucket answers and takes our credentials, by one small request.
+        """Returns if the bucket responds and accepts our credentials, using one small request.
 
         Raises:
             CoatcheckError: `storage_unavailable`, saying what an operator must do.
@@ -52,38 +52,40 @@ class S3BlobStore:
 
     @property
     def placement(self) -> Placement:
-        """Always `s3`: blobs are objects."""
+        """Is always `s3`."""
         return "s3"
 
     @property
     def others(self) -> tuple[BlobStore, ...]:
-        """Empty: there is one store only."""
+        """Empty: there is only one store."""
         return ()
 
     async def create(self, namespace: str, blob_id: str) -> S3Writer:
-        """Start a blob, without a request: that the name is taken comes out in `write` or `finish`."""
+        """Starts a blob, without a request; `write` or `finish` raise if the name is taken."""
         return S3Writer(self._bucket, self._location.name(namespace, blob_id), secrets.token_hex(16))
 
     @property
     def where(self) -> str:
-        """The bucket and the prefix."""
+        """Returns the bucket and the prefix."""
         return f"s3://{self._location.bucket}/{self._location.prefix}".rstrip("/")
 
     async def mark(self) -> str | None:
-        """What the mark says; None where there is none."""
+        """Returns the mark's text; None if there is no mark."""
         data = await self._bucket.get(f"{self._location.prefix}{MARK}", 0, 256)
         return None if data is None else data.decode(errors="replace")
 
     async def put_mark(self, text: str) -> str:
-        """Set the mark unless there is one, by a conditional request; answers what it says then."""
+        """Sets the mark unless there is one, by a conditional request; returns the mark in force."""
         with contextlib.suppress(FileExistsError):
             await self._bucket.put_new(f"{self._location.prefix}{MARK}", text.encode(), secrets.token_hex(16))
         return await self.mark() or ""
 
     async def read(self, namespace: str, blob_id: str, start: int, length: int, *, fresh: bool = False) -> bytes:
-        """Exactly `length` stored bytes from `start`, by one request; `integrity` when they are not all there.
+        """Returns exactly `length` stored bytes from `start`, by one request.
 
-        With `fresh` by a connection of its own, and caches on the way are told to ask the store.
+        Raises `integrity` if they are not all there.
+
+        With `fresh`, it uses a new connection, and tells caches on the way to contact the store.
         """
         if length == 0:
             await self._reaches(namespace, blob_id, start)
@@ -98,15 +100,15 @@ class S3BlobStore:
         return data
 
     async def size(self, namespace: str, blob_id: str) -> int | None:
-        """Stored bytes of a blob; None when the store says that there is no such blob."""
+        """Returns the number of stored bytes; None if the store says that there is no such blob."""
         seen = await self._bucket.look(self._location.name(namespace, blob_id))
         return None if seen is None else seen.size
 
     async def remove(self, namespace: str, blob_id: str) -> bool:
-        """Remove a blob durably. False when it was not there.
+        """Removes a blob durably. Returns False if it did not exist.
 
-        S3 does not say whether there was something to delete, so that this looks first. Of two removals at once both
-        may answer True.
+        S3 does not say whether there was something to delete, so this checks first. Two concurrent removals may both
+        return True.
         """
         name = self._location.name(namespace, blob_id)
         if await self._bucket.look(name) is None:
@@ -115,7 +117,10 @@ class S3BlobStore:
         return True
 
     async def names(self) -> AsyncIterator[StoredName]:
-        """Every blob under the prefix, also an empty one that claims a name; not the parts of unfinished uploads."""
+        """Yields every blob under the prefix, including empty ones that claim a name.
+
+        Not parts of unfinished uploads.
+        """
         async for listed in self._bucket.objects(self._location.prefix):
             named = self._location.parse(listed.name)
             if named is not None:

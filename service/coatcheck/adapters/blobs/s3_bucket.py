@@ -1,7 +1,7 @@
-"""The few requests that the S3 store makes, each bounded in time, with errors that callers understand.
+"""The few requests of the S3 store, each with a time limit, and with errors that callers understand.
 
-The only module that knows the S3 client library. It retries what may be retried and gives up after a bounded time; it
-knows no blobs: names, nonces and bytes are handed in. A request that is cancelled takes its connection with it.
+The only module that knows the S3 client library. It retries what can be retried, for a limited time. It knows nothing
+about blobs: names, nonces and bytes are given. Cancelling a request closes its connection.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PART_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of one part: an upload has at most 10,000 (S3 User Guide), so that 80 GiB fit, and all but the last are equal,
-which some stores demand."""
+"""Bytes of one part: an upload has at most 10,000 (S3 User Guide), so 80 GiB fit. All but the last are equal, which
+some stores require."""
 _PARTS_AT_ONCE: Final = 2
-"""Parts in flight. With the one being filled that is 24 MiB a stream."""
+"""Parts in flight. Including the one being filled, that is 24 MiB per stream."""
 
 _PAGE: Final = 1000
-"""Objects of one request for a listing, which is the most that S3 answers."""
+"""Objects per request of a listing, the most that S3 returns."""
 _NOT_SATISFIABLE: Final = 416
 _MIB: Final = 1 << 20
 _NONCE: Final = "coatcheck-nonce"
@@ -41,33 +41,33 @@ _FAILURES: Final = (BaseError, OSError)
 
 
 class Patience(Struct, frozen=True, kw_only=True):
-    """How long to wait for a store, in seconds, before a call answers `storage_unavailable`."""
+    """How long to wait for a store, in seconds, before a call raises `storage_unavailable`."""
 
     connect: float = 2.0
     attempt: float = 4.0
-    """For one attempt at a request that carries little, so that a stalled connection leaves time for another, and of a
-    conditional write with one second more for each MiB."""
+    """For one attempt at a small request, so that a stalled connection leaves time for another; for a conditional
+    write, one second more per MiB."""
     call: float = 10.0
-    """In all, for a call that carries little."""
+    """In total, for a call with little data."""
     part: float = 20.0
-    """For one attempt at a request that carries a part: 0.4 MB/s."""
+    """For one attempt at sending a part: 0.4 MB/s."""
     room: float = 30.0
-    """For room for more bytes of an upload: a part, or one that is sent again."""
+    """For room for more bytes of an upload, while parts are sent, perhaps again."""
     join: float = 60.0
-    """For the last parts and for joining all, which takes a store longer the more there are."""
+    """For the last parts and for joining all; a store takes longer the more there are."""
     retries: int = 3
-    """Of what may be repeated: reads, deletions, parts, and everything that met a 5xx or no connection."""
+    """Retries of what may be repeated: reads, deletions, parts, and everything that got a 5xx or no connection."""
 
 
 class ObjectStat(NamedTuple):
-    """An object as the store describes it."""
+    """An object's properties."""
 
     size: int
     nonce: str | None
 
 
 class ListedObject(NamedTuple):
-    """An object of a listing."""
+    """An object in a listing."""
 
     name: str
     size: int
@@ -75,7 +75,7 @@ class ListedObject(NamedTuple):
 
 
 class _File(Protocol):
-    """What is used of the client's file that is written in parts."""
+    """The used methods of the client's file that is written in parts."""
 
     def write(self, buffer: bytes, /) -> Awaitable[int]: ...
     def close(self) -> Awaitable[None]: ...
@@ -83,7 +83,7 @@ class _File(Protocol):
 
 
 class Upload:
-    """One upload in parts. Nothing is visible before `join`."""
+    """An upload in parts. Nothing is visible before `join`."""
 
     def __init__(self, file: _File, patience: Patience) -> None:
         self._file = file
@@ -91,16 +91,19 @@ class Upload:
         self._closed = False
 
     async def write(self, data: bytes) -> None:
-        """Append; returns when there is room for more."""
+        """Appends; returns once there is room for more."""
         await _within(self._patience.room, self._file.write(data))
 
     async def join(self) -> None:
-        """Send the last part and make one object of all. Its failure says nothing of whether the object is there."""
+        """Sends the last part and makes one object of all. If it fails, the object may exist nevertheless."""
         self._closed = True
         await _within(self._patience.join, self._file.close())
 
     async def abandon(self) -> None:
-        """Remove the parts. After `join` there is nothing to do: where that failed the client has tried to, itself."""
+        """Removes the parts.
+
+        After `join` it does nothing: if that failed, the client has tried to remove them itself.
+        """
         if self._closed:
             return
         self._closed = True
@@ -108,7 +111,7 @@ class Upload:
             try:
                 await self._file.__aexit__(CoatcheckError, None, None)
             except FileNotFoundError:
-                return  # removed already
+                return  # already removed
             except _FAILURES as error:
                 raise s3_error(error) from error
 
@@ -124,13 +127,12 @@ class S3Bucket:
         self._fresh = _client(location, patience, patience.attempt, fresh=True)
 
     async def put_new(self, name: str, data: bytes, nonce: str) -> None:
-        """Write an object unless its name is taken.
+        """Writes an object unless its name is taken.
 
-        An answer that was lost is asked for again; the second attempt then meets our own object and knows it by its
-        nonce.
+        If an answer is lost, it tries again; the second attempt then finds our own object and recognises its nonce.
 
         Raises:
-            FileExistsError: the name is taken by another writer.
+            FileExistsError: another writer has taken the name.
         """
         seconds = self._patience.attempt + len(data) / _MIB
         async with _deadline(self._patience.call + 2 * len(data) / _MIB):
@@ -138,7 +140,7 @@ class S3Bucket:
                 await self._put_new(name, data, nonce, seconds, last=True)
 
     async def _put_new(self, name: str, data: bytes, nonce: str, seconds: float, *, last: bool) -> bool:
-        """One attempt; answers whether the object is there. False: another attempt may tell."""
+        """Makes one attempt; returns whether the object exists. False: another attempt may succeed."""
         try:
             async with asyncio.timeout(seconds):
                 await obstore.put_async(self._slow, name, data, mode="create", attributes={_NONCE: nonce})
@@ -146,7 +148,7 @@ class S3Bucket:
             seen = await self.look(name)
             if seen is not None and seen != ObjectStat(len(data), nonce):
                 raise FileExistsError(name) from error
-            # None: another write of this name was under way (409), and neither may have won.
+            # None: another write of this name was in progress (409), and neither may have succeeded.
             if seen is None and last:
                 raise s3_error(error) from error
             return seen is not None
@@ -161,7 +163,7 @@ class S3Bucket:
         return True
 
     def upload(self, name: str, nonce: str) -> Upload:
-        """Begin an upload in parts. It replaces what the name holds: claim the name first."""
+        """Begins an upload in parts. It replaces an existing object: claim the name first."""
         file = obstore.open_writer_async(
             self._slow,
             name,
@@ -172,13 +174,13 @@ class S3Bucket:
         return Upload(cast("_File", file), self._patience)
 
     async def look(self, name: str) -> ObjectStat | None:
-        """What an object is, without its bytes; None when the store says that there is none."""
+        """Returns an object's properties; None if the store says that there is none."""
         async with _deadline(self._patience.call):
             for _ in range(2):
                 try:
                     result = await obstore.get_async(self._quick, name, options={"head": True})
                 except FileNotFoundError:
-                    # An answer to HEAD has no body and so cannot say what is missing. GET says it.
+                    # An answer to HEAD has no body, and so cannot say what is missing; GET can.
                     if await self.get(name, 0, 1) is None:
                         return None
                 except _FAILURES as error:
@@ -188,10 +190,12 @@ class S3Bucket:
         raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The S3 store gave contradictory answers. Retry the same call.")
 
     async def get(self, name: str, start: int, length: int, *, fresh: bool = False) -> bytes | None:
-        """Up to `length` bytes from `start`, in one request; None when the store says that there is no such object.
+        """Returns up to `length` bytes from `start`, in one request.
 
-        Fewer come where the object ends, and none when it ends at `start` or before. With `fresh` no connection is
-        used again, and whoever caches on the way is asked not to.
+        None if the store says that there is no such object.
+
+        Fewer are returned at the end of the object, and none if it ends at `start` or before. With `fresh`, no
+        connection is reused, and caches on the way are bypassed.
         """
         client = self._fresh if fresh else self._quick
         async with _deadline(self._patience.call):
@@ -206,7 +210,7 @@ class S3Bucket:
         return data.to_bytes()
 
     async def delete(self, name: str) -> None:
-        """Delete an object. Absent is fine."""
+        """Deletes an object. A missing one is no error."""
         async with _deadline(self._patience.call):
             try:
                 await obstore.delete_async(self._quick, name)
@@ -215,7 +219,7 @@ class S3Bucket:
                     raise s3_error(error) from error
 
     async def objects(self, prefix: str) -> AsyncIterator[ListedObject]:
-        """Every object whose name begins with a prefix (empty, or ending with a slash), page by page."""
+        """Yields every object whose name begins with a prefix (empty, or ending in a slash), page by page."""
         listing = obstore.list(self._quick, prefix or None, chunk_size=_PAGE)  # pyright: ignore[reportUnknownMemberType] - one overload names a type of a library that is not installed
         pages: ListStream[Sequence[ObjectMeta]] = listing
         while (page := await _within(self._patience.call, anext(pages, None))) is not None:
@@ -243,7 +247,7 @@ async def _within(seconds: float, request: Awaitable[T]) -> T:
 def _client(location: S3Location, patience: Patience, attempt: float, *, fresh: bool = False) -> S3Store:
     config: S3Config = {
         "virtual_hosted_style_request": location.addressing == "virtual",
-        # DELETE of one object instead of a POST with a list: every store knows it, and its answer is a status.
+        # DELETE of one object instead of POST with a list: every store supports it, and its answer is a status.
         "disable_bulk_delete": True,
         "conditional_put": "etag",
     }

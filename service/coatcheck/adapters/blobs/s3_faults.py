@@ -1,6 +1,6 @@
-"""What an S3 store or the network says when it fails, as the errors that callers see.
+"""Translates errors of an S3 store or the network to the errors that callers see.
 
-The S3 client tells its errors apart by type and, beyond that, only by text: this is the one place that reads it.
+The S3 client distinguishes its errors by type and, beyond that, only by text; only this module parses it.
 """
 
 import re
@@ -16,32 +16,32 @@ _FULL: Final = frozenset(
     {"QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "StorageFull"}
 )
 _CREDENTIAL_SERVICES: Final = ("/latest/api/token", "/latest/meta-data/", "//169.254.170.", "//[fd00:ec2::23]")
-"""Where a client that was given no credentials asks for an instance's or a container's."""
+"""Where a client without credentials requests those of an instance or a container."""
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status that the store answered, or None when it did not answer."""
+    """Returns the HTTP status of the store's answer, or None if there was none."""
     found = _STATUS.search(str(error))
     return int(found[1]) if found else None
 
 
 def code_of(error: BaseException) -> str | None:
-    """The store's own name of the error (S3 API, "Error responses"), or None when it gave none."""
+    """Returns the store's own error code (S3 API, "Error responses"), or None if it gave none."""
     found = _CODE.search(str(error))
     return found[1] if found else None
 
 
 def says_absent(error: BaseException) -> bool:
-    """Whether the store itself says that there is no such object.
+    """Returns whether the store itself says that there is no such object.
 
-    A bare 404 does not: a missing bucket, a wrong endpoint or a proxy in between answers so as well, and what is
-    taken for lost is condemned.
+    A bare 404 does not count: a missing bucket, a wrong endpoint or a proxy also answer 404, and a blob that is taken
+    for lost is marked corrupt.
     """
     return code_of(error) == "NoSuchKey"
 
 
 def s3_error(error: BaseException) -> CoatcheckError:
-    """`storage_full` when the store has no room for more, otherwise `storage_unavailable`, with the way out."""
+    """Returns `storage_full` if the store has no room for more, otherwise `storage_unavailable`, with a remedy."""
     status, code = status_of(error), code_of(error)
     if status == _FULL_STATUS or code in _FULL:
         return CoatcheckError(
@@ -52,7 +52,7 @@ def s3_error(error: BaseException) -> CoatcheckError:
 
 
 def too_slow(seconds: float) -> CoatcheckError:
-    """The store did not answer in time."""
+    """Returns the error for a store that did not answer in time."""
     return CoatcheckError(
         Code.STORAGE_UNAVAILABLE, f"The S3 store did not answer within {seconds:.0f} seconds. Retry the same call."
     )

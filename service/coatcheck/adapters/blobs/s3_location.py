@@ -1,8 +1,8 @@
-"""Where in an S3 store the blobs are, from one URL; and what a blob is called there.
+"""The location of blobs in an S3 store, from one URL, and the names of blobs there.
 
-Names are `<prefix/><namespace>/<yyyymmdd>/<blob ID>`: the day is in the ID, so that no name needs looking up. No byte
-of a user reaches a name unencoded, and no secret belongs into a URL, which is logged and shown: both are refused here.
-This module talks to nobody.
+Names are `<prefix/><namespace>/<yyyymmdd>/<blob ID>`: the day is part of the ID, so no name needs a look-up. No byte of
+a user enters a name unencoded, and a URL must contain no secrets, as it is logged and shown: both are refused here.
+Makes no request.
 """
 
 import re
@@ -31,29 +31,29 @@ _LONGEST_PREFIX: Final = 256
 
 
 class S3Location(Struct, frozen=True, kw_only=True):
-    """One bucket, how to reach it, and the prefix under which everything is."""
+    """A bucket, how to reach it, and the prefix of all names."""
 
     bucket: str
     prefix: str = ""
-    """Empty, or ends with a slash."""
+    """Empty, or ends in a slash."""
     endpoint: str | None = None
-    """Scheme and host, without a path. None: what AWS_ENDPOINT_URL says, or Amazon's own for the region."""
+    """Scheme and host, without a path. None: that of AWS_ENDPOINT_URL, or Amazon's own for the region."""
     region: str | None = None
-    """None: what AWS_REGION says, or us-east-1."""
+    """None: that of AWS_REGION, or us-east-1."""
     addressing: Addressing = "virtual"
     """Whether the bucket is the first part of the path or of the host name."""
     checksum: Checksum = "sha256"
-    """Sent with every upload for the store to verify and keep, besides the signed SHA-256 of each request."""
+    """Sent with every upload for the store to verify and keep, in addition to the signed SHA-256 of each request."""
     encryption: str | None = None
-    """Server-side encryption to ask for. None: the bucket's own rule."""
+    """Server-side encryption to request. None: the bucket's own rule."""
     kms_key: str | None = None
 
     def name(self, namespace: str, blob_id: str) -> str:
-        """What a blob is called. Raises ValueError for what is no namespace or no blob ID."""
+        """Returns a blob's name. Raises ValueError for an invalid namespace or blob ID."""
         return f"{self.prefix}{encode_namespace(namespace)}/{blob_day(blob_id)}/{blob_id}"
 
     def parse(self, name: str) -> "NamespaceAndId | None":
-        """What a name of ours stands for; None for every name that we would not have given."""
+        """Returns the blob that a name stands for; None for every name that we would not have given."""
         if not name.startswith(self.prefix):
             return None
         encoded, _, rest = name[len(self.prefix) :].partition("/")
@@ -68,18 +68,18 @@ class S3Location(Struct, frozen=True, kw_only=True):
 
 
 class NamespaceAndId(NamedTuple):
-    """Whose a blob is, and which."""
+    """A blob ID and its namespace."""
 
     namespace: str
     blob_id: str
 
 
 def parse_s3_url(url: str) -> S3Location:
-    """Read `s3://bucket/prefix?option=value&…`.
+    """Parses `s3://bucket/prefix?option=value&…`.
 
-    Options: `endpoint` (http or https URL of another store than Amazon's; http is taken only when it is written here),
-    `region`, `addressing` (`path` or `virtual`; by default `virtual` at Amazon, `path` elsewhere or for a bucket with
-    a dot in its name), `checksum` (`sha256`, `crc64nvme` or `none`), `encryption` (`AES256` or `aws:kms`), `kms_key`.
+    Options: `endpoint` (http or https URL of another store than Amazon's; http is accepted only if it is written here),
+    `region`, `addressing` (`path` or `virtual`; by default `virtual` at Amazon, `path` elsewhere or for a bucket with a
+    dot in its name), `checksum` (`sha256`, `crc64nvme` or `none`), `encryption` (`AES256` or `aws:kms`), `kms_key`.
 
     Raises:
         ValueError: a sentence that says what is wrong with it, without repeating the URL.
@@ -100,7 +100,7 @@ def parse_s3_url(url: str) -> S3Location:
     encryption = _one_of(options, "encryption", _ENCRYPTIONS, None)
     if "kms_key" in options and encryption != "aws:kms":
         raise ValueError("The blob URL's option kms_key needs encryption=aws:kms.")
-    # A bucket with a dot in its name fits no certificate of the form *.host.
+    # A bucket with a dot in its name matches no certificate of the form *.host.
     usual = "virtual" if endpoint is None and "." not in parts.netloc else "path"
     addressing = _one_of(options, "addressing", _ADDRESSINGS, usual)
     return S3Location(
@@ -116,9 +116,9 @@ def parse_s3_url(url: str) -> S3Location:
 
 
 def encode_namespace(namespace: str) -> str:
-    """A namespace as one segment of a name: letters, digits, `-` and `_` as they are, every other byte as `.xx`.
+    """Returns a namespace as one segment of a name: letters, digits, `-` and `_` unchanged, any other byte as `.xx`.
 
-    Two namespaces never share an encoding, and none is `.` or `..`.
+    Two namespaces never have the same encoding, and none is `.` or `..`.
 
     Raises:
         ValueError: it is empty or longer than an S3 key can hold.

@@ -1,8 +1,8 @@
-"""One blob being written to S3: a small one in a single conditional request, a large one in parts.
+"""Writes one blob to S3: a small one in a single conditional request, a large one in parts.
 
-S3 joins parts unconditionally through this client, and a name must be written once. So a large blob first claims its
-name with an empty object, by the conditional request that a small one is; the join replaces only what was claimed.
-Steps run in tasks of their own: a caller that is cancelled leaves no half-made request, and `abort` waits for it.
+This client joins parts unconditionally, but a name must be written once. So a large blob first claims its name with an
+empty object, by the same conditional request as for a small one; the join replaces only what was claimed. Steps run in
+tasks of their own: a cancelled caller leaves no half-made request, and `abort` waits for it.
 """
 
 import asyncio
@@ -13,13 +13,14 @@ from coatcheck.adapters.blobs.s3_bucket import ObjectStat, S3Bucket, Upload
 from coatcheck.core.errors import CoatcheckError
 
 _HOP_BYTES: Final = 256 * 1024
-"""Bytes gathered before they are handed to the upload: a hop to the client's threads costs more than a few KiB."""
+"""Bytes gathered before they are passed to the upload: handing them to the client's threads costs more than a few
+KiB."""
 
 
 class S3Writer:
-    """BlobWriter to one name. One task uses it; exactly one of `finish` and `abort` ends it.
+    """A BlobWriter for one name. One task uses it; exactly one of `finish` and `abort` ends it.
 
-    The name may turn out to be taken in `write` or `finish`, which then raise FileExistsError.
+    If the name turns out to be taken, `write` or `finish` raise FileExistsError.
     """
 
     def __init__(self, bucket: S3Bucket, name: str, nonce: str) -> None:
@@ -36,7 +37,7 @@ class S3Writer:
         self._taken = False
 
     async def write(self, data: bytes) -> None:
-        """Append. Raises `storage_full` or `storage_unavailable`; after that only `abort` may follow."""
+        """Appends bytes. Raises `storage_full` or `storage_unavailable`; after that, only `abort` may follow."""
         if self._ended:
             raise ValueError("this writer has ended")
         self._gathered.append(data)
@@ -46,14 +47,14 @@ class S3Writer:
             await self._run(self._send())
 
     async def finish(self) -> None:
-        """Return when the store has acknowledged every byte under the name."""
+        """Returns once the store has acknowledged every byte under the name."""
         if self._ended:
             raise ValueError("this writer has ended")
         await self._run(self._put() if self._upload is None else self._join(self._upload))
         self._ended = True
 
     async def abort(self) -> None:
-        """Remove what was written, the finished object too; what another writer has under the name stays."""
+        """Removes what was written, even the finished object; another writer's object under the name stays."""
         self._ended = True
         while self._working:
             await asyncio.wait(self._working)
@@ -97,7 +98,7 @@ class S3Writer:
         try:
             await upload.join()
         except CoatcheckError:
-            # The store may have joined the parts before its answer was lost: the object itself knows.
+            # The store may have joined the parts before its answer was lost: the object itself tells.
             if await self._bucket.look(self._name) != ObjectStat(self._size, self._nonce):
                 raise
 

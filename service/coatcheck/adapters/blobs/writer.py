@@ -1,7 +1,7 @@
-"""One local file being written: appended, flushed as it grows, synced, named durably.
+"""Writes one local file: appended, flushed as it grows, synced, named durably.
 
-It never reports a byte as stored that a failed flush may have lost: the kernel reports a write-back error once,
-and a later sync that succeeds means nothing, so that one failure ends the writer.
+No byte is reported as stored that a failed flush may have lost: the kernel reports a write-back error only once, and a
+later sync that succeeds proves nothing, so a single failure ends the writer.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from coatcheck.adapters.blobs.faults import storage_error
 from coatcheck.adapters.blobs.filesystem import FileSystem
 
 _HOP_BYTES = 256 * 1024
-"""Bytes gathered before a thread is asked to write them: a hop costs as much as writing 100 KiB."""
+"""Bytes gathered before a thread writes them: handing them over costs as much as writing 100 KiB."""
 _FLUSH_BYTES = 4 * 1024 * 1024
-"""Bytes after which the disk starts on them, so that the last sync of a large blob has little left to do."""
+"""Bytes after which writing to disk begins, so that the last sync of a large blob has little to do."""
 
 
 class FileWriter:
-    """BlobWriter on an open file. One task uses it; exactly one of `finish` and `abort` ends it."""
+    """A BlobWriter for an open file. One task uses it; exactly one of `finish` and `abort` ends it."""
 
     def __init__(self, files: FileSystem, pool: ThreadPoolExecutor, path: str, fd: int) -> None:
         self._files = files
@@ -33,13 +33,13 @@ class FileWriter:
         self._failed = False
 
     async def write(self, data: bytes) -> None:
-        """Append. Raises `storage_full` or `storage_unavailable`; after that only `abort` may follow."""
+        """Appends bytes. Raises `storage_full` or `storage_unavailable`; after that, only `abort` may follow."""
         self._gathered += data
         if len(self._gathered) >= _HOP_BYTES:
             await self._append()
 
     async def finish(self) -> None:
-        """Make every byte and the name durable."""
+        """Makes every byte and the name durable."""
         if self._gathered:
             await self._append()
         if self._flushing is not None:
@@ -47,10 +47,10 @@ class FileWriter:
         await self._wait_for(self._start(self._seal))
 
     async def abort(self) -> None:
-        """Remove what was written."""
+        """Removes what was written."""
         self._failed = True
-        # A cancelled write may still be running in its thread: closing the file under it could send its bytes
-        # to another file that got the same descriptor.
+        # A cancelled write may still be running in its thread: if the file were closed now, its bytes could go to
+        # another file with the same descriptor.
         while self._working:
             await asyncio.wait(self._working)
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._pool, self._discard))

@@ -1,1 +1,1 @@
-"""Text views made apart from this process: workers with limits, and what to do when there is none to be had."""
+"""Text views made outside this process: workers with limits, and fallbacks if none is available."""

@@ -1,7 +1,7 @@
-"""ZIP archives, tar archives and compressed files as text, for a worker process: their payloads are hostile.
+"""ZIP archives, tar archives and compressed files as text. Runs in a worker process, as payloads are hostile.
 
-Members are read in a stream as far as bounds let. Nothing is written to a file, no name is used as a path, no link
-is followed, and no archive inside another is opened.
+Members are streamed within limits. Nothing is written to a file, no name is used as a path, no link is followed, and no
+archive inside another is opened.
 """
 
 import bz2
@@ -26,20 +26,20 @@ from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "archive 1"
 _MEMBERS: Final = 20_000
-"""Members that are listed; an archive of more has a partial view."""
+"""Members that are listed; an archive with more has a partial view."""
 _NAMED: Final = 20
 """Files that the summary names."""
 _HEADER_BYTES: Final = 1024 * 1024
 """Bytes of an extended header of a tar, which is read into memory whole."""
 _BLOCK: Final = 64 * 1024
 _ENDS: Final = 8
-"""Reads behind the end of a stream, after which its reader is taken to go on for ever."""
+"""Reads past the end of a stream after which its reader is considered to loop forever."""
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Methods whose unpacking can be stopped at any byte."""
+"""Methods whose decompression can be stopped at any byte."""
 _ENCRYPTED: Final = 1
 _NAME: Final = 8
 _MORE: Final = 4
-"""Flags of a gzip header (RFC 1952): a name, and a field before it."""
+"""Flags of a gzip header (RFC 1952): a name, and the field before it."""
 _EXTENDED: Final = (
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
@@ -50,13 +50,13 @@ _EXTENDED: Final = (
 
 
 def extract_zip(payload: bytes, until: float) -> ExtractedText | None:
-    """Returns the text view of a ZIP archive; None where its directory is broken, or too large.
+    """Returns the text view of a ZIP archive; None if its directory is broken or too large.
 
     Args:
-        payload: the archive, whole.
-        until: processor time of this process, in seconds, after which the view is to be done.
+        payload: the whole archive.
+        until: CPU time of this process, in seconds, at which to stop.
     """
-    if payload.count(b"PK\1\2") > _MEMBERS:  # more than one for each entry of a directory, which is read whole
+    if payload.count(b"PK\1\2") > _MEMBERS:  # more than one per entry of a directory, which is read whole
         return None
     writer = ViewWriter(until)
     reader = MemberReader(writer)
@@ -88,7 +88,7 @@ def _zip_member(
 
 
 def _tar(source: IO[bytes], name: str, until: float) -> ExtractedText | None:
-    """Returns the text view of a tar archive, which is read from its beginning to its end."""
+    """Returns the text view of a tar archive, which is read from beginning to end."""
     writer = ViewWriter(until)
     reader = MemberReader(writer)
     header = _header_type()
@@ -122,7 +122,7 @@ def _tar_member(
 
 
 class _Header(tarfile.TarInfo):
-    """A header of a tar's member. It says whether the end of the archive was reached."""
+    """A header of a tar's member. It tells whether the end of the archive was reached."""
 
     ended = False
 
@@ -155,9 +155,9 @@ _STREAMS: Final[dict[str, tuple[str, Callable[[IO[bytes]], Any]]]] = {
 
 @final
 class _Unpacked(io.RawIOBase):
-    """What a file holds, unpacked. It ends where the file is broken, or when the time is over.
+    """A file's decompressed content. It ends where the file is broken, or when time is up.
 
-    Raises EOFError to who reads behind the end again and again, as `tarfile` does for a member of any size.
+    Raises EOFError for a reader that keeps reading past the end, as `tarfile` does for a member of any size.
     """
 
     def __init__(self, source: Any, until: float) -> None:  # noqa: ANN401 - one of _STREAMS
@@ -187,12 +187,12 @@ class _Unpacked(io.RawIOBase):
 
 
 def extract_stream(payload: bytes, media_type: str, until: float) -> ExtractedText | None:
-    """Returns the text view of a tar archive, packed or not, or of another compressed file; None where it is broken.
+    """Returns the text view of a tar archive, compressed or not, or of another compressed file; None if it is broken.
 
     Args:
-        payload: the file, whole.
+        payload: the whole file.
         media_type: one of `core.media.documents.STREAMS`.
-        until: processor time of this process, in seconds, after which the view is to be done.
+        until: CPU time of this process, in seconds, at which to stop.
     """
     name, opened = _STREAMS[media_type]
     raw = _Unpacked(opened(io.BytesIO(payload)), until)
@@ -216,6 +216,6 @@ def extract_stream(payload: bytes, media_type: str, until: float) -> ExtractedTe
 
 
 def _gzip_name(payload: bytes) -> str:
-    """Returns the name of the file that a gzip header may give (RFC 1952); empty where there is none."""
+    """Returns the file name in a gzip header (RFC 1952); empty if there is none."""
     plain = payload[3] & (_NAME | _MORE) == _NAME
     return payload[10:512].partition(b"\0")[0].decode("latin-1") if plain else ""

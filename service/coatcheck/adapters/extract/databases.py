@@ -1,7 +1,7 @@
-"""SQLite databases as text, for a worker process: each table with its columns, its count of rows and the rows.
+"""SQLite databases as text: each table with its columns, its row count and its rows. Runs in a worker process.
 
-A database is hostile: it is opened in memory, for reading only, and nothing that it defines is run. Views and virtual
-tables are named and not read, triggers never fire, generated columns are not computed, no function is called.
+A database is hostile: it is opened in memory, read-only, and nothing that it defines is run. Views and virtual tables
+are named but not read, triggers never fire, generated columns are not computed, no function is called.
 """
 
 import sqlite3
@@ -19,22 +19,22 @@ from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "sqlite 2"
 _CELL: Final = 200
-"""Characters that are shown of a value."""
+"""Characters shown of a value."""
 _COLUMNS: Final = 40
-"""Columns that the summary names of a table."""
+"""Columns of a table that the summary names."""
 _SUMMARISED: Final = 100
 """Tables in the summary, and names in its other lists."""
 _TEXT_BYTES: Final = 4096
-"""Bytes of a text that are taken from SQLite."""
+"""Bytes of a text that are read from SQLite."""
 _VALUE_BYTES: Final = 32 * 1024 * 1024
 _STEPS: Final = 1_000
-"""Instructions of SQLite between two looks at the clock."""
+"""SQLite instructions between two checks of the time."""
 _COUNTING: Final = 0.7
-"""Share of the time after which no more rows are counted."""
+"""Share of the time after which rows are no longer counted."""
 _JOURNAL: Final = slice(18, 20)
-"""Where the header says how changes are written: 2 is to a second file, which a database in memory cannot have."""
+"""Where the header says how changes are written: 2 means to a second file, which a database in memory cannot have."""
 _PLAIN: Final = 0
-"""What `table_xinfo` says of a column that is neither hidden nor generated."""
+"""Value in `table_xinfo` for a column that is neither hidden nor generated."""
 
 
 class _Table(Struct):
@@ -42,22 +42,22 @@ class _Table(Struct):
     columns: list[str]
     """Each with its type."""
     stored: list[str]
-    """Names of those whose values are in the table."""
+    """Names of those whose values are stored in the table."""
     rows: int | None = None
-    """How many there are, if they could be counted."""
+    """Number of rows, if they could be counted."""
 
     def described(self, most: int) -> str:
-        """Returns `id INTEGER, name TEXT`, at most so many of them."""
+        """Returns `id INTEGER, name TEXT`, with at most `most` columns."""
         more = f", … ({len(self.columns)} columns)" if len(self.columns) > most else ""
         return ", ".join(self.columns[:most]) + more
 
 
 def extract_database(payload: bytes, until: float) -> ExtractedText | None:
-    """Returns the text view of a SQLite database; None where its schema cannot be read.
+    """Returns the text view of a SQLite database; None if its schema cannot be read.
 
     Args:
-        payload: the database file, whole.
-        until: processor time of this process, in seconds, after which the view is to be done.
+        payload: the whole database file.
+        until: CPU time of this process, in seconds, at which to stop.
     """
     writer = ViewWriter(until)
     with closing(sqlite3.connect(":memory:", isolation_level=None, cached_statements=0)) as connection:
@@ -82,7 +82,7 @@ def extract_database(payload: bytes, until: float) -> ExtractedText | None:
 
 
 def _open(connection: sqlite3.Connection, payload: bytes) -> None:
-    """Open a database in memory, so that nothing of it can be changed or run."""
+    """Opens a database in memory, in a way that nothing of it can be changed or run."""
     for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "temp_store=MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
     second = payload[_JOURNAL] == b"\2\2"
@@ -98,7 +98,7 @@ def _text(data: bytes) -> str:
 
 
 def _authorized(action: int, first: str | None, second: str | None, _: str | None, inside: str | None) -> int:
-    """Allow reading of tables, their columns, and counting; nothing that a view or a trigger asks for."""
+    """Allows reading tables and their columns, and counting; nothing that a view or a trigger requests."""
     allowed = inside is None and (
         action in {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
         or (action == sqlite3.SQLITE_PRAGMA and first == "table_xinfo")
@@ -108,12 +108,12 @@ def _authorized(action: int, first: str | None, second: str | None, _: str | Non
 
 
 def _stop_at(connection: sqlite3.Connection, seconds: float) -> None:
-    """Interrupt what is asked of the database when the processor time of this process reaches so many seconds."""
+    """Interrupts queries once this process has used `seconds` of CPU time."""
     connection.set_progress_handler(lambda: time.process_time() > seconds, _STEPS)
 
 
 def _objects(connection: sqlite3.Connection) -> dict[str, list[str]]:
-    """Returns the names of tables, virtual tables, views, triggers and indexes; SQLite's own are left out."""
+    """Returns the names of tables, virtual tables, views, triggers and indexes, without SQLite's own."""
     objects: dict[str, list[str]] = {"table": [], "virtual table": [], "view": [], "trigger": [], "index": []}
     for kind, name, statement in connection.execute("SELECT type, name, sql FROM sqlite_master"):
         virtual = kind == "table" and str(statement).upper().startswith("CREATE VIRTUAL")
@@ -136,13 +136,13 @@ def _table(connection: sqlite3.Connection, name: str) -> _Table:
 
 
 def _quoted(name: str) -> str:
-    """Returns a name as SQL has it. In double quotes, one that does not exist would be taken for a text."""
+    """Returns a name quoted for SQL. In double quotes, an unknown name would be read as text."""
     return f"`{name.replace('`', '``')}`"
 
 
 def _count(connection: sqlite3.Connection, name: str) -> int | None:
-    """Returns the count of a table's rows, each of which is visited; None where that takes too long, or breaks."""
-    try:  # count(*) would read only what pages say of themselves, and cannot be interrupted
+    """Returns a table's row count by visiting each row; None if that takes too long, or fails."""
+    try:  # count(*) would only read what pages claim, and cannot be interrupted
         return int(connection.execute(f"SELECT count(1) FROM {_quoted(name)} NOT INDEXED").fetchone()[0])  # noqa: S608
     except sqlite3.Error:
         return None
@@ -163,9 +163,9 @@ def _summary(objects: dict[str, list[str]], tables: Sequence[_Table]) -> Iterato
 
 
 def _put_table(connection: sqlite3.Connection, table: _Table, writer: ViewWriter, room: int, until: float) -> bool:
-    """Write a table's section, in about `room` bytes. Returns False when there is no more room or time.
+    """Writes a table's section, in about `room` bytes. Returns False when there is no more room or time.
 
-    A table is given its share of what is left, so that a long one does not leave the others without rows.
+    A table gets its share of what is left, so that a long one does not leave the others without rows.
     """
     rows: list[str] = []
     columns = ", ".join(map(_quoted, table.stored))
@@ -192,7 +192,7 @@ def _put_table(connection: sqlite3.Connection, table: _Table, writer: ViewWriter
 
 
 def _shown(value: object) -> str:
-    """Returns a value on one line; of binary data, how much it is."""
+    """Returns a value on one line; for binary data, its size."""
     if isinstance(value, bytes):
         return f"[{counted(len(value), 'byte')}]"
     return "NULL" if value is None else cell(str(value), _CELL)

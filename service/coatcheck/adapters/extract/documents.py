@@ -1,9 +1,9 @@
 """The text of documents, page by page and sheet by sheet, and of archives and databases.
 
-PDF documents and workbooks are read if the libraries for them are installed: `pypdf` and `python-calamine`, both of
-the extra `coatcheck[documents]`. What is read is hostile until proved otherwise, so that this runs in a worker process
-only, within its limits of time and memory. It opens no file, fetches nothing, runs no script of a document, and gives
-up a page or a sheet that breaks rather than the document.
+PDF documents and workbooks are read if their libraries are installed: `pypdf` and `python-calamine`, both in the extra
+`coatcheck[documents]`. Payloads are considered hostile, so this runs only in a worker process, within its limits of
+time and memory. It opens no file, fetches nothing, runs no script of a document, and skips a broken page or sheet
+rather than failing the document.
 """
 
 import io
@@ -23,12 +23,12 @@ from coatcheck.core.media.documents import PDF, SQLITE, STREAMS, is_document
 from coatcheck.core.views.view import ExtractedText
 
 DOCUMENT_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of a document that is opened; a part of one is worth nothing."""
+"""Maximum bytes of a document that is opened; a part of one is useless."""
 _ROWS: Final = 100_000
-"""Rows that are taken of one sheet."""
+"""Rows that are read from one sheet."""
 _COLUMNS: Final = 1_000
 _SHARE: Final = 0.6
-"""Of a job's seconds, after which what was read is the view: partial, and better than none."""
+"""Share of a job's seconds after which the text so far becomes the view: a partial view is better than none."""
 _WORKBOOKS: Final = (
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "application/vnd.oasis.opendocument.spreadsheet",
@@ -41,16 +41,16 @@ def is_extractable(payload: bytes) -> bool:
     if known is None or len(payload) > DOCUMENT_BYTES or not is_document(known.media_type):
         return False
     if known.media_type == SQLITE:
-        return hasattr(sqlite3.Connection, "deserialize")  # which a build of SQLite may lack
+        return hasattr(sqlite3.Connection, "deserialize")  # which some builds of SQLite lack
     return known.media_type != PDF or find_spec("pypdf") is not None
 
 
 def extract_document(payload: bytes, seconds: float) -> ExtractedText | None:
-    """Returns the text view of a document; None where it is none, has no text, or cannot be opened.
+    """Returns the text view of a document; None if it is not one, has no text, or cannot be opened.
 
     Args:
-        payload: the document, whole.
-        seconds: processor time that the job may take.
+        payload: the whole document.
+        seconds: CPU time that the job may take.
     """
     if not is_extractable(payload):
         return None
@@ -89,7 +89,7 @@ def _pdf(payload: bytes, until: float) -> ExtractedText | None:
 
 
 def _page(reader: Any, number: int) -> str | None:  # noqa: ANN401 - of a library without types
-    """The text of one page; None where the page is broken."""
+    """Returns the text of a page; None if the page is broken."""
     try:
         return str(reader.pages[number].extract_text())
     except Exception:  # noqa: BLE001 - the other pages may be whole
@@ -105,7 +105,7 @@ def _workbook(payload: bytes, until: float) -> ExtractedText | None:
         for name in cast("list[str]", book.sheet_names):
             if not _sheet(book, name, writer):
                 break
-    except BaseException as error:  # a panic of the library is no Exception
+    except BaseException as error:  # a panic in the library is not an Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         writer.partial = True
@@ -113,7 +113,7 @@ def _workbook(payload: bytes, until: float) -> ExtractedText | None:
 
 
 def _sheet(book: Any, name: str, writer: ViewWriter) -> bool:  # noqa: ANN401 - of a library without types
-    """One sheet as tab-separated rows. False when there is no more room."""
+    """Writes a sheet as tab-separated rows. Returns False when there is no more room."""
     sheet = book.get_sheet_by_name(name)
     height, width = int(sheet.height), int(sheet.width)
     writer.begin(f"Sheet {name}")

@@ -1,9 +1,9 @@
-"""The Extractor port: small payloads in a thread, larger ones in a worker process, and a simpler way when that fails.
+"""The Extractor port: small payloads in a thread, larger ones in a worker process, and a simpler way if that fails.
 
-Extraction is linear and the same wherever it runs, so that a busy pool changes no view that is small enough for a
-thread; for what is larger the caller comes again. A worker that died may have been killed for no fault of the payload,
-which another one is given; what no worker survives is tried in a simpler way, for pages alone. Documents in formats of
-their own, archives and databases are opened in a worker or not at all.
+Extraction is linear and gives the same result wherever it runs, so a busy pool changes no view that is small enough for
+a thread; for larger ones the caller retries. A worker may die through no fault of the payload, so a second one is
+tried; if that dies too, a page is extracted in a simpler way. Document formats, archives and databases are only opened
+in a worker.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from coatcheck.core.views.view import ExtractedText, TextForm
 log = logging.getLogger(__name__)
 
 _SMALL: Final = 64 * 1024
-"""Bytes that take no longer than handing them to another process would."""
+"""Size of a payload that takes no longer than handing it to another process."""
 _HERE: Final = 2 * 1024**2
-"""Bytes that are taken in a thread when no worker is free."""
+"""Size of a payload that is extracted in a thread if no worker is free."""
 _INPUT: Final = 64 * 1024**2
-"""Bytes of what is no page; more has no view but the raw one."""
+"""Maximum size of anything but a page; larger payloads only have the raw view."""
 _THREADS: Final = 2
 
 
@@ -48,7 +48,7 @@ class TextExtractor:
     async def extract(
         self, kind: Kind, media_type: str | None, url: str | None, payload: bytes
     ) -> ExtractedText | None:
-        """See the port."""
+        """See Extractor."""
         form = spec_of(kind).text_view
         media_type = media_type[:300] if media_type else None
         taken = _taken(form, media_type, url, payload)
@@ -71,7 +71,7 @@ class TextExtractor:
             return await self._away(job)
 
     async def _simply(self, job: ExtractJob) -> ExtractedText | None:
-        """The words of a page that no worker survived; of nothing else."""
+        """Returns the words of a page that no worker survived; None for anything else."""
         if job.form != "page":
             return None
         job = structs.replace(job, simple=True)
@@ -85,7 +85,7 @@ class TextExtractor:
     async def _without_worker(
         self, work: "partial[ExtractedText | None]", job: ExtractJob, busy: Busy
     ) -> ExtractedText | None:
-        """Do what is small enough in a thread. Of the rest nobody knows yet whether it has a text view."""
+        """Extracts small payloads in a thread. For others it is not known yet whether they have a text view."""
         if len(job.payload) <= _HERE and job.form != "document":
             return await self._here(work, job.payload)
         if self._no_workers:
@@ -104,24 +104,24 @@ class TextExtractor:
         try:
             made = await loop.run_in_executor(self._threads, work)
             return made if _is_sound(made, payload) else None
-        except Exception:  # a bug of ours, and no reason to refuse a payload
+        except Exception:  # a bug of ours is no reason to refuse a payload
             log.exception("no text view of %d bytes", len(payload))
             return None
 
     def close(self) -> None:
-        """End the workers. Blocks for a moment."""
+        """Ends the workers. Blocks briefly."""
         self.workers.close()
         self._threads.shutdown(cancel_futures=True)
 
 
 def _taken(form: TextForm, media_type: str | None, url: str | None, payload: bytes) -> bytes | None:
-    """As much of a payload as a view is made of; None where there is none to be made."""
+    """Returns the part of a payload that a view is made from; None if there is no view to make."""
     if form == "document":
         return payload if is_extractable(payload) else None
     if form == "same" or not payload or (form == "mixed" and not reads_as_document(media_type, url, payload)):
         return None
     if form == "page":
-        return payload[: PAGE_BYTES + 1]  # from which it is seen that there is more
+        return payload[: PAGE_BYTES + 1]  # one more byte shows that there is more
     return payload if len(payload) <= _INPUT else None
 
 

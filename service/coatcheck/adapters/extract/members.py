@@ -1,6 +1,6 @@
-"""The text view of an archive: a list of its files, then the text of each that is text, under its name.
+"""The text view of an archive: a list of its files, then the text of each text file, under its name.
 
-Text is taken within bounds for each file and for all; a file that is no text is described by its header.
+Text is limited per file and in total; a file that is not text is described by its header.
 """
 
 import re
@@ -18,9 +18,9 @@ from coatcheck.core.media.archives import ArchiveEntry
 from coatcheck.core.views.view import MAX_SECTIONS, ExtractedText
 
 MEMBER_BYTES: Final = 1024 * 1024
-"""Bytes that are shown of one file of many."""
+"""Bytes shown of one file of many."""
 SHOWN_BYTES: Final = 8 * 1024 * 1024
-"""Bytes that are shown of all."""
+"""Bytes shown of all files together."""
 _HEAD: Final = 4096
 _DESCRIBED: Final = 256 * 1024
 _NO_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a]")
@@ -32,13 +32,13 @@ class ArchiveMember(Struct, frozen=True):
 
     entry: ArchiveEntry
     note: str = ""
-    """What it is where it is no text, or why it is not shown."""
+    """What it is if it is not text, or why it is not shown."""
     text: str | None = None
 
 
 @final
 class MemberReader:
-    """Reads files of one archive until SHOWN_BYTES or the time are used up."""
+    """Reads files of one archive until SHOWN_BYTES or the time is used up."""
 
     def __init__(self, writer: ViewWriter, each: int = MEMBER_BYTES) -> None:
         """`each` is the maximum number of bytes shown of one file."""
@@ -47,7 +47,7 @@ class MemberReader:
         self._left = SHOWN_BYTES
 
     def read(self, entry: ArchiveEntry, opened: Callable[[], IO[bytes]]) -> ArchiveMember:
-        """Returns a file with its text, or with what it is; `opened` opens it, and may raise whatever it likes."""
+        """Returns a file with its text or a description; `opened` opens it, and may raise anything."""
         if self._left <= 0 or self._writer.late:
             self._writer.partial = True
             return ArchiveMember(entry)
@@ -83,10 +83,10 @@ def written(
     """Returns the view of an archive: the summary, the list, the files that were read.
 
     Args:
-        writer: with nothing written.
-        summary: its first lines.
-        members: all files that are known.
-        extractor: what made the view.
+        writer: an empty writer.
+        summary: the first lines.
+        members: all known files.
+        extractor: the name of the extractor.
     """
     for line in (*summary, "", "Bytes\tName"):
         writer.put(line)

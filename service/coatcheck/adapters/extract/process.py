@@ -1,7 +1,7 @@
-"""One worker process as the service holds it: started, given a job within a time limit, killed.
+"""One worker process from the service's side: started, given a job with a time limit, killed.
 
-Blocks; each worker is used by one thread at a time. The process gets two pipes and nothing else: no socket, no lock,
-no file and none of the service's environment.
+Blocks; each worker is used by one thread at a time. The process gets two pipes and nothing else: no socket, lock or
+file, and none of the service's environment.
 """
 
 import os
@@ -21,15 +21,15 @@ _BLOCK: Final = 1 << 20
 
 
 class WorkerLost(Exception):  # noqa: N818 - what happened to it
-    """The worker died, answered nonsense or took too long; it is gone."""
+    """The worker died, sent an invalid answer or took too long; it no longer exists."""
 
 
 class WorkerDied(WorkerLost):
-    """It was gone before it answered: ended by its job, or by somebody who has nothing to do with that."""
+    """The worker ended before it answered, because of its job or for an unrelated reason."""
 
 
 class Worker:
-    """One process. After WorkerLost it must not be used again."""
+    """A worker process. Do not use it after WorkerLost."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         if process.stdin is None or process.stdout is None:
@@ -38,13 +38,13 @@ class Worker:
         self._input = process.stdin.fileno()
         self._output = process.stdout.fileno()
         self.jobs = 0
-        """Done so far."""
+        """Number of jobs done."""
         for end in (self._input, self._output):
             os.set_blocking(end, False)
 
     @classmethod
     def start(cls, memory: int) -> Self:
-        """Start one and wait until it is ready.
+        """Starts a worker and waits until it is ready.
 
         Args:
             memory: bytes that it may address.
@@ -75,20 +75,20 @@ class Worker:
         return self._process.pid
 
     def run(self, job: ExtractJob, seconds: float) -> ExtractAnswer:
-        """Do a job.
+        """Runs a job.
 
         Raises:
-            WorkerLost: it was not done in time, or never will be. The process is gone.
+            WorkerLost: it was not done in time, or never will be. The process no longer exists.
         """
         self.jobs += 1
         return self._exchange(framed(job), seconds)
 
     def end(self) -> None:
-        """Have it ended at once, whatever it does. For other threads than the one that uses it, which then sees it."""
+        """Ends it at once, for threads other than the one that uses it, which then gets WorkerLost."""
         self._process.kill()
 
     def kill(self) -> None:
-        """End it and wait until it has. May be said again."""
+        """Kills it and waits until it has ended. May be repeated."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -96,7 +96,7 @@ class Worker:
                 pipe.close()
 
     def _exchange(self, data: bytes, seconds: float) -> ExtractAnswer:
-        """Write a message and read the answer."""
+        """Writes a message and returns the answer."""
         try:
             body = self._talk(memoryview(data), time.monotonic() + seconds)
             return answer(body)
@@ -108,7 +108,7 @@ class Worker:
             raise WorkerLost(type(error).__name__) from error
 
     def _talk(self, left: memoryview, deadline: float) -> bytes:
-        """Write while there is something to write; read until a whole message is there."""
+        """Writes what is left to write; reads until a whole message has arrived."""
         read = bytearray()
         with selectors.DefaultSelector() as selector:
             selector.register(self._output, selectors.EVENT_READ)
@@ -138,7 +138,7 @@ def _read(output: int) -> bytes:
 
 
 def _whole(read: bytearray) -> int:
-    """How long the message is that begins here, with what says so."""
+    """Returns the length of the message that begins here, including its header."""
     size: int = HEADER.unpack_from(read)[0]
     if size > LONGEST:
         raise ValueError("the answer is too long")

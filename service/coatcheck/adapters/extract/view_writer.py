@@ -1,4 +1,4 @@
-"""A text view being written, within bounds of size, time and sections."""
+"""Writes a text view within limits of size, time and sections."""
 
 import time
 from typing import Final, final
@@ -7,7 +7,7 @@ from coatcheck.core.extract.sections import SectionStart, one_line, sections
 from coatcheck.core.views.view import MAX_SECTIONS, ExtractedText
 
 TEXT_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of text that are taken of one document."""
+"""Bytes of text that are taken from one document."""
 _CELL: Final = 2_000
 """Characters of a cell."""
 
@@ -17,7 +17,7 @@ class ViewWriter:
     """Gathers lines under titles. Sections are named `p1`, `p2`, … in the order of `begin`."""
 
     def __init__(self, until: float) -> None:
-        """`until` is the processor time of this process, in seconds, after which nothing more is accepted."""
+        """`until` is the CPU time of this process, in seconds, after which nothing more is accepted."""
         self._until = until
         self._parts: list[bytes] = []
         self._starts: list[SectionStart] = []
@@ -27,23 +27,23 @@ class ViewWriter:
 
     @property
     def late(self) -> bool:
-        """Whether the time is over."""
+        """Whether time is up."""
         return time.process_time() > self._until
 
     @property
     def room(self) -> int:
-        """Bytes of text that may still be put."""
+        """Bytes of text that may still be written."""
         return TEXT_BYTES - self._size
 
     def begin(self, title: str) -> None:
-        """Start the section with this title; beyond MAX_SECTIONS the text goes on in the last one."""
+        """Starts a section with this title; beyond MAX_SECTIONS, the text continues in the last one."""
         if len(self._starts) < MAX_SECTIONS:
             self._starts.append(SectionStart(one_line(title), 1, self._size, self._lines + 1))
         else:
             self.partial = True
 
     def put(self, text: str) -> bool:
-        """Take text and end its line. Returns False, and takes nothing, when there is no more room or time."""
+        """Writes text and ends its line. Returns False, writing nothing, if there is no more room or time."""
         data = f"{text.rstrip()}\n".encode("utf-8", "replace")
         if self._size + len(data) > TEXT_BYTES or self.late:
             self.partial = True
@@ -54,7 +54,7 @@ class ViewWriter:
         return True
 
     def done(self, extractor: str) -> ExtractedText | None:
-        """Returns the view; None when nothing was written."""
+        """Returns the view; None if nothing was written."""
         if not self._parts:
             return None
         found = sections(self._starts, prefix="p", size=self._size, lines=self._lines)
@@ -62,7 +62,7 @@ class ViewWriter:
 
 
 def cell(value: object, chars: int = _CELL) -> str:
-    """Returns a value of a table on one line, in at most so many characters; whole numbers without a point."""
+    """Returns a table's value on one line, in at most `chars` characters; whole numbers without a decimal point."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - exact so far
         return str(int(value))
     text = " ".join(str(value).split())

@@ -1,4 +1,4 @@
-"""What the service and its workers say to each other over a pipe: MessagePack, with its length before each message."""
+"""Messages between the service and its workers: MessagePack over a pipe, each preceded by its length."""
 
 import struct
 from typing import Final
@@ -11,30 +11,30 @@ from coatcheck.core.views.view import MAX_SECTIONS, ExtractedText, Section, Text
 HEADER: Final = struct.Struct(">I")
 """Length of the message that follows, in bytes."""
 LONGEST: Final = 192 * 1024**2
-"""Bytes of a message: a payload or a view with what is said of it."""
+"""Maximum bytes of a message: a payload or a view, with its metadata."""
 
 
 class ExtractJob(Struct, frozen=True, array_like=True):
-    """One payload to make a view of, and how long it may take."""
+    """A payload to extract, and how long it may take."""
 
     form: TextForm
     media_type: str | None
     url: str | None
     payload: bytes
     seconds: int
-    """Of wall time and of CPU time, after which the system ends the worker, should nobody else do it."""
+    """Wall and CPU time after which the system ends the worker, should nobody else do it."""
     simple: bool = False
-    """Only drop the markup: the payload was the end of another worker."""
+    """Only remove the markup: the payload has killed another worker."""
 
 
 class ExtractAnswer(Struct, frozen=True, array_like=True):
-    """What became of a job; the first answer says that the worker is ready."""
+    """The result of a job; the first answer says that the worker is ready."""
 
     extracted: ExtractedText | None = None
     failed: str | None = None
-    """The name of what went wrong; never the payload's words."""
+    """The name of what went wrong; never text of the payload."""
     peak: int = 0
-    """Bytes of memory that the worker has had at most, as far as the system says it."""
+    """Peak memory of the worker in bytes, if the system provides it."""
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -43,30 +43,30 @@ _answer: Final = msgspec.msgpack.Decoder(ExtractAnswer).decode
 
 
 def framed(message: ExtractJob | ExtractAnswer) -> bytes:
-    """The message as it goes through the pipe."""
+    """Returns a message as it is sent through the pipe."""
     body = _encode(message)
     return HEADER.pack(len(body)) + body
 
 
 def job(body: bytes) -> ExtractJob:
-    """A job, read."""
+    """Decodes a job."""
     return _job(body)
 
 
 def answer(body: bytes) -> ExtractAnswer:
-    """An answer, read.
+    """Decodes an answer.
 
     Raises:
-        msgspec.MsgspecError: it is none.
+        msgspec.MsgspecError: it is invalid.
     """
     return _answer(body)
 
 
 def check(extracted: ExtractedText, payload: bytes) -> None:
-    """Refuse a view that is not UTF-8, or whose sections are not where sections are.
+    """Refuses a view that is not UTF-8, or whose sections are misplaced.
 
     Raises:
-        ValueError: with the reason.
+        ValueError: the reason.
     """
     if extracted.text is not None:
         extracted.text.decode()

@@ -1,8 +1,8 @@
 """A worker process: reads payloads from its input, makes their text views, writes them to its output.
 
-Run as `python -m coatcheck.adapters.extract.worker BYTES`, with the memory it may address. It ends when its input
-ends, so that it never outlives the service; while it works, an alarm that nothing can block does the same. Opens no
-files and no sockets, and writes nothing but answers.
+Run as `python -m coatcheck.adapters.extract.worker BYTES`, with the memory it may address. It ends when its input ends,
+so it never outlives the service; while it works, an alarm that cannot be blocked ensures that. It opens no files or
+sockets, and writes nothing but answers.
 """
 
 import gc
@@ -19,22 +19,22 @@ from coatcheck.adapters.extract.wire import HEADER, LONGEST, ExtractAnswer, Extr
 from coatcheck.core.views.view import ExtractedText
 
 _GRACE: Final = 2
-"""Seconds after which a worker ends itself when the service has not."""
+"""Seconds after which a worker ends itself if the service has not."""
 _KIB: Final = 1 if sys.platform == "darwin" else 1024
 """Unit of ru_maxrss: bytes there, KiB elsewhere (getrusage(2))."""
 _STATUS: Final = Path("/proc/self/status")
-"""Of proc(5)."""
+"""See proc(5)."""
 
 
 def main() -> None:
-    """Serve until the input ends."""
+    """Serves until the input ends."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, int(sys.argv[1]))
     output = os.dup(1)
-    os.dup2(2, 1)  # what a library prints is no answer
-    import_module("coatcheck.core.extract")  # after the limits, and before anyone waits for it
+    os.dup2(2, 1)  # output that a library prints is not an answer
+    import_module("coatcheck.core.extract")  # after the limits are set, and before anybody waits for it
 
-    gc.disable()  # a page makes objects by the hundred thousand, none of them in a circle
+    gc.disable()  # a page creates hundreds of thousands of objects, none of them in cycles
     _write(output, ExtractAnswer())
     while (body := _message(0)) is not None:
         asked = job(body)
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _extracted(asked: ExtractJob) -> ExtractedText | None:
-    """What is heavy is imported here, by the worker that needs it."""
+    """Extracts; heavy imports happen here, in the worker that needs them."""
     from coatcheck.core.extract import extract_text, strip_markup  # noqa: PLC0415
 
     if asked.simple:
@@ -71,7 +71,7 @@ def _alarm(seconds: int) -> None:
 
 
 def _limit(what: int, most: int) -> None:
-    """Lower a limit, where the system lets us: macOS has no limit of addresses."""
+    """Lowers a limit, if the system allows: macOS has none for addresses."""
     try:
         _, hard = resource.getrlimit(what)
         soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -81,11 +81,11 @@ def _limit(what: int, most: int) -> None:
 
 
 def _peak() -> int:
-    """Bytes of memory that this process has had at most."""
+    """Returns the peak memory of this process in bytes."""
     try:
-        with _STATUS.open("rb") as status:  # ru_maxrss would be that of the process which started this one, if larger
+        with _STATUS.open("rb") as status:  # ru_maxrss would be that of the process that started this one, if larger
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith(b"VmHWM:"))
-    except (OSError, StopIteration):  # no Linux
+    except (OSError, StopIteration):  # not Linux
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
 
 
@@ -98,7 +98,7 @@ def _message(source: int) -> bytes | None:
 
 
 def _exactly(source: int, size: int) -> bytes | None:
-    """So many bytes; None when the input ends before."""
+    """Returns exactly `size` bytes; None if the input ends before."""
     data = bytearray()
     while len(data) < size:
         piece = os.read(source, min(size - len(data), 1 << 20))

@@ -1,6 +1,6 @@
-"""A few worker processes behind as many threads: started when first needed, kept warm, replaced when they are lost.
+"""A few worker processes, each behind a thread: started when first needed, kept warm, replaced when lost.
 
-Whoever finds all of them busy and the queue full is told so at once; it waits for nobody.
+If all are busy and the queue is full, a job is refused at once.
 """
 
 import logging
@@ -15,25 +15,25 @@ from coatcheck.adapters.extract.wire import ExtractAnswer, ExtractJob
 log = logging.getLogger(__name__)
 
 _QUEUE: Final = 4
-"""Jobs that may wait, for each worker."""
+"""Jobs that may wait, per worker."""
 _JOBS: Final = 500
-"""After so many a worker is replaced, whatever it has gathered."""
+"""Number of jobs after which a worker is replaced, whatever memory it has accumulated."""
 _PAUSE: Final = 30.0
-"""Seconds after a start that failed in which no other is tried."""
+"""Seconds after a failed start during which no other is tried."""
 
 
 class Busy(Exception):  # noqa: N818 - no error: come again, or do it yourself
-    """No worker is free, or none can be had."""
+    """No worker is free, or none can be started."""
 
 
 class Workers:
-    """The pool. Safe to use from several threads; `close` ends it."""
+    """The pool of workers. Thread-safe; `close` ends it."""
 
     def __init__(self, count: int, *, seconds: float, memory: int) -> None:
-        """No process is started yet.
+        """Starts no process yet.
 
         Args:
-            count: processes at most; 0 has none, and everything is Busy.
+            count: maximum number of processes; with 0, everything is Busy.
             seconds: wall time of a job; waiting for a worker may take as long again.
             memory: bytes that a process may address.
         """
@@ -50,21 +50,21 @@ class Workers:
         self.started = 0
         """Processes started so far."""
         self.lost = 0
-        """Of them, those that ended because of what they were given."""
+        """How many of them ended because of their job."""
 
     @property
     def pids(self) -> set[int]:
-        """The processes there are."""
+        """Returns the IDs of the running processes."""
         with self._lock:
             return {worker.pid for worker in self._all}
 
     def submit(self, job: ExtractJob) -> "Future[ExtractAnswer]":
-        """Give a job to a worker as soon as one is free.
+        """Gives a job to a worker as soon as one is free.
 
-        The future raises WorkerLost when the job was the end of its worker, and Busy when none came free in time.
+        The future raises WorkerLost if the job killed its worker, and Busy if none became free in time.
 
         Raises:
-            Busy: too many wait already, or there are no workers.
+            Busy: too many jobs wait already, or there are no workers.
         """
         with self._lock:
             if self._closed or self._given >= self._count * (1 + _QUEUE):
@@ -72,14 +72,14 @@ class Workers:
             self._given += 1
         try:
             future = self._threads.submit(self._run, job, time.monotonic() + self._seconds)
-        except RuntimeError as error:  # closed meanwhile
+        except RuntimeError as error:  # closed in the meantime
             self._done(None)
             raise Busy from error
         future.add_done_callback(self._done)
         return future
 
     def close(self) -> None:
-        """End all workers, those at work too."""
+        """Ends all workers, including busy ones."""
         with self._lock:
             self._closed = True
             workers = list(self._all)
@@ -87,7 +87,7 @@ class Workers:
             self._idle.clear()
         for worker in workers:
             worker.end()
-        self._threads.shutdown()  # what waited finds nobody; what was at work lost its worker
+        self._threads.shutdown()  # waiting jobs find no worker, and running ones have lost theirs
         for worker in workers:
             worker.kill()
 
@@ -118,7 +118,7 @@ class Workers:
         return made
 
     def _taken(self) -> Worker:
-        """A worker that is idle, or a new one."""
+        """Returns an idle worker, or a new one."""
         with self._lock:
             if self._closed or time.monotonic() < self._unstartable_until:
                 raise Busy

@@ -1,1 +1,1 @@
-"""The SQL catalogue, for SQLite and PostgreSQL: the only place that knows SQLAlchemy."""
+"""The SQL catalogue, for SQLite and PostgreSQL: the only package that knows SQLAlchemy."""

@@ -1,7 +1,7 @@
-"""Every port of the catalogue in SQL, whatever the database: which function answers each question.
+"""Every port of the catalogue in SQL, for any database: which function answers each query.
 
-What a question means stands at its port. Changes are carried out by `change_handlers.py`; how they are committed and
-where questions are asked is the database's own: see `sqlite.py` and `postgres.py`.
+The ports document the queries. Changes are carried out by `change_handlers.py`; how they are committed and where
+queries run depends on the database: see `sqlite/store.py` and `postgres.py`.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -35,7 +35,7 @@ _PAGE = 500
 
 
 class SqlCatalog(SqlAccess):
-    """The catalogue over a way to commit changes and a way to ask questions."""
+    """The catalogue, given a way to commit changes and a way to run queries."""
 
     find = asks_namespace(reads.find)
     same_bytes = asks_namespace(reads.same_bytes)
@@ -94,28 +94,28 @@ class SqlCatalog(SqlAccess):
     find_audit_lines = asks(audit_reads.find_lines)
 
     async def latest_run(self, run: RunKey, now: datetime) -> int | None:
-        """The number of a run's last artifact."""
+        """See Catalog."""
         return await self.ask(run.namespace, lambda conn: reads.latest_run(conn, run, now))
 
     async def list_artifacts(
         self, namespace: str, where: ArtifactFilter, now: datetime, *, before: int | None, limit: int
     ) -> ArtifactPage:
-        """Live artifacts, newest first."""
+        """See Catalog."""
         question = listing.list_artifacts if where.terms is None else matching.list_matching
         return await self.ask_for_list(
             namespace, lambda conn: question(conn, namespace, where, now, before=before, limit=limit)
         )
 
     async def ask_for_list(self, namespace: str, question: Callable[[Connection], T]) -> T:
-        """The answer to a question that may take long, so that it must not keep others from asking."""
+        """Runs a query that may take long, and so must not keep others from running."""
         return await self.ask(namespace, question)
 
     async def empty_log(self) -> bool:
-        """Nothing to do where the database's log is not ours to keep."""
+        """Does nothing: the database's log is not ours to manage."""
         return True
 
     async def all_blobs(self) -> AsyncIterator[tuple[str, Blob]]:
-        """Every live blob, page by page: one that is added or dies meanwhile may or may not be among them."""
+        """Yields every live blob, page by page; one that is added or dies meanwhile may or may not be included."""
         after = 0
         while page := await self.ask(None, lambda conn, after=after: reads.live_blobs(conn, after, _PAGE)):
             for after, namespace, blob in page:  # noqa: B007 - the last one continues the walk

@@ -1,4 +1,4 @@
-"""A group of changes inside one transaction: entered by namespace, ingests together, the rest one by one."""
+"""Carries out a group of changes inside one transaction: by namespace, ingests together, the rest one by one."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -18,19 +18,19 @@ from coatcheck.ports.change import ArtifactChange, CatalogChange
 T = TypeVar("T")
 
 CommitWatch: TypeAlias = Callable[[int, float, float], None]
-"""Is told of a group that was committed, or was not: its changes, how long the first waited, how long all took."""
+"""Is called for a group after its commit, successful or not: number of changes, how long the first waited, duration."""
 
 
 GATHER_SECONDS: Final = 0.003
-"""How long a group waits for changes that are on their way: a transaction costs several times what one change does."""
+"""How long a group waits for changes that are on their way: a transaction costs several times as much as one change."""
 MOST_CHANGES: Final = 256
-"""Of a group."""
+"""Maximum changes in a group."""
 MOST_BYTES: Final = 8 * 1024 * 1024
-"""A group whose changes weigh as much takes no further one."""
+"""Maximum weight of a group's changes."""
 
 
 class FunctionChange(CatalogChange[T], frozen=True, kw_only=True):
-    """A function over the connection as a change."""
+    """A change that calls a function with the connection."""
 
     call: Callable[[Connection], T]
 
@@ -41,10 +41,10 @@ def carry_out(
     enter: Callable[[Connection, str | None], None],
     number: Numberer,
 ) -> list[object]:
-    """Carry out a group; an answer for each. Raises what one of them raises: then the transaction is to be undone.
+    """Carries out a group; returns an answer for each. Raises if one of them raises; then undo the transaction.
 
-    All of them wait for the same commit, so that any order is a true one. Namespaces come in the same order in every
-    replica, which spares them waiting for each other in a circle.
+    All of them wait for the same commit, so any order is valid. Namespaces come in the same order in every replica,
+    which prevents deadlocks between replicas.
     """
     audit.begin(conn)
     usage.begin(conn)
@@ -66,7 +66,7 @@ def carry_out(
 
 
 def _carry_out_in_one(conn: Connection, changes: dict[int, CatalogChange[Any]], number: Numberer) -> dict[int, object]:
-    """Carry out changes of one namespace, or of none, in their order; ingests first where there are several."""
+    """Carries out changes of one namespace, or of none, in their order; ingests first if there are several."""
     known = [change for change in changes.values() if isinstance(change, ArtifactChange)]
     if known and len(changes) > 1 and conn.dialect.name != "sqlite":
         lock_ahead(conn, known[0].namespace, [change.number for change in known])

@@ -1,4 +1,4 @@
-"""Which function carries out which change. The writer looks here; what a change means stands at its type."""
+"""Maps each change to the function that carries it out. A change is documented at its type."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypeVar
@@ -58,7 +58,7 @@ Handler: TypeAlias = Callable[[Connection, Any], Any]
 def _by(
     kind: type[CatalogChange[T]], apply: Callable[[Connection, Any], T]
 ) -> tuple[type[CatalogChange[Any]], Handler]:
-    """An entry of the table; a type checker refuses a function that does not return the change's answer."""
+    """Returns an entry of the table; a type checker rejects a function that does not return the change's answer."""
     return kind, apply
 
 

@@ -1,4 +1,4 @@
-"""Rows that contradict each other: what no change of ours can leave behind, and what is to be done about it."""
+"""Rows that contradict each other, which none of our changes can leave behind, and their repair."""
 
 from datetime import datetime
 
@@ -46,7 +46,7 @@ _DONE = {
 
 
 def contradictions(conn: Connection) -> list[Finding]:
-    """What contradicts itself, in any namespace that this connection may see."""
+    """Returns contradictions in all namespaces that this connection may see."""
     found: list[Finding] = []
     if strays := conn.execute(_STRAYS).scalar_one():
         found.append(Finding("stray", "", "", f"{strays:,} rows of stored bytes belong to no blob."))
@@ -79,7 +79,7 @@ def _drift(drift: usage.Drift) -> str:
 
 
 def repair(conn: Connection, now: datetime) -> None:
-    """Bury what nothing uses, drop what belongs to nothing, correct the sums. Only while nobody stores."""
+    """Marks unused blobs dead, deletes orphans, corrects the sums. Only while nobody stores."""
     conn.execute(_DROP_LOST_VIEWS)
     conn.execute(_DROP_LOST_SURVEYS)
     conn.execute(_BURY, {"now": now})
@@ -88,7 +88,7 @@ def repair(conn: Connection, now: datetime) -> None:
 
 
 def repaired(findings: list[Finding]) -> list[Finding]:
-    """The findings after `repair`."""
+    """Returns the findings after `repair`."""
     return [
         Finding(f.what, f.namespace, f.blob_id, f.detail + _DONE[f.what], repaired=True) if f.what in _DONE else f
         for f in findings

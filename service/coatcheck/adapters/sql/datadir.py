@@ -1,7 +1,7 @@
-"""Whether a directory may hold a database: one server at a time, and no network file system.
+"""Checks that a directory may hold a database: one server at a time, and no network file system.
 
-SQLite's locks and its shared memory do not work over a network; two servers on one directory would each believe
-that they are the only one who writes and who sweeps.
+SQLite's locks and shared memory do not work over a network, and two servers on one directory would each assume that
+they alone write and sweep.
 """
 
 import fcntl
@@ -16,10 +16,10 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 class DirectoryLock:
-    """A data directory that is ours. The lock goes with the process, however it ends."""
+    """A locked data directory. The lock ends with the process, however that ends."""
 
     def __init__(self, directory: Path) -> None:
-        """Take the lock, or raise CoatcheckError `storage_unavailable` at once."""
+        """Takes the lock, or raises CoatcheckError `storage_unavailable` at once."""
         path = directory / "coatcheck.lock"
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -36,22 +36,22 @@ class DirectoryLock:
         os.pwrite(self._fd, f"process {os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Give the directory back."""
+        """Releases the directory."""
         os.close(self._fd)
 
 
 def make_private(path: Path) -> None:
-    """Make a database's file and directory where they are missing, readable by their owner alone."""
+    """Creates a database's file and directory if missing, readable only by their owner."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def refuse_network_file_system(directory: Path, mountinfo: str | None = None) -> None:
-    """Raise CoatcheckError `storage_unavailable` when the directory lies on a known network file system.
+    """Raises CoatcheckError `storage_unavailable` if the directory is on a known network file system.
 
     Args:
         directory: an existing directory.
-        mountinfo: Linux's table of mounts; None reads it, and checks nothing where there is none.
+        mountinfo: Linux's table of mounts; None reads it, and checks nothing if there is none.
     """
     if mountinfo is None:
         if not _MOUNTS.exists():
@@ -67,7 +67,7 @@ def refuse_network_file_system(directory: Path, mountinfo: str | None = None) ->
 
 
 def file_system_of(path: Path, mountinfo: str) -> str | None:
-    """The type of the file system that holds an absolute path (proc(5), /proc/pid/mountinfo)."""
+    """Returns the type of the file system that contains an absolute path (proc(5), /proc/pid/mountinfo)."""
     best: tuple[int, str] | None = None
     for line in mountinfo.splitlines():
         fields, _, rest = line.partition(" - ")
@@ -75,7 +75,7 @@ def file_system_of(path: Path, mountinfo: str) -> str | None:
         if len(columns) < 5 or not rest:  # noqa: PLR2004 - the mount point is the fifth column
             continue
         mount = Path(_unescape(columns[4]))
-        # A later line hides an earlier one at the same place.
+        # A later line hides an earlier one for the same path.
         if path.is_relative_to(mount) and (best is None or len(mount.parts) >= best[0]):
             best = (len(mount.parts), rest.split(" ")[0])
     return None if best is None else best[1]

@@ -1,4 +1,4 @@
-"""What the databases say in words of their own: `insert_into`, `has_label`, `among`, `contains_text`, `by_now`."""
+"""What the databases spell differently: `insert_into`, `has_label`, `among`, `contains_text`, `by_now`."""
 
 from typing import Any, Final, cast
 
@@ -16,14 +16,14 @@ DIALECTS: Final = ("sqlite", "postgresql")
 
 
 def insert_into(table: Table, dialect: str) -> sqlite.Insert:
-    """An insert that can say what is done on a conflict, in a dialect's own type of statement."""
+    """Returns an insert that can handle conflicts, of the dialect's own type."""
     if dialect == "sqlite":
         return sqlite.insert(table)
     return cast("sqlite.Insert", postgresql.insert(table))  # two types of statement with the same methods
 
 
 class has_label(GenericFunction[bool]):  # noqa: N801 - SQLAlchemy's functions are spelled as in SQL
-    """True when the second argument is an element of the first, a JSON array as text."""
+    """True if the second argument is an element of the first, a JSON array as text."""
 
     type = Boolean()
     inherit_cache = True
@@ -33,7 +33,7 @@ class has_label(GenericFunction[bool]):  # noqa: N801 - SQLAlchemy's functions a
 
 
 class among(GenericFunction[bool]):  # noqa: N801 - as above
-    """True when the first argument is one of the second, a parameter of type `Many`."""
+    """True if the first argument is one of the second, a parameter of type `Many`."""
 
     type = Boolean()
     inherit_cache = True
@@ -43,12 +43,12 @@ class among(GenericFunction[bool]):  # noqa: N801 - as above
 
     @override
     def self_group(self, against: OperatorType | None = None) -> Any:
-        # A condition by itself: `… = 1`, which SQLite would get otherwise, keeps it from its index.
+        # A condition by itself: `… = 1`, which SQLite would get otherwise, prevents the use of an index.
         return self
 
 
 class contains_text(GenericFunction[bool]):  # noqa: N801 - as above
-    """True when the second argument stands in the first, letter for letter. SQLite's LIKE knows no capitals."""
+    """True if the second argument occurs in the first, case-sensitively, unlike SQLite's LIKE."""
 
     type = Boolean()
     inherit_cache = True
@@ -58,9 +58,9 @@ class contains_text(GenericFunction[bool]):  # noqa: N801 - as above
 
 
 class by_now(GenericFunction[Any]):  # noqa: N801 - as above
-    """A moment, but none that the database's own clock has not reached: a sweep must not believe a wrong clock.
+    """Returns a moment, but none that the database's clock has not reached: a sweep must not trust a wrong clock.
 
-    SQLite has no clock but the process's, which is the one that asks.
+    SQLite has no clock but the process's, which is the caller's.
     """
 
     type = UtcDateTime()
@@ -116,5 +116,5 @@ def _sqlite_by_now(element: by_now, compiler: SQLCompiler, **options: Any) -> st
 
 @compiles(by_now, "postgresql")
 def _postgresql_by_now(element: by_now, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401 - as above
-    # A sub-select is evaluated once, so that an index serves the comparison in spite of the volatile function.
+    # A subquery is evaluated once, so an index serves the comparison although the function is volatile.
     return f"(SELECT LEAST({_parts(element, compiler, options)[0]}, clock_timestamp()))"

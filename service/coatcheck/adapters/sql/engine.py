@@ -8,20 +8,20 @@ from urllib.parse import quote
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 
 BUSY_MS = 5000
-"""Only a backup or a command beside the server can hold the write lock; neither holds it for long."""
+"""Only a backup or a command beside the server can hold the write lock, and not for long."""
 _JOURNAL_BYTES = 64 * 1024 * 1024
-"""What a write-ahead log that grew under a long read is cut back to."""
+"""Size to which a write-ahead log that grew during a long read is truncated."""
 
 _ALWAYS = (f"busy_timeout={BUSY_MS}", "foreign_keys=ON", "trusted_schema=OFF", "temp_store=MEMORY")
 _WRITER = (
-    # Both must come before the first table and before anything writes the file's header.
+    # Both must precede the first table and anything that writes the file's header.
     "auto_vacuum=INCREMENTAL",
     "journal_mode=WAL",
-    # NORMAL does not sync a commit: a power loss takes what was acknowledged.
+    # NORMAL does not sync a commit: a power loss would lose acknowledged data.
     "synchronous=FULL",
     "fullfsync=ON",
     "checkpoint_fullfsync=ON",
-    # Deleted content must not linger in free pages.
+    # Deleted content must not remain in free pages.
     "secure_delete=ON",
     f"journal_size_limit={_JOURNAL_BYTES}",
     "cache_size=-32768",
@@ -32,16 +32,16 @@ _READER = (*_NO_CHECKPOINTS, "query_only=ON", "cache_size=-8192")
 
 
 def sqlite_url(path: Path) -> str:
-    """The URL of a database file."""
+    """Returns the URL of a database file."""
     return URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
 
 
 def writing_engine(url: str, *, checkpoints: bool = True) -> Engine:
-    """An engine whose transactions begin with `BEGIN IMMEDIATE`. Its user opens one connection."""
+    """Returns an engine whose transactions begin with `BEGIN IMMEDIATE`. Its user opens one connection."""
     engine = _engine(url, (*_ALWAYS, *_WRITER, *(() if checkpoints else _NO_CHECKPOINTS)))
 
     def begin(conn: Connection) -> None:
-        # A transaction that starts by reading could find its snapshot outdated when it first writes.
+        # A transaction that begins with a read could find its snapshot outdated when it first writes.
         conn.exec_driver_sql("BEGIN IMMEDIATE")
 
     event.listen(engine, "begin", begin)
@@ -49,15 +49,15 @@ def writing_engine(url: str, *, checkpoints: bool = True) -> Engine:
 
 
 def reading_engine(url: str) -> Engine:
-    """An engine that can only read; every statement is its own transaction."""
+    """Returns an engine that can only read; every statement is its own transaction."""
     return _engine(url, (*_ALWAYS, *_READER))
 
 
 def looking_engine(path: Path) -> Engine:
-    """An engine that opens the file itself read-only, beside a server or where nothing may be written."""
+    """Returns an engine that opens the file itself read-only, beside a server or on a read-only file system."""
     uri = f"file:{quote(str(path.absolute()))}?mode=ro"
     if not path.with_name(f"{path.name}-wal").exists() and not os.access(path.parent, os.W_OK):
-        # SQLite wants to make its shared memory even to read, unless it is told that nobody writes. Nobody can.
+        # SQLite creates its shared memory even to read, unless told that nobody writes. Here nobody can.
         uri += "&immutable=1"
     url = sqlite_url(path)
     engine = create_engine(
@@ -72,7 +72,7 @@ def _engine(url: str, settings: tuple[str, ...]) -> Engine:
 
 def _set_up(engine: Engine, settings: tuple[str, ...]) -> Engine:
     def connected(raw: sqlite3.Connection, _record: object) -> None:
-        raw.isolation_level = None  # the driver begins nothing of its own
+        raw.isolation_level = None  # the driver must not begin transactions of its own
         cursor = raw.cursor()
         for setting in settings:
             cursor.execute(f"PRAGMA {setting}")

@@ -1,4 +1,4 @@
-"""What a database says when it fails, as the errors that callers see. What is not a failure of storage is a bug."""
+"""Translates a database's errors to those that callers see. Anything but a failure of storage is a bug."""
 
 import sqlite3
 
@@ -7,9 +7,9 @@ from sqlalchemy.exc import DBAPIError
 from coatcheck.core.errors import CoatcheckError, Code
 
 _PRIMARY = 0xFF
-"""SQLite's extended result codes keep the primary one in their low byte."""
+"""SQLite's extended result codes have the primary one in their low byte."""
 _NO_ROOM = "SQLITE_IOERR_SHMSIZE"
-"""The file of the shared memory could not grow: the first that a full disk refuses."""
+"""The file of the shared memory could not grow: the first operation that a full disk refuses."""
 _UNAVAILABLE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -27,7 +27,7 @@ _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 def known_fault(error: BaseException) -> CoatcheckError | None:
-    """The caller's error for a failing database, or None when this is something else."""
+    """Returns the caller's error for a failing database, or None for anything else."""
     original = error.orig if isinstance(error, DBAPIError) else error
     code = getattr(original, "sqlite_errorcode", None)
     if not isinstance(code, int):
@@ -53,7 +53,7 @@ def known_fault(error: BaseException) -> CoatcheckError | None:
 
 
 def closed() -> CoatcheckError:
-    """The catalogue takes no more calls."""
+    """Returns the error of a closed catalogue."""
     return CoatcheckError(
         Code.STORAGE_UNAVAILABLE, "The service is stopping and accepts no more calls. Retry the same call."
     )

@@ -1,6 +1,6 @@
-"""How keys and namespaces read in their rows, and the questions about them.
+"""Rows of keys and namespaces, and queries on them.
 
-A question about a key is of no namespace: it is what tells which one.
+A query for a key has no namespace: its answer determines the namespace.
 """
 
 from collections.abc import Collection
@@ -16,14 +16,14 @@ from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.core.keys import KeyInfo, KeyRow, NamespaceInfo
 
 KEY_COLUMNS: list[ColumnElement[Any]] = [column for column in keys.c if column.name != "digest"]
-"""What `info_of` reads."""
+"""The columns that `info_of` reads."""
 _FIND = Prepared(
     select(*KEY_COLUMNS, keys.c.digest, namespaces.c.disabled_at)
     .join_from(keys, namespaces, namespaces.c.namespace == keys.c.namespace, isouter=True)
     .where(among(keys.c.id, bindparam("ids", type_=Many(Text()))))
 )
 _ANY = Prepared(select(keys.c.id).limit(1))
-_PLACE = select(keys.c.created_at).where(keys.c.id == bindparam("before"))  # of the listed namespace's alone
+_PLACE = select(keys.c.created_at).where(keys.c.id == bindparam("before"))  # only within the listed namespace
 _NEWEST = select(*KEY_COLUMNS).order_by(keys.c.created_at.desc(), keys.c.id.desc()).limit(bindparam("most"))
 _BEHIND = tuple_(keys.c.created_at, keys.c.id) < tuple_(
     bindparam("at", type_=UtcDateTime), bindparam("before", type_=Text())
@@ -37,12 +37,12 @@ _NAMESPACES = (
 
 
 def scopes_column(scopes: Collection[str]) -> str:
-    """Scopes as one text."""
+    """Returns scopes as one text."""
     return " ".join(sorted(scopes))
 
 
 def info_of(row: Row[Any]) -> KeyInfo:
-    """A key from KEY_COLUMNS."""
+    """Returns a key from KEY_COLUMNS."""
     return _info(tuple(row))
 
 
@@ -63,23 +63,23 @@ def _info(columns: tuple[Any, ...]) -> KeyInfo:
 
 
 def namespace_of(row: Row[Any]) -> NamespaceInfo:
-    """A namespace from its row."""
+    """Returns a namespace from its row."""
     return NamespaceInfo(name=row.namespace, created_at=row.created_at, disabled_at=row.disabled_at)
 
 
 def find_keys(conn: Connection, ids: Collection[str]) -> dict[str, KeyRow]:
-    """The keys of these IDs, and whether their namespaces are disabled."""
+    """Returns the keys of these IDs, and whether their namespaces are disabled."""
     found = _FIND.rows(conn, {"ids": sorted(ids)})
     return {row[0]: KeyRow(_info(row[:-2]), row[-2], row[-1]) for row in found}
 
 
 def any_key(conn: Connection) -> bool:
-    """Whether a key was ever made."""
+    """Returns whether a key was ever created."""
     return bool(_ANY.rows(conn, {}))
 
 
 def list_keys(conn: Connection, namespace: str | None, *, before: str | None, limit: int) -> list[KeyInfo]:
-    """Keys, newest first."""
+    """Returns keys, newest first."""
     statement, place = _NEWEST, _PLACE
     if namespace is not None:
         statement, place = (each.where(keys.c.namespace == namespace) for each in (statement, place))
@@ -94,6 +94,6 @@ def list_keys(conn: Connection, namespace: str | None, *, before: str | None, li
 
 
 def list_namespaces(conn: Connection, *, after: str, limit: int, only: str | None = None) -> list[NamespaceInfo]:
-    """Namespaces behind a name."""
+    """Returns namespaces after a name."""
     statement = _NAMESPACES if only is None else _NAMESPACES.where(namespaces.c.namespace == only)
     return [namespace_of(row) for row in conn.execute(statement, {"after": after, "most": limit})]

@@ -1,4 +1,4 @@
-"""The catalogue's two ways to the database, and methods of its ports made of functions over a connection."""
+"""The catalogue's two ways to the database, and port methods made from functions that take a connection."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,18 +16,18 @@ T = TypeVar("T")
 
 
 class SqlAccess(ABC):
-    """A way to commit changes and a way to ask questions."""
+    """A way to commit changes and a way to run queries."""
 
     @abstractmethod
     async def carry_out(self, change: CatalogChange[Any]) -> object:
-        """The answer of a change, once it is durable."""
+        """Returns the answer of a change, once it is durable."""
 
     @abstractmethod
     async def ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
-        """The answer to a question about a namespace; None: about all of them."""
+        """Returns the answer to a query about a namespace; None: about all of them."""
 
     async def commit(self, change: CatalogChange[Answer], /) -> Answer:
-        """Carry out a change and return its answer once it is durable."""
+        """Carries out a change and returns its answer once it is durable."""
         try:
             return cast("Answer", await self.carry_out(change))
         except usage.NamespaceClosing as error:
@@ -37,7 +37,7 @@ class SqlAccess(ABC):
 def asks(
     question: Callable[Concatenate[Connection, P], T],
 ) -> Callable[Concatenate[SqlAccess, P], "CoroutineType[Any, Any, T]"]:
-    """A method that asks a question about rows of any namespace."""
+    """Returns a method that runs a query on rows of any namespace."""
 
     async def method(access: SqlAccess, *args: P.args, **kwargs: P.kwargs) -> T:
         return await access.ask(None, lambda conn: question(conn, *args, **kwargs))
@@ -48,7 +48,7 @@ def asks(
 def asks_namespace(
     question: Callable[Concatenate[Connection, N, P], T],
 ) -> Callable[Concatenate[SqlAccess, N, P], "CoroutineType[Any, Any, T]"]:
-    """A method that asks a question about a namespace, its first argument."""
+    """Returns a method that runs a query on a namespace, its first argument."""
 
     async def method(access: SqlAccess, namespace: N, *args: P.args, **kwargs: P.kwargs) -> T:
         return await access.ask(namespace, lambda conn: question(conn, namespace, *args, **kwargs))

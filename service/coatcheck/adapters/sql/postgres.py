@@ -1,7 +1,7 @@
 """The catalogue on PostgreSQL: Catalog and Upkeep for any number of replicas on one database.
 
-Changes go to one writer that commits them in groups; questions go to a few connections. Every connection has entered
-one namespace, and row-level security shows it no other; upkeep sees them all.
+Changes go to one writer that commits them in groups; queries go to a few connections. Every connection has entered one
+namespace, and row-level security shows it no other; upkeep sees all.
 """
 
 from collections.abc import Callable
@@ -40,16 +40,16 @@ class Pools(NamedTuple):
 
     questions: PostgresReadPool
     lists: PostgresReadPool
-    """For lists alone: those who wait for them take nothing from those who store and read."""
+    """Only for lists, so that they take no connections from storing and reading."""
 
     async def close(self) -> None:
-        """Let running questions end, then close the connections."""
+        """Lets running queries finish, then closes the connections."""
         await self.questions.close()
         await self.lists.close()
 
 
 class PostgresCatalog(SqlCatalog):
-    """Catalog and Upkeep on a migrated PostgreSQL database. Make it with `open`; close it."""
+    """Catalog and Upkeep on a migrated PostgreSQL database. Create it with `open`; close it."""
 
     def __init__(self, engine: AsyncEngine, pools: Pools, writer: PostgresWriter | None, clock: DatabaseClock) -> None:
         self._engine = engine
@@ -57,27 +57,27 @@ class PostgresCatalog(SqlCatalog):
         self._lists = pools.lists
         self._only_writer = writer
         self.clock = clock
-        """The database's time, for everything that decides by time."""
+        """The database's time, for everything that depends on time."""
 
     @classmethod
     async def open(cls, url: str, *, limits: PostgresLimits | None = None, number: Numberer = ids.number) -> Self:
-        """Open a database that `migrate` has made.
+        """Opens a database that `migrate` has created.
 
         Args:
-            url: `postgresql://user:password@host/database`, with the options of libpq such as `sslmode`. Not through
-                a pooler that shares connections between transactions: a connection remembers its namespace.
+            url: `postgresql://user:password@host/database`, with the options of libpq such as `sslmode`. Not through a
+                pooler that shares connections between transactions: a connection remembers its namespace.
             limits: connections and times.
             number: how identities become candidate numbers.
 
         Raises:
-            CoatcheckError: `storage_unavailable` when the server does not answer, refuses, or is older than 13;
-                `invalid_request` for a URL that is none.
+            CoatcheckError: `storage_unavailable` if the server does not respond, refuses, or is older than 13;
+                `invalid_request` for an invalid URL.
         """
         return await cls._open(url, limits or PostgresLimits(), number, read_only=False)
 
     @classmethod
     async def look(cls, url: str, *, limits: PostgresLimits | None = None) -> Self:
-        """Open it for reading, beside servers. Every change is refused with `storage_unavailable`."""
+        """Opens it read-only, beside servers. Every change is refused with `storage_unavailable`."""
         return await cls._open(url, limits or PostgresLimits(), ids.number, read_only=True)
 
     @classmethod
@@ -111,15 +111,15 @@ class PostgresCatalog(SqlCatalog):
         return cls(engine, pools, None if read_only else PostgresWriter(engine, limits, number), clock)
 
     def gather_commits(self, approaching: Callable[[], int]) -> None:
-        """Let a group wait a moment for changes that are on their way."""
+        """Lets a group wait briefly for changes that are on their way."""
         self._writer.approaching = approaching
 
     def watch_commits(self, watch: CommitWatch) -> None:
-        """Tell somebody of every group of changes; it must not raise."""
+        """Registers a callback for every group of changes; it must not raise."""
         self._writer.watch = watch
 
     async def close(self) -> None:
-        """Commit what is waiting, then let go of everything."""
+        """Commits what is waiting, then closes everything."""
         await self.clock.stop()
         if self._only_writer is not None:
             await self._only_writer.close()
@@ -128,14 +128,14 @@ class PostgresCatalog(SqlCatalog):
         await self._engine.dispose()
 
     async def ready(self) -> None:
-        """Return if the database answers, took the last write that was tried, and has this release's schema."""
+        """Returns if the database responds, accepted the last attempted write, and has this release's schema."""
         await self._pool.run(None, check_revision)
         if self._only_writer is not None and self._only_writer.fault is not None:
-            # Without this a service that nobody writes to any more could never become ready again.
+            # Without this, a service that nobody writes to any more could never become ready again.
             await self._only_writer.run(try_write)
 
     async def warnings(self) -> list[str]:
-        """What an administrator should know of this database: sentences; empty when all is well."""
+        """Returns sentences about this database for an administrator; empty if all is well."""
         _, exempt, fsync, encoding = await self._pool.run(None, _server)
         found: list[str] = []
         if exempt:
@@ -173,7 +173,7 @@ def _pools(url: str, engine: AsyncEngine, session: Session, limits: PostgresLimi
     if not half:
         pool = PostgresReadPool(engine, limits)
         return Pools(pool, pool)
-    # Engines that keep no connections: what differs is how connections begin.
+    # Engines that keep no connections: they differ in how connections begin.
     listing = open_engine(url, replace(session, statement=min(limits.listing, limits.statement)))
     return Pools(
         PostgresReadPool(engine, replace(limits, connections=limits.connections - half)),
@@ -182,9 +182,9 @@ def _pools(url: str, engine: AsyncEngine, session: Session, limits: PostgresLimi
 
 
 def _wrong_url(error: ValueError | InterfaceError) -> CoatcheckError:
-    """The refusal of a URL that the driver cannot read.
+    """Returns the refusal of a URL that the driver cannot parse.
 
-    Its sentences about options are told; whatever else it stumbles over it repeats, which may be a part of a password.
+    Its messages about options are repeated; others may contain part of a password, and are not.
     """
     said = error.orig.__cause__ if isinstance(error, InterfaceError) and error.orig is not None else error
     why = f": {said}" if isinstance(said, asyncpg.InterfaceError) else " as it is written"

@@ -1,8 +1,8 @@
-"""The database's time, known without asking: replicas whose own clocks differ agree by it.
+"""The database's time, known without a query, so that replicas with different clocks agree.
 
-It is this machine's steady clock plus what the database's was ahead of it when it was last asked. It never runs
-backwards by a little; a clock that was wrong by more and has been put right is followed, and said so in the log. While
-the database is away it goes on by what it knew.
+It is this machine's steady clock plus the last known offset of the database's. It never steps back a little; if a clock
+was wrong by more and has been corrected, it follows, and logs that. While the database is away, it continues with what
+it knew.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ASK = text("SELECT clock_timestamp()")
 _EVERY = 30.0
 _STEP = timedelta(seconds=5)
-"""What a slow answer or a clock that is being adjusted cannot make: the database's clock was set."""
-# Linux's CLOCK_MONOTONIC stands still while the machine sleeps.
+"""More than a slow answer or a gradually adjusted clock can cause: the database's clock was set."""
+# Linux's CLOCK_MONOTONIC stops while the machine sleeps.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 log = logging.getLogger(__name__)
 
 
 class DatabaseClock:
-    """The Clock port by the database's clock. `learn` once before the first `now`; `start` keeps it true."""
+    """The Clock port by the database's clock. `learn` once before the first `now`; `start` keeps it accurate."""
 
     def __init__(self, pool: PostgresReadPool, *, every: float = _EVERY) -> None:
-        """Ask through these connections, every so many seconds."""
+        """Queries through these connections, every `every` seconds."""
         self._pool = pool
         self._every = every
         self._ahead: int | None = None
@@ -39,14 +39,14 @@ class DatabaseClock:
         self._task: asyncio.Task[None] | None = None
 
     def now(self) -> datetime:
-        """The moment by the database's clock, aware, in UTC, to the microsecond."""
+        """Returns the database's time, aware, in UTC, to the microsecond."""
         if self._ahead is None:
             raise RuntimeError("the clock was not learnt")
         self._last = max(self._last, self._moment(self._ahead))
         return self._last
 
     async def learn(self) -> None:
-        """Ask the database. Raises what asking raises; what was known stays."""
+        """Queries the database. Raises what the query raises; the last known offset stays."""
         before, self._ahead = self._ahead, await self._pool.run(None, _ahead)
         if before is None:
             return
@@ -59,11 +59,11 @@ class DatabaseClock:
             self._last = _EPOCH
 
     def start(self) -> None:
-        """Ask again from time to time, until `stop`."""
+        """Queries again from time to time, until `stop`."""
         self._task = asyncio.create_task(self._keep(), name="coatcheck-clock")
 
     async def stop(self) -> None:
-        """Ask no more."""
+        """Stops the queries."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -82,7 +82,7 @@ class DatabaseClock:
 
 
 def _ahead(conn: Connection) -> int:
-    """Nanoseconds from the steady clock to the database's; half of the way there and back is taken off."""
+    """Returns the nanoseconds from the steady clock to the database's, minus half of the round trip."""
     before = time.clock_gettime_ns(_STEADY)
     moment: datetime = conn.execute(_ASK).scalar_one()
     after = time.clock_gettime_ns(_STEADY)

@@ -1,7 +1,7 @@
-"""One connection to PostgreSQL: how it is opened, under which limits, and which namespace it has entered.
+"""One connection to PostgreSQL: how it is opened, its limits, and which namespace it has entered.
 
-Everything that waits here has an end: connecting, a statement, a lock, and, whatever the server does, the whole of a
-piece of work, after which the connection is cut. A line that is cut or in doubt is never used again.
+Every wait here ends: connecting, a statement, a lock, and, whatever the server does, a whole piece of work, after which
+the connection is cut. A connection that is cut or in doubt is never used again.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class Driver(Protocol):
-    """What is used of the driver's own connection, which ships no types."""
+    """The used methods of the driver's own connection, which ships no types."""
 
     async def fetch(self, query: str) -> list[Any]:
-        """Execute a statement."""
+        """Executes a statement."""
         ...
 
     def close(self, *, timeout: float) -> Awaitable[None]:
@@ -31,11 +31,11 @@ class Driver(Protocol):
         ...
 
     def terminate(self) -> None:
-        """Cut the connection."""
+        """Cuts the connection."""
         ...
 
     def is_closed(self) -> bool:
-        """Whether it is cut."""
+        """Returns whether it is cut."""
         ...
 
 
@@ -47,20 +47,20 @@ _CLOSE_SECONDS = 2.0
 
 
 class PostgresLimits(Struct, frozen=True, kw_only=True):
-    """How much of the server one process asks for, and for how long it waits."""
+    """How much of the server one process uses, and how long it waits."""
 
     connections: int = 8
-    """Most connections that read, half of them for lists alone; one more writes."""
+    """Maximum connections that read, half of them only for lists; one more writes."""
     connect: float = 3.0
-    """Seconds until a new connection has been made or refused."""
+    """Seconds for opening a connection."""
     statement: float = 4.0
     """Seconds that one statement may take on the server."""
     listing: float = 1.5
-    """Seconds that a list's statement may take on the server: lists must not hold up those who store and read."""
+    """Seconds that a list's statement may take on the server: lists must not delay storing and reading."""
     lock: float = 2.0
     """Seconds that a statement may wait for another transaction."""
     answer: float = 8.0
-    """Seconds after which a call has its answer, whatever the server does."""
+    """Seconds after which a call is answered, whatever the server does."""
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -73,20 +73,20 @@ class Session(Struct, frozen=True, kw_only=True):
     read_only: bool = False
 
     def settings(self) -> dict[str, str]:
-        """As the server spells them; 0 is without limit."""
+        """Returns the settings as the server spells them; 0 means unlimited."""
         return {
             "application_name": "coatcheck",
             "timezone": "UTC",
             "statement_timeout": _milliseconds(self.statement),
             "lock_timeout": _milliseconds(self.lock),
-            # Ends the transaction of a process that was frozen in it, so that its locks go.
+            # Ends the transaction of a frozen process, so that its locks are released.
             "idle_in_transaction_session_timeout": _milliseconds(self.idle),
             "default_transaction_read_only": "on" if self.read_only else "off",
         }
 
 
 def open_engine(url: str, session: Session) -> AsyncEngine:
-    """An engine that keeps no connections; it connects when it is asked to."""
+    """Returns an engine that keeps no connections; it connects on demand."""
 
     async def connect() -> Driver:
         return await _connect(plain_url(url), timeout=session.connect, server_settings=session.settings())
@@ -95,7 +95,7 @@ def open_engine(url: str, session: Session) -> AsyncEngine:
 
 
 class PostgresConnection:
-    """A connection and what is known of it. Used by one task at a time. Make it with `connect`."""
+    """A connection and its state. Used by one task at a time. Create it with `connect`."""
 
     def __init__(self, conn: AsyncConnection, raw: Driver, *, autocommit: bool) -> None:
         self._conn = conn
@@ -103,15 +103,15 @@ class PostgresConnection:
         self._raw = raw
         self._entered: tuple[str, str] | None = None
         self.used = False
-        """Whether it has worked before: then what it is connected to may have gone since."""
+        """Whether it was used before: then the server may have gone since."""
 
     @classmethod
     async def connect(cls, engine: AsyncEngine, *, autocommit: bool) -> Self:
-        """Open a connection; raises what the driver raises.
+        """Opens a connection; raises what the driver raises.
 
         Args:
             engine: of `open_engine`.
-            autocommit: each statement is a transaction; otherwise `commit` ends one.
+            autocommit: whether each statement is a transaction; otherwise `commit` ends one.
         """
         conn = await engine.connect()
         try:
@@ -120,7 +120,7 @@ class PostgresConnection:
             fairy = await conn.get_raw_connection()
             raw = cast("Driver", fairy.driver_connection)
             if not autocommit:
-                # An acknowledged change must survive the server's crash, whatever the server's default says.
+                # An acknowledged change must survive a crash of the server, whatever the server's default.
                 await raw.fetch(_DURABLE)
             return cls(conn, raw, autocommit=autocommit)
         except BaseException:
@@ -133,11 +133,11 @@ class PostgresConnection:
         return self._raw.is_closed()
 
     def has_entered(self, namespace: str | None) -> bool:
-        """Whether `enter` would have nothing to do."""
+        """Returns whether `enter` would have nothing to do."""
         return self._entered == _place(namespace)
 
     def enter(self, conn: Connection, namespace: str | None) -> None:
-        """Have row-level security show this namespace and no other; None shows all, for upkeep. Inside `work` only."""
+        """Makes row-level security show only this namespace; None shows all, for upkeep. Only inside `work`."""
         place = _place(namespace)
         if self._entered == place:
             return
@@ -148,23 +148,23 @@ class PostgresConnection:
         self._entered = place
 
     async def work(self, call: Callable[[Connection], T], seconds: float) -> T:
-        """Call this with the connection. After so many seconds the connection is cut, and the call fails."""
+        """Calls a function with the connection. After `seconds` the connection is cut, and the call fails."""
         with self._bounded(seconds):
             if not self._autocommit and not self._conn.in_transaction():
-                # Statements that go past SQLAlchemy would begin a transaction that it knows nothing of.
+                # Statements that bypass SQLAlchemy would begin a transaction that it does not know.
                 await self._conn.begin()
             answer = await self._conn.run_sync(call)
         self.used = True
         return answer
 
     async def commit(self, seconds: float) -> None:
-        """End the transaction. When this raises and the line is lost, nobody knows yet whether it is durable."""
+        """Ends the transaction. If this raises and the connection is lost, it is not known whether it is durable."""
         with self._bounded(seconds):
             await self._conn.commit()
 
     async def undo(self, seconds: float) -> None:
-        """Take the transaction back, or cut the connection, which does it too. Never raises."""
-        # A setting that was made in a transaction goes with it.
+        """Undoes the transaction, or cuts the connection, which has the same effect. Never raises."""
+        # A setting made in a transaction is undone with it.
         self._entered = None
         try:
             with self._bounded(seconds):
@@ -173,11 +173,11 @@ class PostgresConnection:
             self.cut()
 
     def cut(self) -> None:
-        """End the connection at once, without a word to the server. Whoever waits on it fails."""
+        """Cuts the connection at once, without notifying the server. Pending calls fail."""
         self._raw.terminate()
 
     async def close(self, *, politely: bool = False) -> None:
-        """Let go of the connection; politely: telling the server, which takes time when it does not listen."""
+        """Closes the connection; `politely` notifies the server, which takes time if it does not respond."""
         with contextlib.suppress(Exception):
             if politely and not self.lost:
                 await self._raw.close(timeout=_CLOSE_SECONDS)

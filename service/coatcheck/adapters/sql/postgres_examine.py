@@ -1,6 +1,6 @@
-"""What a PostgreSQL catalogue says of its own health. It changes nothing: others may be serving it.
+"""Examines the health of a PostgreSQL catalogue. It changes nothing, as others may be serving it.
 
-Damage in the server's files is for the server's own tools (`pg_amcheck`, data checksums) to find.
+Damage in the server's files is found by the server's own tools (`pg_amcheck`, data checksums).
 """
 
 from datetime import datetime
@@ -17,10 +17,10 @@ class PostgresExamination:
         self._catalog = catalog
 
     async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:
-        """Examine it; `deep` and `repair` make no difference.
+        """Examines it; `deep` and `repair` make no difference.
 
         Raises:
-            CoatcheckError: `storage_unavailable` when the database cannot be asked.
+            CoatcheckError: `storage_unavailable` if the database cannot be queried.
         """
         del deep, repair
         found = await self._catalog.ask(None, contradictions)

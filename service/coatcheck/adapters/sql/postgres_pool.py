@@ -1,9 +1,8 @@
-"""Questions to PostgreSQL: a few connections, each statement a transaction of its own.
+"""Queries to PostgreSQL: a few connections, each statement a transaction of its own.
 
-A question runs in a task that the caller's cancellation does not reach, so that no connection is left in the middle of
-something; its time is bounded, so that no such task stays. A connection that broke while nobody used it is replaced
-once for the question that finds out. Who waits in vain for a connection is told whether it is the database that does
-not answer, or others who are answered all the time.
+A query runs in a task that its caller's cancellation does not reach, so that no connection is left in an unknown state;
+its time is limited, so no such task remains. A connection that broke while idle is replaced once for the query that
+finds out. A caller that got no connection in time learns whether the database does not respond, or others keep it busy.
 """
 
 import asyncio
@@ -22,34 +21,34 @@ T = TypeVar("T")
 
 
 class Tasks:
-    """Work that goes on when whoever asked for it does not wait any more."""
+    """Work that continues when its caller no longer waits."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """The answer of the work, which goes on to its end if the caller is cancelled meanwhile."""
+        """Returns the result of the work, which runs to its end even if the caller is cancelled."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._done)
         return await asyncio.shield(task)
 
     async def settled(self) -> None:
-        """Wait until all work has ended."""
+        """Waits until all work has ended."""
         while self._running:
             await asyncio.wait(self._running)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waits gets it; nobody may
+            task.exception()  # the caller gets it, if it still waits
 
 
 class PostgresReadPool:
-    """Reads, each on a connection of its own."""
+    """Runs reads, each on a connection of its own."""
 
     def __init__(self, engine: AsyncEngine, limits: PostgresLimits) -> None:
-        """Connect to nothing yet."""
+        """Opens no connection yet."""
         self._engine = engine
         self._limits = limits
         self._free = asyncio.Semaphore(limits.connections)
@@ -57,16 +56,16 @@ class PostgresReadPool:
         self._tasks = Tasks()
         self._closed = False
         self._heard = 0.0
-        """When the database last said something to somebody."""
+        """When the database last responded to anybody."""
 
     async def run(self, namespace: str | None, call: Callable[[Connection], T]) -> T:
-        """Call this with a connection that has entered a namespace; None: that sees all of them."""
+        """Calls a function with a connection that has entered a namespace; None: one that sees all."""
         if self._closed:
             raise closed()
         return await self._tasks.finish(self._run(namespace, call))
 
     async def close(self) -> None:
-        """Let running questions end, then close the connections."""
+        """Lets running queries finish, then closes the connections."""
         self._closed = True
         await self._tasks.settled()
         lines, self._idle = self._idle, []
@@ -121,7 +120,7 @@ class PostgresReadPool:
                 return answer
 
     async def _line(self, namespace: str | None) -> PostgresConnection:
-        """An idle connection, best one that is there already; else a new one."""
+        """Returns an idle connection, preferably an open one; else a new one."""
         idle = self._idle
         at = next((i for i in range(len(idle) - 1, -1, -1) if idle[i].has_entered(namespace)), -1)
         while idle:
@@ -139,7 +138,7 @@ class PostgresReadPool:
             self._idle.append(line)
 
     async def _drop_idle(self, broken: PostgresConnection) -> None:
-        """After one connection broke, none that was idle meanwhile is believed in."""
+        """Drops all connections that were idle when one broke."""
         lines, self._idle = [broken, *self._idle], []
         for line in lines:
             await line.close()

@@ -1,9 +1,9 @@
-"""Group commit on PostgreSQL: one task, one connection, as many waiting changes as there are in one transaction.
+"""Group commit on PostgreSQL: one task, one connection, as many waiting changes as possible in one transaction.
 
-While one group is being committed the next one gathers, and it waits for what is known to be on its way, for 3 ms at
-most; one caller by itself never waits. A group that fails is undone and its changes
-are tried again one by one, unless the database itself is what fails. A commit whose answer is lost is asked after by
-the mark that it left: nobody is told that a change is durable, or that it is not, before that is known.
+While one group is being committed, the next one gathers, and it waits up to 3 ms for changes known to be on their way;
+a single caller never waits. If a group fails, it is undone and its changes are tried one by one, unless the database
+itself has failed. If the answer to a commit is lost, its token is looked up: no caller is told that a change is
+durable, or that it is not, before that is known.
 """
 
 import asyncio
@@ -43,16 +43,17 @@ from coatcheck.ports.change import CatalogChange
 T = TypeVar("T")
 
 _TRIES = 5
-"""Of a transaction that meets another replica's: each try meets a later state of the rows."""
+"""Attempts at a transaction that conflicts with another replica's: each one sees a later state of the rows."""
 _PAUSE = 0.1
-"""Seconds between two questions what became of a commit."""
+"""Seconds between two look-ups of a commit."""
 _APART = 0.02
-"""Seconds that a transaction waits at most before its second try, twice that before its third, and so on. How long it
-really waits is drawn: two replicas that lock the same rows in another order would otherwise meet again in step."""
+"""Maximum seconds that a transaction waits before its second attempt, twice that before its third, and so on. The
+actual time is random: two replicas that lock the same rows in a different order would otherwise conflict again in
+step."""
 
 
 class _Job(NamedTuple):
-    """One change, and who waits for it."""
+    """A change, and its waiting caller."""
 
     change: CatalogChange[Any]
     waiter: "asyncio.Future[object]"
@@ -66,10 +67,10 @@ class _Failure(NamedTuple):
 
 
 class PostgresWriter:
-    """The only one of this process who writes to the database."""
+    """The only writer of this process."""
 
     def __init__(self, engine: AsyncEngine, limits: PostgresLimits, number: Numberer) -> None:
-        """Start the task; connect with the first change."""
+        """Starts the task; connects with the first change."""
         self._engine = engine
         self._limits = limits
         self._number = number
@@ -79,18 +80,21 @@ class PostgresWriter:
         self._there = asyncio.Event()
         self._closed = False
         self.fault: CoatcheckError | None = None
-        """Why storage refused the last transaction; None when it took it."""
+        """Why storage refused the last transaction; None if it accepted it."""
         self.watch: CommitWatch | None = None
         self.approaching: Callable[[], int] = lambda: 0
-        """How many changes are on their way, for which a group waits a moment."""
+        """Returns how many changes are on their way, for which a group waits briefly."""
         self._task = asyncio.create_task(self._run(), name="coatcheck-writer")
 
     async def run(self, call: Callable[[Connection], T]) -> T:
-        """Call this inside a transaction and answer when that is durable. It may be called again after a rollback."""
+        """Calls a function inside a transaction and returns its result once durable.
+
+        It may be called again after a rollback.
+        """
         return cast("T", await self.carry_out(FunctionChange(call=call)))
 
     async def carry_out(self, change: CatalogChange[Any]) -> object:
-        """Carry out a change, in a transaction that it may share, and answer when that is durable."""
+        """Carries out a change, in a transaction that it may share, and returns its answer once durable."""
         if self._closed:
             raise closed()
         loop = asyncio.get_running_loop()
@@ -105,7 +109,7 @@ class PostgresWriter:
             alarm.cancel()
 
     async def close(self) -> None:
-        """Finish what is waiting, then stop. Calling it again is fine."""
+        """Finishes what is waiting, then stops. May be repeated."""
         self._closed = True
         self._there.set()
         await asyncio.shield(self._task)
@@ -125,7 +129,7 @@ class PostgresWriter:
             await self._disconnect()
 
     async def _gather(self) -> list[_Job]:
-        """Wait for a job, then take those that are there or on their way. Empty: the end."""
+        """Waits for a job, then takes those that are waiting or on their way. Empty: the end."""
         while not self._jobs:
             if self._closed:
                 return []
@@ -156,7 +160,7 @@ class PostgresWriter:
     async def _answers(self, group: list[_Job]) -> list[object]:
         end = time.monotonic() + self._limits.answer / 2
         if len(group) == 1:
-            # Tried by itself after its group, it must not make those behind it wait longer than they can.
+            # A change retried alone after its group must not delay those behind it for longer than they can wait.
             end = min(end, group[0].since + self._limits.answer)
         try:
             return await self._commit([job.change for job in group], end)
@@ -169,12 +173,12 @@ class PostgresWriter:
         return [(await self._answers([job]))[0] for job in group]
 
     async def _commit(self, group: Sequence[CatalogChange[Any]], end: float) -> list[object]:
-        """Try until it is committed, until it fails by itself, or until the time is over."""
+        """Tries until it is committed, fails through its own fault, or time is up."""
         for left in reversed(range(_TRIES)):
             try:
                 answers = await self._transaction(group, end)
             except Exception as error:
-                # Members of a group that waited in a circle with another replica's would do so again together.
+                # Members of a group that deadlocked with another replica's would do so again together.
                 circle = len(group) > 1 and sqlstate(error) == DEADLOCK
                 if circle or not (is_worth_a_retry(error) and left):
                     self.fault = _fault(error) or self.fault
@@ -189,7 +193,7 @@ class PostgresWriter:
         raise self.fault
 
     async def _transaction(self, group: Sequence[CatalogChange[Any]], end: float) -> list[object] | None:
-        """The answers once they are durable; None when the connection went and took the transaction back with it."""
+        """Returns the answers once durable; None if the connection broke and took the transaction with it."""
         if time.monotonic() >= end:
             raise unavailable("it took too long")
         line = await self._connected()
@@ -222,7 +226,7 @@ class PostgresWriter:
         return answers
 
     async def _was_committed(self, mark: CommitToken, error: Exception) -> bool:
-        """What became of a transaction whose commit was not answered."""
+        """Returns whether a transaction was committed after the answer to its commit was lost."""
         end = time.monotonic() + self._limits.answer / 4
         while time.monotonic() < end:
             try:
@@ -257,13 +261,13 @@ def _fault(error: Exception) -> CoatcheckError | None:
 
 
 def _is_everybodys(error: Exception) -> bool:
-    """Whether no change of the group can be tried by itself: the way to the database is what failed."""
+    """Returns whether no change of the group can be tried alone, because the database could not be reached."""
     return is_of_the_connection(error) or isinstance(error, CoatcheckError)
 
 
 def _resolve(waiter: "asyncio.Future[Any]", answer: object) -> None:
     if waiter.done():
-        return  # the caller was cancelled; its change is what it is all the same
+        return  # the caller was cancelled; its change is unaffected
     if isinstance(answer, _Failure):
         waiter.set_exception(answer.error)
     else:

@@ -1,8 +1,8 @@
-"""Core statements compiled once and handed to the driver as they are, for the two paths where each microsecond counts.
+"""Core statements compiled once and passed to the driver directly, for the two paths where each microsecond counts.
 
-`Connection.execute` costs about 70 us of Python a statement, SQLite itself 5 to 20; an ingest is five statements. What
-is kept of SQLAlchemy: the statement, the dialect's SQL, the types' conversions. What is given up: its rows with
-names, and its wrapping of driver errors. Only for statements with a fixed number of parameters.
+`Connection.execute` costs about 70 us of Python per statement, SQLite itself 5 to 20; an ingest is five statements.
+Kept of SQLAlchemy are the statement, the dialect's SQL and the types' conversions; given up are named rows, and the
+wrapping of driver errors. Only for statements with a fixed number of parameters.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,29 +22,29 @@ class _Compiled(NamedTuple):
 
     sql: str
     binds: list[tuple[str, Convert | None]]
-    """The parameters in their order, each with its conversion."""
+    """The parameters in order, each with its conversion."""
     constants: dict[str, Any]
-    """Values that the statement itself brings, a limit for example."""
+    """Values from the statement itself, such as a limit."""
     columns: list[tuple[int, Convert]]
-    """The columns of the answer that need a conversion."""
+    """The columns of the result that need a conversion."""
 
 
 class Prepared:
-    """A statement that is compiled at its first use on a dialect. Safe to share between threads."""
+    """A statement that is compiled at its first use on a dialect. Thread-safe."""
 
     def __init__(self, statement: Executable, *, columns: list[str] | None = None) -> None:
-        """Remember the statement.
+        """Takes a statement.
 
         Args:
-            statement: select, insert or delete; `returning` makes an answer.
-            columns: of an insert, the columns that get values.
+            statement: select, insert or delete; `returning` yields rows.
+            columns: the columns of an insert that get values.
         """
         self._statement = statement
         self._columns = columns
         self._compiled: dict[str, _Compiled] = {}
 
     def rows(self, conn: Connection, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """Execute, and answer every row. A transaction must have begun, unless the driver needs none."""
+        """Executes it, and returns every row. A transaction must have begun, unless the driver needs none."""
         cursor, columns = self._run(conn, parameters)
         try:
             found = cursor.fetchall()
@@ -53,14 +53,14 @@ class Prepared:
         return [_converted(row, columns) for row in found] if columns else found
 
     def run(self, conn: Connection, parameters: Mapping[str, Any]) -> int:
-        """Execute, and answer how many rows it changed."""
+        """Executes it, and returns how many rows it changed."""
         cursor, _ = self._run(conn, parameters)
         changed: int = cursor.rowcount
         cursor.close()
         return changed
 
     def many(self, conn: Connection, parameters: Sequence[Mapping[str, Any]]) -> None:
-        """Execute once for each, in one go."""
+        """Executes it for each set of parameters, in one call."""
         if not parameters:
             return
         compiled = self._compiled.get(conn.dialect.name) or self._compile(conn.dialect)

@@ -1,4 +1,4 @@
-"""Rows to values and values to rows. The only place that knows how a value is spelled in a column."""
+"""Converts rows to values and values to rows. The only place that knows how a value is stored in a column."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -30,11 +30,11 @@ ARTIFACT_COLUMNS: list[ColumnElement[Any]] = [
     artifacts.c.pinned,
     artifacts.c.engine,
 ]
-"""What `artifact` reads, in its order, before BLOB_COLUMNS."""
+"""The columns that `artifact` reads, in order, before BLOB_COLUMNS."""
 
 
 def blob_columns(table: FromClause) -> list[ColumnElement[Any]]:
-    """What `blob` reads, in its order."""
+    """Returns the columns that `blob` reads, in order."""
     c = table.c
     names = (c.id, c.placement, c.size, c.stored_size, c.sha256, c.frames)
     return [*names, c.condemned_at.is_not(None).label("condemned")]
@@ -48,9 +48,9 @@ VIEW_COLUMNS: list[ColumnElement[Any]] = [
     views.c.measure,
     views.c.sections,
 ]
-"""What `found_view` reads, in its order, before the columns of the view's blob."""
+"""The columns that `found_view` reads, in order, before those of the view's blob."""
 WIDTH = len(ARTIFACT_COLUMNS) + len(BLOB_COLUMNS)
-"""Columns that `artifact` takes."""
+"""Number of columns that `artifact` reads."""
 
 _encoder = msgspec.json.Encoder()
 _said = msgspec.json.Decoder(DeclaredMetadata)
@@ -61,7 +61,7 @@ _view_measure = msgspec.json.Decoder(ViewMeasure)
 
 
 def artifact(row: Sequence[Any]) -> Artifact:
-    """The artifact whose columns begin the row."""
+    """Returns the artifact whose columns begin the row."""
     namespace, number, said, labels, measure, facts, *rest = row[: len(ARTIFACT_COLUMNS)]
     created_at, expires_at, ttl, idle_ttl, pinned, engine = rest
     spoken = _said.decode(said)
@@ -84,7 +84,7 @@ def artifact(row: Sequence[Any]) -> Artifact:
 
 
 def blob(columns: Sequence[Any]) -> Blob:
-    """The blob from BLOB_COLUMNS."""
+    """Returns the blob from BLOB_COLUMNS."""
     blob_id, placement, size, stored_size, sha256, frames, condemned = columns
     return Blob(
         id=blob_id,
@@ -98,12 +98,12 @@ def blob(columns: Sequence[Any]) -> Blob:
 
 
 def inputs_of(said: str, facts: str) -> ViewInputs:
-    """What an extractor is told of the artifact with these columns."""
+    """Returns the extractor's inputs for the artifact with these columns."""
     return view_inputs(_said.decode(said), _facts.decode(facts))
 
 
 def found_view(columns: Sequence[Any], inline: bytes | None) -> FoundView:
-    """The view from VIEW_COLUMNS and the columns of its blob, which are NULL where it has none of its own."""
+    """Returns the view from VIEW_COLUMNS and the columns of its blob, which are NULL if it has none of its own."""
     name, extractor, partial, measure, sections, *own = columns
     view = View(
         name=name,
@@ -116,42 +116,42 @@ def found_view(columns: Sequence[Any], inline: bytes | None) -> FoundView:
 
 
 def gone(number: int, reason: Reason, at: datetime, tool_name: str | None, session: str | None) -> Gone:
-    """A tombstone from its columns."""
+    """Returns a tombstone from its columns."""
     return Gone(id=ids.render(number), reason=reason, at=at, tool_name=tool_name, session=session)
 
 
 def encode(value: msgspec.Struct) -> str:
-    """A value as JSON text."""
+    """Returns a value as JSON text."""
     return _encoder.encode(value).decode()
 
 
 def encode_said(said: DeclaredMetadata) -> str:
-    """What was said, without its labels: they have a column of their own because they may change."""
+    """Returns the declared metadata without labels, which have a column of their own because they may change."""
     return encode(msgspec.structs.replace(said, labels=()) if said.labels else said)
 
 
 def command_in_said(command: str | None) -> str:
-    """The text that `encode_said` writes for this command and for no other; without one, for any command."""
+    """Returns the text that `encode_said` writes only for this command; without one, for any command."""
     return '"command":' if command is None else f'"command":{_encoder.encode(command).decode()}'
 
 
 def encode_labels(labels: tuple[str, ...]) -> str | None:
-    """The labels as a JSON array, or None for none."""
+    """Returns the labels as a JSON array; None if there are none."""
     return _encoder.encode(labels).decode() if labels else None
 
 
 def declared_columns(said: DeclaredMetadata, facts: DetectedMetadata) -> dict[str, Any]:
-    """The columns of an artifact that follow from what was declared and recognised, labels and session aside."""
+    """Returns the columns that follow from declared and detected metadata, except labels and session."""
     return {
         "said": encode_said(said),
         "facts": encode(facts),
         "tool_name": said.tool_name,
         "kind": facts.kind.value,
-        # A payload's own URL may hold what no text column takes.
+        # A payload's own URL may contain what no text column accepts.
         "url": (said.url or facts.url or "").replace("\0", "") or None,
     }
 
 
 def digest(sha256: bytes) -> int:
-    """The first eight bytes of a digest as a database's signed integer."""
+    """Returns the first eight bytes of a digest as a signed integer."""
     return int.from_bytes(sha256[:8], "big", signed=True)

@@ -1,4 +1,4 @@
-"""Rows of runs and jobs to values and back."""
+"""Converts rows of runs and jobs to values and back."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ _ALIKE: Final = [name for name in RetentionRun.__struct_fields__ if name not in 
 
 
 def run_of(row: Any) -> RetentionRun:  # noqa: ANN401 - a row of `runs`
-    """A run from its row."""
+    """Returns a run from its row."""
     return RetentionRun(
         **{name: getattr(row, name) for name in _ALIKE},
         scope=replace(WHOLE_STORE, **msgspec.json.decode(row.scope)),
@@ -26,7 +26,7 @@ def run_of(row: Any) -> RetentionRun:  # noqa: ANN401 - a row of `runs`
 
 
 def values_of(run: RetentionRun) -> dict[str, Any]:
-    """A run's row, without who is at it and where."""
+    """Returns a run's row, without its worker and position."""
     return {name: getattr(run, name) for name in _ALIKE} | {
         "namespace": run.scope.namespace,
         "scope": msgspec.json.encode(run.scope).decode(),
@@ -38,10 +38,10 @@ def values_of(run: RetentionRun) -> dict[str, Any]:
 
 
 def job_of(row: Any) -> JobState:  # noqa: ANN401 - a row of `jobs`
-    """A job's state from its row."""
+    """Returns a job's state from its row."""
     return JobState(**{name: getattr(row, name) for name in JobState.__struct_fields__})
 
 
 def larger(dialect: str, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The larger of two values."""
+    """Returns the larger of two values."""
     return func.max(one, other) if dialect == "sqlite" else func.greatest(one, other)

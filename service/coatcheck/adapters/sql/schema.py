@@ -1,7 +1,7 @@
-"""The schema's revisions: which one a database has, which one this release needs, and how to get there.
+"""The schema's revisions: which one a database has, which one this release needs, and how to migrate.
 
-On SQLite a migration needs the file for itself. On PostgreSQL any number of replicas may call `migrate` at once: one
-works, the others wait and find nothing left to do. This module changes no data of its own.
+On SQLite a migration needs exclusive use of the file. On PostgreSQL any number of replicas may call `migrate` at once:
+one works, the others wait and find nothing left to do.
 """
 
 import asyncio
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 REVISION = "0006"
-"""The revision that this release works with. A test holds it to the newest migration."""
+"""The revision that this release works with. A test compares it with the newest migration."""
 
 _LATER: Final = frozenset(
     {"activity", "audit_log", "events", "removed_surveys", "surveys", "artifacts.declared_at", "removed.declared_at"}
 )
-"""Tables and columns of today that the first revision had not."""
+"""Present tables and columns that the first revision did not have."""
 
 T = TypeVar("T")
 _LOCK = 0x636F6174636B
-"""PostgreSQL's advisory lock of whoever migrates."""
+"""PostgreSQL's advisory lock for migrations."""
 _DDL_SECONDS = 30
-"""A change of a table waits for every transaction that uses it, and makes those that come later wait."""
+"""A change of a table waits for every transaction that uses it, and delays later ones."""
 
 _VERSION = text("SELECT version_num FROM alembic_version")
 _REWRITE = text("UPDATE alembic_version SET version_num = version_num")
 
 
 def migrate(url: str, revision: str = "head") -> None:
-    """Bring a database to a revision, making it where there is none. Blocks.
+    """Migrates a database to a revision, creating it if necessary. Blocks.
 
     Args:
         url: `sqlite:///…` or `postgresql://…`.
-        revision: `head`, or an older one to stop at; `base` takes every table away.
+        revision: `head`, or an older one to stop at; `base` removes every table.
 
     Raises:
-        CoatcheckError: `storage_unavailable` when a PostgreSQL server does not answer or refuses.
+        CoatcheckError: `storage_unavailable` if a PostgreSQL server does not respond or refuses.
     """
     from alembic import command  # noqa: PLC0415 - a start without a migration must not pay for it
 
@@ -73,9 +73,9 @@ def migrate(url: str, revision: str = "head") -> None:
 
 
 def _refuse_edited(conn: Connection) -> None:
-    """Raise `schema_outdated` for a database that says it has the first revision and lacks parts of it.
+    """Raises `schema_outdated` for a database that claims the first revision but lacks parts of it.
 
-    Builds from before the first release changed that revision in place, so that its number does not tell theirs.
+    Builds before the first release changed that revision in place, so its number does not identify theirs.
     """
     there = inspect(conn)
     names = set(there.get_table_names())
@@ -96,12 +96,12 @@ def _refuse_edited(conn: Connection) -> None:
 
 
 def current_revision(url: str) -> str | None:
-    """The revision a database has; None for an empty one."""
+    """Returns the revision of a database; None if it is empty."""
     return _with_connection(url, revision_of)
 
 
 def revision_of(conn: Connection) -> str | None:
-    """The revision of the database behind a connection; None for an empty one."""
+    """Returns the revision of the database behind a connection; None if it is empty."""
     try:
         found: str | None = conn.execute(_VERSION).scalar_one_or_none()
     except (OperationalError, ProgrammingError) as error:
@@ -112,7 +112,7 @@ def revision_of(conn: Connection) -> str | None:
 
 
 def check_revision(conn: Connection) -> None:
-    """Return if the database has this release's schema; otherwise raise `schema_outdated`, saying what to run."""
+    """Returns if the database has this release's schema; otherwise raises `schema_outdated`, saying what to run."""
     found = revision_of(conn)
     if found == REVISION:
         return
@@ -133,21 +133,21 @@ def check_revision(conn: Connection) -> None:
 
 
 def try_write(conn: Connection) -> None:
-    """Write something that changes nothing, to learn whether storage takes writes."""
+    """Writes something that changes nothing, to check that storage accepts writes."""
     conn.execute(_REWRITE)
 
 
 def take_room(conn: Connection) -> None:
-    """Write as much as a payload in the catalogue may take, to learn whether there is room; `give_room` removes it.
+    """Writes as much as a payload in the catalogue may take, to check for room; `give_room` removes it.
 
-    A page or two can often still be written on a disk that takes no payload.
+    A disk that accepts no payload can often still take a page or two.
     """
     conn.execute(delete(leases).where(leases.c.name == _ROOM))
     conn.execute(insert(leases).values(name=_ROOM, holder="0" * _ROOM_BYTES, until=_LONG_AGO))
 
 
 def give_room(conn: Connection) -> None:
-    """Remove what `take_room` wrote."""
+    """Removes what `take_room` wrote."""
     conn.execute(delete(leases).where(leases.c.name == _ROOM))
 
 
@@ -160,7 +160,7 @@ def _config() -> "Config":
     from alembic.config import Config  # noqa: PLC0415 - see `migrate`
 
     package = Path(coatcheck.__file__).parent
-    # In a wheel the migrations lie inside the package; in a checkout at its top, two levels up.
+    # A wheel has the migrations inside the package; a checkout at its top, two levels up.
     places = (package / "migrations", package.parents[1] / "migrations")
     for place in places:
         if (place / "env.py").is_file():
@@ -172,7 +172,7 @@ def _config() -> "Config":
 
 
 def _wait_for_other_migrations(conn: Connection) -> None:
-    # Of the session, not of a transaction: each migration is one of its own. It goes with the connection.
+    # Locked for the session, as each migration is a transaction of its own. It ends with the connection.
     conn.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
     conn.execute(text("SELECT set_config('lock_timeout', :time, false)"), {"time": f"{_DDL_SECONDS}s"})
     # A migration may change rows of any namespace.
@@ -182,7 +182,7 @@ def _wait_for_other_migrations(conn: Connection) -> None:
 
 def _with_connection(url: str, work: Callable[[Connection], T]) -> T:
     if is_postgres(url):
-        # In a thread: there may be a running loop in this one.
+        # In a thread: this one may have a running loop.
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(lambda: asyncio.run(_on_postgres(url, work))).result()
     engine = writing_engine(url, checkpoints=False)
@@ -194,7 +194,7 @@ def _with_connection(url: str, work: Callable[[Connection], T]) -> T:
 
 
 async def _on_postgres(url: str, work: Callable[[Connection], T]) -> T:
-    # The embedded store does without the driver.
+    # The embedded store works without the driver.
     from coatcheck.adapters.sql.postgres_connection import Session, open_engine  # noqa: PLC0415
     from coatcheck.adapters.sql.postgres_faults import known_postgres_fault  # noqa: PLC0415
 

@@ -14,14 +14,14 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def microseconds(moment: datetime) -> int:
-    """Microseconds since 1970, exactly. Raises for a naive datetime."""
+    """Returns microseconds since 1970, exactly. Raises for a naive datetime."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 class UtcDateTime(TypeDecorator[datetime]):
     """An aware UTC datetime to the microsecond: an integer on SQLite, timestamptz on PostgreSQL.
 
-    SQLite has no type for time, and its text form comes back naive and loses its order across formats.
+    SQLite has no type for time, and its text form is naive and does not sort across formats.
     """
 
     impl = DateTime(timezone=True)
@@ -47,7 +47,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Many(TypeDecorator[Collection[Any]]):
-    """Many values as one parameter, so that a statement's text does not depend on how many there are.
+    """Many values as one parameter, so that a statement's text does not depend on their number.
 
     An array on PostgreSQL, a JSON array on SQLite. For numbers and text; see `among`.
     """
@@ -56,7 +56,7 @@ class Many(TypeDecorator[Collection[Any]]):
     cache_ok = True
 
     def __init__(self, item: TypeEngine[Any]) -> None:
-        """Values of this type."""
+        """Creates a type for values of the type `item`."""
         super().__init__()
         self.item = item
 
@@ -72,4 +72,4 @@ class Many(TypeDecorator[Collection[Any]]):
 
 
 RowNumber = BigInteger().with_variant(Integer, "sqlite")
-"""A row's number in arrival order. On SQLite only INTEGER makes a primary key the row's own address."""
+"""A row's number in arrival order. On SQLite, only INTEGER makes a primary key the row's own address."""

@@ -1,4 +1,4 @@
-"""Looking artifacts up, changing how long they are kept, deleting them."""
+"""Routes that look up artifacts, change how long they are kept, and delete them."""
 
 from litestar import Response
 from msgspec import UNSET
@@ -124,6 +124,6 @@ async def change_artifact(call: RouteCall, artifact_id: str, body: PatchBody) ->
 async def delete_artifact(call: RouteCall, artifact_id: str) -> None:
     """Delete an artifact.
 
-    From now on every route reports it as gone; its bytes are removed a little later.
+    From then on, every route reports it as gone; its bytes are removed a little later.
     """
     await call.services.forget(call.caller, ids.parse(artifact_id))

@@ -1,6 +1,6 @@
 """Wire types of artifacts: requests and answers.
 
-Times are RFC 3339 in UTC; digests are hexadecimal; what is unknown is null, not missing.
+Times are RFC 3339 in UTC; digests are hexadecimal; unknown values are null, not missing.
 """
 
 from datetime import datetime
@@ -45,7 +45,7 @@ class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
     q: Telling | None = None
     cursor: Annotated[str, Meta(min_length=1, max_length=512, description="`next` of the previous page.")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=200, description="Most artifacts on a page.")] = 50
+    limit: Annotated[int, Meta(ge=1, le=200, description="Maximum number of artifacts on a page.")] = 50
 
 
 class CardQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ class CardQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class PatchBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The body of `PATCH /v1/artifacts/{artifact_id}`. What is left out stays as it is."""
+    """The body of `PATCH /v1/artifacts/{artifact_id}`. Fields that are left out stay as they are."""
 
     EXAMPLES: ClassVar = [{"ttl": "7d", "pin": True}]
 
@@ -105,14 +105,14 @@ class ArtifactView(Struct, frozen=True, kw_only=True):
     utf8: Annotated[bool, Meta(description="Whether the payload is valid UTF-8.")]
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="Digest of the payload.")]
     created_at: datetime
-    expires_at: Annotated[datetime | None, Meta(description="Null: pinned, or kept for ever.")]
-    ttl: Annotated[int | None, Meta(description="Seconds from creation; null keeps for ever.")]
+    expires_at: Annotated[datetime | None, Meta(description="Null: pinned, or kept forever.")]
+    ttl: Annotated[int | None, Meta(description="Seconds from creation; null: forever.")]
     idle_ttl: Annotated[int | None, Meta(description="Seconds without a read; null: no idle expiry.")]
     pinned: bool
 
 
 class CardView(Struct, frozen=True, kw_only=True):
-    """A card at some budget."""
+    """A card at a certain budget."""
 
     id: Id
     text: Text
@@ -150,7 +150,7 @@ class ListView(Struct, frozen=True, omit_defaults=True):
 
 
 def artifact_view(artifact: Artifact) -> ArtifactView:
-    """Returns an artifact as callers see it; what was recognised replaces what was not declared."""
+    """Returns an artifact as callers see it; detected values fill in for those that were not declared."""
     said, facts, measure = artifact.said, artifact.facts, artifact.measure
     tokens = copy_fields(TokensView, measure.tokens)
     size = copy_fields(SizeView, measure, bytes=measure.size, dropped_bytes=measure.dropped, tokens=tokens)

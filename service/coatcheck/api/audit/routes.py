@@ -8,8 +8,8 @@ from coatcheck.api.route import RouteCall, route
 async def list_audit(call: RouteCall, query: AuditQuery) -> LinesView:
     """List the lines of the audit log.
 
-    Latest first. Every removal is in exactly one line, with all its artifacts. Lines are kept for 90 days, or for as
-    long as COATCHECK_AUDIT_TTL says.
+    Latest first. Every removal is in exactly one line, with all its artifacts. Lines are kept for 90 days, or for the
+    time in COATCHECK_AUDIT_TTL.
     """
     found = await call.services.retention.audit(
         call.caller,

@@ -1,4 +1,4 @@
-"""Requests and answers about the audit log: their fields, with their bounds."""
+"""Wire types of the audit log: fields of requests and answers, with their bounds."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from coatcheck.core.retention.audit import AuditLine
 
 
 class AuditQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of the audit log."""
+    """The query parameters of `GET /v1/admin/audit`."""
 
     namespace: OneNamespace | None = None
     run: Annotated[Name, Meta(description="Only lines of this run.")] | None = None
@@ -44,14 +44,14 @@ class LineView(Struct, frozen=True, kw_only=True):
 
 
 class LinesView(Struct, frozen=True, kw_only=True):
-    """A page of the audit log, the latest first."""
+    """A page of the audit log, latest first."""
 
     items: tuple[LineView, ...]
     next: int | None
 
 
 def line_view(line: AuditLine) -> LineView:
-    """A line of the audit log."""
+    """Returns a line of the audit log as callers see it."""
     return LineView(
         seq=line.seq,
         at=line.at,
@@ -69,5 +69,5 @@ def line_view(line: AuditLine) -> LineView:
 
 
 def lines_view(lines: list[AuditLine], limit: int) -> LinesView:
-    """A page of the audit log."""
+    """Returns a page of the audit log as callers see it."""
     return LinesView(items=tuple(map(line_view, lines)), next=lines[-1].seq if len(lines) == limit else None)

@@ -1,7 +1,7 @@
 """Header fields that keep a served payload inert: its file name and its media type.
 
-A payload is somebody else's text. It is always offered as a download, is never sniffed, and is in a sandbox without
-scripts in case a browser shows it after all. Nothing here looks into the payload.
+A payload is untrusted text. It is always offered as a download, is never sniffed, and is sandboxed without scripts in
+case a browser shows it after all. The payload itself is not examined.
 """
 
 import re
@@ -12,7 +12,7 @@ from coatcheck.core.artifact import Artifact
 
 UNKNOWN_TYPE = "application/octet-stream"
 NAME_LIMIT = 120
-"""Most characters of a file name: below the 255 bytes of common file systems, even in UTF-8."""
+"""Maximum characters of a file name: below the 255 bytes of common file systems, even in UTF-8."""
 
 _WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _MEDIA_TYPE = re.compile(
@@ -24,9 +24,9 @@ _SEPARATORS = re.compile(r"[/\\:*?\"<>|%]")
 
 
 def content_type(artifact: Artifact) -> str:
-    """Returns the declared or recognised media type, if it is a valid one (RFC 9110 section 8.3.1).
+    """Returns the declared or detected media type, if it is valid (RFC 9110 section 8.3.1).
 
-    `multipart/byteranges` counts as unknown, because it would be read as our own framing of ranges.
+    `multipart/byteranges` counts as unknown, because it would be taken for our own framing of ranges.
     """
     named = artifact.said.media_type or artifact.facts.media_type or UNKNOWN_TYPE
     if len(named) > _MEDIA_TYPE_LIMIT or not _MEDIA_TYPE.fullmatch(named):
@@ -35,9 +35,9 @@ def content_type(artifact: Artifact) -> str:
 
 
 def content_disposition(artifact: Artifact, *, suffix: str = "") -> str:
-    """Returns `attachment` with a safe file name (RFC 6266): the title, else the ID, then our own `suffix`.
+    """Returns `attachment` with a safe file name (RFC 6266): the title, else the ID, then `suffix`.
 
-    The plain form has ASCII only; where that changes the name, `filename*` (RFC 8187) carries it whole.
+    The plain form is ASCII only; if that changes the name, `filename*` (RFC 8187) has the full name.
     """
     name = (file_name(artifact.said.title or artifact.facts.title) or artifact.id) + suffix
     plain = _NOT_PLAIN.sub("_", name)

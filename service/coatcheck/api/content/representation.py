@@ -1,6 +1,6 @@
 """What the content route serves: the payload, its text view, or a section of either, as bytes that never change.
 
-Each has its own strong entity tag. This module decides no status and sends nothing.
+Each has its own strong entity tag. Status and sending are decided elsewhere.
 """
 
 import hashlib
@@ -23,19 +23,18 @@ class Representation(Struct, frozen=True, kw_only=True):
     """Bytes to serve, counted from 0."""
 
     etag: str
-    """The strong entity tag, with its quotes."""
+    """The strong entity tag, including its quotes."""
     digest: bytes
-    """Digest of all its bytes, or a stand-in: a section's bytes are never hashed."""
+    """SHA-256 of all bytes, or a substitute for a section, whose bytes are never hashed."""
     whole: bool
-    """Whether `digest` is the SHA-256 of all its bytes."""
+    """Whether `digest` is the SHA-256 of all bytes."""
     kind: str
-    """Its media type."""
     disposition: str
     last_modified: datetime
     """To the second, in UTC."""
     content: Content
     extent: Extent
-    """The range of the content that this is."""
+    """The range of the content that these bytes are."""
 
     @property
     def size(self) -> int:
@@ -43,12 +42,12 @@ class Representation(Struct, frozen=True, kw_only=True):
         return self.extent.end - self.extent.start
 
     def blocks(self, start: int, end: int) -> AsyncIterator[bytes]:
-        """Yields the bytes from `start` to before `end`, in pieces."""
+        """Yields the bytes from `start` to before `end` in blocks."""
         return self.content.blocks(self.extent.start + start, self.extent.start + end)
 
 
 def payload(artifact: Artifact, content: Content) -> Representation:
-    """Returns the exact payload, tagged with its SHA-256 in hexadecimal."""
+    """Returns the exact payload, with its SHA-256 in hexadecimal as the tag."""
     return Representation(
         etag=f'"{artifact.measure.sha256.hex()}"',
         digest=artifact.measure.sha256,
@@ -62,7 +61,7 @@ def payload(artifact: Artifact, content: Content) -> Representation:
 
 
 def representation(reading: ViewReading) -> Representation:
-    """Returns what is read: a text view other than the payload is tagged with its SHA-256, a section with its place."""
+    """Returns what is read; the tag of a text view is its SHA-256, that of a section also has its range."""
     artifact, content, extent = reading.artifact, reading.content, reading.extent
     own = content.blob.id != artifact.blob.id
     digest = content.blob.sha256 if own else artifact.measure.sha256

@@ -1,7 +1,7 @@
 """The response to GET and HEAD of an artifact's bytes, with ranges and conditions as in RFC 9110.
 
-This module decides status, fields and which bytes to send; it sends nothing and knows no views. A whole view is hashed
-while it is sent; if it differs from what was stored, the body breaks off before its last block.
+Decides status, header fields and which bytes to send; sends nothing. A whole view is hashed while it is sent; if it
+differs from what was stored, the body ends before its last block.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ INERT: Headers = [
     ("Content-Security-Policy", "sandbox; default-src 'none'"),
 ]
 CACHE_CONTROL = "private, no-cache"
-"""The bytes under an ID never change, but an artifact expires, and is deleted for a reason: a cache may keep it for
-its own user and must ask each time, which costs a 304. `max-age` would show what is no longer there."""
+"""The bytes under an ID never change, but an artifact expires or is deleted for a reason: a private cache may keep it,
+and must revalidate it each time, which costs a 304. `max-age` would show what no longer exists."""
 
 
 @dataclass(frozen=True)
 class ContentResponse:
-    """A response: its status, its fields, and its body in pieces whose lengths add up to Content-Length.
+    """A response: its status, its header fields, and its body in pieces whose lengths add up to Content-Length.
 
-    `body` is None when there is none to send (HEAD, 304, 412, 416). `error` says, for 412 and 416, what a problem
-    document should say; whoever renders it sets Content-Type and Content-Length.
+    `body` is None when none is to be sent (HEAD, 304, 412, 416). `error` is the content of a problem document for 412
+    and 416; whoever renders it sets Content-Type and Content-Length.
     """
 
     status: int
@@ -44,7 +44,7 @@ class ContentResponse:
 
 
 def request_fields(headers: list[tuple[bytes, bytes]]) -> Fields:
-    """Look up an ASGI request's fields by lower-case name."""
+    """Returns a function that looks up an ASGI request's header fields by lower-case name."""
     return lambda name: [v.decode("latin-1") for k, v in headers if k.lower() == name.encode()]
 
 
@@ -78,12 +78,12 @@ def respond(served: Representation, method: str, fields: Fields, now: datetime) 
 
 
 def _unchanging(validators: Validators) -> Headers:
-    # Section 15.4.5: a 304 carries what a cache needs to keep what it has, and no other metadata.
+    # Section 15.4.5: a 304 carries what a cache needs to keep its copy, and no other metadata.
     return [("ETag", validators.etag), ("Cache-Control", CACHE_CONTROL), ("Accept-Ranges", "bytes"), *INERT]
 
 
 def _described(served: Representation, validators: Validators, *, again: bool) -> Headers:
-    # Section 15.3.7: a 206 to If-Range leaves out metadata that the client has. What makes the bytes inert stays.
+    # Section 15.3.7: a 206 to If-Range omits metadata that the client has. The fields that make the bytes inert stay.
     headers = [*_unchanging(validators), ("Content-Disposition", served.disposition)]
     if not again:
         headers.append(("Last-Modified", format_datetime(validators.last_modified, usegmt=True)))
@@ -119,10 +119,10 @@ def _multipart(served: Representation, ranges: list[HttpByteRange], headers: Hea
 
 
 def boundary_of(digest: bytes, ranges: list[HttpByteRange]) -> str:
-    """The boundary between parts: the same for the same request, so that a retry can be compared byte for byte.
+    """Returns the boundary between parts: a hash, equal for equal requests, so that retries can be compared.
 
-    40 hexadecimal digits of a hash over the digest of what is served and the ranges. For it to occur there, the
-    payload would have to contain 160 bits of a hash of its own hash: not by chance, and nobody can arrange it.
+    It is 40 hexadecimal digits of a hash over the served digest and the ranges. A payload that contained it would have
+    to contain 160 bits of a hash of its own hash: neither chance nor an attacker can achieve that.
     """
     h = hashlib.sha256(b"byteranges\0" + digest)
     for r in ranges:

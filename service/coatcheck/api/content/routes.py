@@ -1,6 +1,6 @@
-"""An artifact's bytes: raw ASGI handlers, called before Litestar, because ranges are the hottest path.
+"""Routes of an artifact's bytes: raw ASGI handlers, called before Litestar, because ranges are the hottest path.
 
-Their routes are not in Litestar's table: the router of 2.25 fails on a raw handler with a path parameter.
+They are not in Litestar's routing table: the router of 2.25 fails on a raw handler with a path parameter.
 """
 
 from typing import Final, cast
@@ -96,10 +96,10 @@ async def head_content(
 async def _serve(
     services: Services, artifact_id: str, request_id: str, scope: HTTPScope, receive: Receive, send: Send
 ) -> None:
-    """Answer GET or HEAD.
+    """Answers GET or HEAD.
 
     Raises:
-        CoatcheckError: before the response has begun: what finding, opening and reading raise.
+        CoatcheckError: before the response has begun, whatever finding, opening and reading the artifact raise.
     """
     query = read_query(scope, ContentQuery)
     number, section = cited(artifact_id, query.section)

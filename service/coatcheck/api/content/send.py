@@ -1,7 +1,6 @@
-"""Send an artifact's bytes over ASGI, block by block.
+"""Sends an artifact's bytes over ASGI, block by block.
 
-It begins no response before its first bytes are at hand, and stops reading the payload when the client has gone.
-What to send is decided in `response`.
+No response begins before its first bytes have been read; reading stops when the client has left.
 """
 
 import asyncio
@@ -16,11 +15,11 @@ Receive = Callable[[], Awaitable[Message]]
 
 
 async def send_response(response: ContentResponse, receive: Receive, send: Send) -> None:
-    """Send a response whose body is None or an iterator; stop reading the payload when the client has gone.
+    """Sends a response whose body is None or an iterator; stops reading the payload when the client has left.
 
     Raises:
-        CoatcheckError: from the payload's first two blocks, before anything is sent. Later failures propagate as well
-            and leave the response short of its Content-Length, which tells the client.
+        CoatcheckError: from the payload's first two blocks, before anything is sent. Later failures propagate too, and
+            leave the response shorter than its Content-Length, which tells the client.
     """
     blocks = response.body
     first = await anext(blocks, b"") if blocks is not None else b""

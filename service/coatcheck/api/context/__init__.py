@@ -1,1 +1,1 @@
-"""Model requests: made smaller, measured."""
+"""Model requests: compacting and measuring them."""

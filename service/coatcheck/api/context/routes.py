@@ -1,4 +1,4 @@
-"""Contexts of models: compact a request body, and measure how full one is."""
+"""Routes that compact a model request, and measure how full a context is."""
 
 import asyncio
 
@@ -24,25 +24,24 @@ from coatcheck.usecases.payloads.find_or_ingest import PayloadRetention
 async def compact_context(call: RouteCall) -> CompactView:
     """Make a model request smaller.
 
-    Takes a request body in any provider's format, stores what is bulky in it (oversized tool outputs, arguments of
-    completed calls, images on request), and returns the same body with cards and markers in their place: the same
-    items in the same order, with the same roles, IDs and names, and everything else byte for byte unchanged. In turns
-    that are over, answers of `read_artifact` become one line, and the texts of `/v1/search-results` their summaries.
-    The same history gives the same bytes every turn, and compacting a compacted body changes nothing.
+    Takes a request body in any provider's format, stores its bulky parts (oversized tool outputs, arguments of
+    completed calls, images on request), and returns the same body with cards and markers in their place: the same items
+    in the same order, with the same roles, IDs and names, and everything else byte for byte unchanged. In turns that
+    are over, answers of `read_artifact` become one line, and the texts of `/v1/search-results` their summaries. The
+    same history gives the same bytes every turn, and compacting a compacted body changes nothing.
 
-    The budget is `max_tokens`, or else the `window`, or else the window of the model where it is known by its name.
-    Over it, and only as far as needed, go in this order: outputs (oldest first), long arguments of any completed call,
-    outputs of finished steps of this turn, files that the model asked for, the middle of long messages, and then the
-    oldest messages: these are stored as one artifact, which a notice in their place names. `report.over` says by how
-    much a body still misses its budget, and what would have to go.
+    The budget is `max_tokens`, or else the `window`, or else the window of the model if its name is known. A body over
+    budget loses the following, in this order and only as far as needed: outputs (oldest first), long arguments of any
+    completed call, outputs of finished steps of this turn, files that the model asked for, the middle of long messages,
+    and then the oldest messages, which are stored as one artifact and replaced by a notice that names it. `report.over`
+    says by how much a body still exceeds its budget, and what would have to go.
 
     `report` lists the first changed message, every change, what is large and stays, the thinking blocks that are now
     invalid, and in `send` the headers and fields to send with every later request of the conversation. A payload that
     is already stored is found by its identity (session, call ID, payload) and not stored again. A payload that cannot
-    be stored is cut in place to its head and tail, as its text and `warnings` say. An output that is the same as an
-    earlier one, byte for byte, says so in place of excerpts. The answer is never larger than the body that was given.
-
-    The body itself is not kept. Token estimates are of o200k_base; `meters` are scaled by `usage`.
+    be stored is cut in place to its head and tail; its text and `warnings` say so. An output that equals an earlier
+    one, byte for byte, says so instead of showing excerpts. The answer is never larger than the given body. The body
+    itself is not kept. Token estimates are of o200k_base; `meters` are scaled by `usage`.
     """
     with call.context.budget.reserve() as reservation:
         data = (await call.json_bytes(call.limits.json_body, reservation)).removeprefix(BOM)
@@ -65,7 +64,7 @@ async def compact_context(call: RouteCall) -> CompactView:
         del data, decodable, sent
         result = await call.services.compact(call.caller, body, request)
         del body
-        await asyncio.sleep(0)  # until the loop goes on, it holds what it was woken with: the whole body as values
+        await asyncio.sleep(0)  # until its next turn, the loop holds the result that woke this task: the whole body
     return compact_view(result)
 
 
@@ -80,13 +79,13 @@ async def compact_context(call: RouteCall) -> CompactView:
 async def measure_context(call: RouteCall) -> Measured:
     """Measure how full a context is.
 
-    `next_turn` is instructions, tools and the history that stays; `this_turn` adds the tool payload in flight. Only a
-    caller that gives a `policy` (or `outputs_stay: false`) is taken to compact when the turn is over, as the policy
-    does without pressure; `assumes` says which. Both are given in tokens and as a percentage of the usable
-    window: the model's window less what the host does not offer, the output reserve, the safety margin, and
-    everything beyond the host's compaction limit, as listed in `window.taken`. `line` puts it into words for a status
-    bar, and `turns` lists what each turn takes. `should_compact` turns true at `compact_percent`. Nothing is stored
-    except, with a `session`, the two numbers.
+    `next_turn` counts instructions, tools and the history that stays; `this_turn` adds the tool payload in flight.
+    Unless a `policy` (or `outputs_stay: false`) is given, the caller is assumed not to compact at the end of a turn;
+    otherwise the policy is applied as it is without pressure. `assumes` says which. Both are given in tokens and as a
+    percentage of the usable window: the model's window minus what the host does not offer, the output reserve, the
+    safety margin, and everything beyond the host's compaction limit, as listed in `window.taken`. `line` puts it into
+    words for a status bar, and `turns` lists the size of each turn. `should_compact` becomes true at `compact_percent`.
+    Nothing is stored except, with a `session`, the two numbers.
     """
     with call.context.budget.reserve() as reservation:
         data = await call.json_bytes(call.limits.json_body, reservation)

@@ -37,7 +37,7 @@ _HISTORY_EXAMPLE: Final = {
     ],
 }
 _MOST: Final = 100_000_000
-"""Tokens of the largest window or usage that is accepted."""
+"""Maximum tokens of a window or usage."""
 
 Body = Annotated[
     Raw,
@@ -78,7 +78,7 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         int, _tokens("inline_tokens"), Meta(description="Output text of at most this many tokens stays as it is.")
     ] = _SHOWN.inline_tokens
     card_tokens: Annotated[
-        int, _tokens("card_tokens"), Meta(description="Most tokens of a card; at most `inline_tokens`.")
+        int, _tokens("card_tokens"), Meta(description="Maximum tokens of a card; at most `inline_tokens`.")
     ] = _SHOWN.card_tokens
     protect: Annotated[
         Literal["turn", "step", "none"],
@@ -160,13 +160,13 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     ] = _SHOWN.settle_percent
 
     def policy(self) -> CompactionPolicy:
-        """The policy as the core takes it."""
+        """Returns the policy as a core value."""
         rules = tuple(copy_fields(CompactionRule, rule) for rule in self.arguments)
         return copy_fields(CompactionPolicy, self, arguments=rules)
 
 
 class WindowAsk(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The size of a model's window, and what of it is reserved; in tokens."""
+    """The size of a model's window, and how much of it is reserved; in tokens."""
 
     model: Annotated[int, Meta(ge=1, le=_MOST, description="The model's whole window.", examples=[262144])]
     shown: (
@@ -181,7 +181,7 @@ class WindowAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A body, and what is known beside it."""
+    """A request body, and what is known about it."""
 
     body: Body
     """Once the request is decoded, its values."""
@@ -227,21 +227,21 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
         self.body = decode(self.body)
 
     def compaction(self) -> CompactionPolicy:
-        """The policy as the core takes it; the defaults if none is given."""
+        """Returns the policy as a core value; the defaults if none is given."""
         return (self.policy or PolicyAsk()).policy()
 
     def request(self) -> MeasureRequest:
-        """What is known in addition to the body, as the core takes it.
+        """Returns what is known in addition to the body, as a core value.
 
         Raises:
-            CoatcheckError: `invalid_request` for a usage that says no input tokens.
+            CoatcheckError: `invalid_request` for a usage without input tokens.
         """
         window = None if self.window is None else copy_fields(ModelWindow, self.window)
         stay = self.stay()
         return copy_fields(MeasureRequest, self, window=window, real_tokens=_real(self.usage), outputs_stay=stay)
 
     def stay(self) -> bool:
-        """Whether this turn's outputs stay as they are when the turn is over."""
+        """Returns whether this turn's outputs stay as they are after the turn."""
         return False
 
 
@@ -259,7 +259,7 @@ class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit
     ] = None
 
     def stay(self) -> bool:
-        """What the caller says of its outputs; without a word of compaction nothing is taken to shrink."""
+        """Returns `outputs_stay`, which defaults to whether nothing is said about compaction."""
         return self.policy is None if self.outputs_stay is None else self.outputs_stay
 
 
@@ -289,7 +289,7 @@ def _real(usage: dict[str, Any] | int | None) -> int | None:
 
 
 class CompactView(Struct, frozen=True, kw_only=True):
-    """What a compaction answers."""
+    """The answer to a compaction."""
 
     body: Annotated[
         Raw,

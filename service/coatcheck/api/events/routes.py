@@ -10,9 +10,9 @@ from coatcheck.core import ids
 async def list_events(call: RouteCall, query: EventsQuery) -> EventsView:
     """List what was done with an artifact or in a session.
 
-    Returns reads, searches in artifacts, budgeted web searches and compactions, latest first, with what was asked and
-    what it cost in tokens. Events are written every second: a crash loses the last second or two. They are deleted with
-    their artifact or session, after 30 days, and when there are more than COATCHECK_EVENTS. Looking at the
+    Returns reads, searches in artifacts, budgeted web searches and compactions, latest first, with what was requested
+    and its cost in tokens. Events are written every second, so a crash loses the last second or two. They are deleted
+    with their artifact or session, after 30 days, and when there are more than COATCHECK_EVENTS. Viewing the
     administrator's page, fetching bytes and rendering a card are not recorded.
     """
     number = None if query.artifact_id is None else ids.parse(query.artifact_id)

@@ -1,4 +1,4 @@
-"""Requests and answers about events: their fields, with their bounds."""
+"""Wire types of events: fields of requests and answers, with their bounds."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from coatcheck.core.ids import ID_LENGTH
 
 
 class EventsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query of the list of events; at least one of `session` and `artifact_id`."""
+    """The query parameters of `GET /v1/events`; at least one of `session` and `artifact_id`."""
 
     session: Session | None = None
     artifact_id: Annotated[str, Meta(max_length=ID_LENGTH, description="Only events about this artifact.")] | None = (
@@ -37,26 +37,26 @@ class EventView(Struct, frozen=True, kw_only=True):
     session: str | None
     artifact_id: Annotated[str | None, Meta(description="Null: it was about the session.")]
     key_id: Annotated[str | None, Meta(description="Key of the caller. Null: none was needed.")]
-    tokens: Annotated[int, Meta(description="Tokens of the answer; of a compaction, of the request that it returned.")]
+    tokens: Annotated[int, Meta(description="Tokens of the answer; for a compaction, of the request that it returned.")]
     tokens_before: Annotated[
         int | None,
-        Meta(description="Of a compaction, tokens of the request as it came; of a search, of the whole response."),
+        Meta(description="For a compaction, tokens of the original request; for a search, of the whole response."),
     ]
     details: Annotated[
         dict[str, Any],
-        Meta(description="What was asked: pattern, query, path or range; what a compaction replaced by what."),
+        Meta(description="What was requested: pattern, query, path or range; what a compaction replaced, and by what."),
     ]
 
 
 class EventsView(Struct, frozen=True, kw_only=True):
-    """A page of events, the latest first."""
+    """A page of events, latest first."""
 
     items: tuple[EventView, ...]
     next: str | None
 
 
 def event_view(event: Event) -> EventView:
-    """An event as callers see it."""
+    """Returns an event as callers see it."""
     return EventView(
         id=str(event.number),
         at=event.at,

@@ -83,11 +83,11 @@ async def place_hold(call: RouteCall, body: NewHoldAsk) -> HoldView:
 
     Prevents an artifact, a session with everything added to it later, or a namespace from being deleted: by anyone,
     through any route, by expiry or by eviction. From the answer on, no delete that was not already answered removes
-    what the hold covers; such a delete gets 423 with the hold's ID. What expires under a hold is reported as gone,
-    but its row and bytes stay: a caller with the scope `admin` can give it a later `ttl`, or pin it.
+    what the hold covers; such a delete gets 423 with the hold's ID. What expires under a hold is reported as gone, but
+    its row and bytes stay: a caller with the scope `admin` can give it a later `ttl`, or pin it.
     """
     plain(body.reason, "reason")
-    if body.ttl is not None and body.until is not None:  # also where the life is for ever
+    if body.ttl is not None and body.until is not None:  # even if the duration is forever
         raise two_ends()
     hold = await call.services.holds.place(
         call.caller,
@@ -107,7 +107,7 @@ async def place_hold(call: RouteCall, body: NewHoldAsk) -> HoldView:
 async def release_hold(call: RouteCall, hold_id: str) -> HoldView:
     """Release a hold.
 
-    What only this hold kept can be deleted from then on, and goes with the next sweep if it has expired.
+    What only this hold kept can be deleted from then on; if it has expired, the next sweep removes it.
     """
     return hold_view(await call.services.holds.release(call.caller, hold_id))
 

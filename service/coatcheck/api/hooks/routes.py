@@ -1,4 +1,4 @@
-"""Hooks of agent hosts: take the event after a tool call, return what the model should see of it."""
+"""Hooks of agent hosts: take the event after a tool call, return what the model should see of the output."""
 
 from typing import Annotated, Any, ClassVar, Final
 
@@ -70,16 +70,16 @@ class HookAnswer(Struct, kw_only=True, rename="camel", omit_defaults=True):
     problems=(*BODY, Code.INVALID_JSON),
 )
 async def answer_claude_code_hook(call: RouteCall, query: HookQuery) -> HookAnswer | Response[bytes]:
-    """Card a tool's output for Claude Code.
+    """Replace a tool's output with a card for Claude Code.
 
-    The address for a PostToolUse hook of type `http`. Takes the event as the host sends it, stores what is bulky in
-    `tool_response`, and returns `updatedToolOutput`: the same response, in the tool's own shape, with cards in place
-    of texts. It replaces texts of MCP tools and agents, `stdout` and `stderr` of shells, `content` of Grep and
-    `result` of WebFetch. It leaves alone files that were read or written, images, answers of `read_artifact`, and
-    output that the host has cut and keeps in a file itself, since the hook sees only its beginning.
+    The address for a PostToolUse hook of type `http`. Takes the event as the host sends it, stores the bulky texts of
+    `tool_response`, and returns `updatedToolOutput`: the same response, in the tool's own shape, with cards in place of
+    texts. It replaces texts of MCP tools and agents, `stdout` and `stderr` of shells, `content` of Grep and `result` of
+    WebFetch. It does not change files that were read or written, images, answers of `read_artifact`, or output that the
+    host has cut and keeps in a file itself, since the hook sees only its beginning.
 
-    If storing fails or takes longer than 5 seconds, the answer is 200 with `{}`, and nothing changes. Every other
-    event gets the same answer.
+    If storing fails or takes longer than 5 seconds, the answer is 200 with `{}`, and nothing changes. Every other event
+    gets the same answer.
     """
     request = HookRequest(
         card_tokens=query.card_tokens,
@@ -105,5 +105,5 @@ async def answer_claude_code_hook(call: RouteCall, query: HookQuery) -> HookAnsw
 def _encoded(output: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(output)
-    except RecursionError as e:  # a thread could decode what is too deep for the rest of this stack
+    except RecursionError as e:  # a thread may decode a value that is too deep for what is left of this stack
         raise CoatcheckError(Code.INVALID_CONTENT, "The response is nested too deeply.") from e

@@ -1,8 +1,7 @@
 """Takes the key from a request and finds its caller.
 
-Which scope a route needs stands at the route; what is the same for everybody needs no key: health, declarations of
-tools, the OpenAPI document.
-Two different keys are refused, and no answer repeats a key.
+Each route declares the scope that it needs; health checks, declarations of tools and the OpenAPI document need no key.
+Two different keys in one request are refused. No answer repeats a key.
 """
 
 from typing import Final
@@ -21,7 +20,7 @@ _BEARER: Final = "bearer "
 def presented(scope: Scope) -> str | None:
     """Returns the key in a request: `Authorization: Bearer ck_live_…`, or `X-Api-Key`.
 
-    Credentials of another form are ignored: something in front of the service may have asked for them.
+    Credentials of another form are ignored: a proxy in front of the service may have requested them.
 
     Raises:
         CoatcheckError: `unauthenticated` for two different keys.
@@ -41,15 +40,15 @@ def presented(scope: Scope) -> str | None:
 
 
 async def let_in(authenticate: Authenticate, scope: HTTPScope, needed: str | None) -> None:
-    """Admits a request to its route, and remembers its caller.
+    """Admits a request to its route and records its caller in the scope.
 
     Args:
         authenticate: looks keys up.
         scope: the request's ASGI scope.
-        needed: the scope that a key needs; None: no key is asked for.
+        needed: the scope that the key must have; None: no key is needed.
 
     Raises:
-        CoatcheckError: `unauthenticated`, `forbidden`; `storage_unavailable` while nobody can tell.
+        CoatcheckError: `unauthenticated`, `forbidden`; `storage_unavailable` while keys cannot be looked up.
     """
     if needed is not None:
         scope["state"]["caller"] = await authenticate(presented(scope), needed)

@@ -1,7 +1,7 @@
-"""A request's body, decoded and verified while it streams. Nothing is kept: each piece is passed on and forgotten.
+"""Decodes and verifies a request's body while it streams. Nothing is kept: each piece is passed on and forgotten.
 
-Refuses bodies that end before their announced length, coded streams that are damaged or expand without measure, and
-bodies that are not what their digest says. All of that is raised while reading, before whoever reads can commit.
+Refuses bodies that end before their announced length, coded streams that are damaged or expand too far, and bodies that
+do not match their digest. Each of these is raised while the body is read, before its reader can commit.
 """
 
 import asyncio
@@ -18,22 +18,25 @@ from coatcheck.api.http.rates import RateAllowance, allowance_of
 from coatcheck.core.errors import CoatcheckError, Code
 
 INLINE = 64 * 1024
-"""Most bytes that are hashed, decoded or parsed on the event loop; a thread takes more."""
+"""Size in bytes up to which data is hashed, decoded or parsed on the event loop; more goes to a thread."""
 
 
 class ByteStream(Protocol):
     """A stream of bytes that is read piece by piece."""
 
     async def read(self) -> bytes:
-        """Returns the next bytes; empty at the end and from then on."""
+        """Returns the next bytes; nothing once the stream has ended."""
         ...
 
 
 class Expansion:
-    """How much the codings of one body expand it, compared with its size on the wire; every coding's output counts."""
+    """Limits how far the codings of one body expand it, relative to its size on the wire.
+
+    The output of each coding counts.
+    """
 
     def __init__(self, limits: RequestLimits, allowance: RateAllowance | None = None) -> None:
-        """`allowance` is charged for decoded bytes beyond those sent."""
+        """Charges `allowance` for decoded bytes beyond those sent."""
         self._limits = limits
         self._allowance = allowance
         self.wire = 0
@@ -64,7 +67,7 @@ class Expansion:
 
 
 class Wire:
-    """The bytes as the server hands them over."""
+    """The body's bytes as the server receives them."""
 
     def __init__(
         self, receive: Receive, length: int | None, digests: Digests | None, expansion: Expansion, limits: RequestLimits
@@ -75,17 +78,17 @@ class Wire:
         self._stall = limits.stall_seconds
         self._rate = limits.least_rate
         self._waited = 0.0
-        """Seconds spent waiting for the sender, without the time spent on the bytes."""
+        """Seconds spent waiting for the sender, not counting the time spent processing the bytes."""
         self._digests = digests if digests and digests.hashes_wire else None
         self._seen = 0
         self._ended = False
 
     async def read(self) -> bytes:
-        """See Reader.
+        """See ByteStream.
 
         Raises:
-            CoatcheckError: `truncated_body` if the connection ended first, the length is not what was announced, or
-                nothing, or too little, came for too long.
+            CoatcheckError: `truncated_body` if the connection ended early, the length differs from the announced one,
+                or too little arrived for too long.
         """
         while not self._ended:
             message = await self._next()
@@ -104,7 +107,7 @@ class Wire:
         return b""
 
     async def _next(self) -> HTTPReceiveMessage | WebSocketReceiveMessage:
-        """Returns the next message, within a time that grows with the bytes received: a trickle does not suffice."""
+        """Returns the next message, within a time that grows with the bytes received, so a trickle is not enough."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         left = self._stall + self._seen / self._rate - self._waited
@@ -128,7 +131,7 @@ class DecodedStream:
         self._ended = False
 
     async def read(self) -> bytes:
-        """See Reader. Decodes in a thread where there is much to take in or to give out.
+        """See ByteStream. Decodes in a thread if the input or output is large.
 
         Raises:
             CoatcheckError: `corrupt_encoding`, `decompression_limit`, and what the inner stream raises.
@@ -159,7 +162,7 @@ class RequestBody:
         self._digests = digests
 
     async def read(self) -> bytes:
-        """See Reader.
+        """See ByteStream.
 
         Raises:
             CoatcheckError: `digest_mismatch` at the end, and what the streams below raise.
@@ -224,7 +227,7 @@ def content_length(scope: Scope) -> int | None:
 
 
 def is_coded(scope: Scope) -> bool:
-    """Whether the body has a content coding, so that its length is not the payload's."""
+    """Returns whether the body has a content coding, in which case its length is not the payload's."""
     value = field(scope, b"content-encoding")
     return value is not None and value.strip().lower() not in {"", "identity"}
 
@@ -252,7 +255,7 @@ def _codings(scope: Scope, limits: RequestLimits) -> list[str]:
 
 
 async def off_loop(size: int, work: "Digest", data: bytes) -> None:
-    """Hashes in a thread if there is enough to delay others."""
+    """Runs `work` on `data`, in a thread if it would otherwise delay other requests."""
     if size > INLINE:
         await asyncio.to_thread(work, data)
     else:
@@ -260,10 +263,10 @@ async def off_loop(size: int, work: "Digest", data: bytes) -> None:
 
 
 class Digest(Protocol):
-    """Something that takes bytes."""
+    """A function that consumes bytes, such as a hash's `update`."""
 
     def __call__(self, data: bytes, /) -> None:
-        """Take the next bytes."""
+        """Takes the next bytes."""
         ...
 
 
@@ -283,7 +286,7 @@ def stalled(seconds: float) -> CoatcheckError:
 
 
 def too_slow(rate: int) -> CoatcheckError:
-    """Returns the error for a body that arrives so slowly that it would hold its place for ever."""
+    """Returns the error for a body that arrives so slowly that it would hold its slot forever."""
     return CoatcheckError(
         Code.TRUNCATED_BODY,
         f"The body arrived at less than {rate:,} bytes per second. Nothing was stored; send it again, faster.",
@@ -291,7 +294,7 @@ def too_slow(rate: int) -> CoatcheckError:
 
 
 def body_too_large(limit: int) -> CoatcheckError:
-    """Returns the error for a body that must fit into memory and does not."""
+    """Returns the error for a body that must be held in memory and is too large for that."""
     return CoatcheckError(
         Code.BODY_TOO_LARGE,
         f"The request body is larger than {limit:,} bytes. Send large payloads to /v1/artifacts/raw or as multipart "

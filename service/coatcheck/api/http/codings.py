@@ -1,9 +1,9 @@
-"""Content codings of a request body: gzip and zstd, decoded in bounded steps.
+"""Decodes the content codings of a request body, gzip and zstd, in bounded steps.
 
-A step produces no more than its caller asks for, whatever the input, so a limit on the decoded size stops a bomb within
-one step. Members and frames may follow one another; anything else behind them is refused, and so is a stream that ends
-early, and one that consists of many members or frames with next to nothing in them: they cost work and produce no
-output that a limit could stop. Knows nothing of requests.
+A step produces no more than its caller requests, whatever the input, so a limit on the decoded size stops a bomb within
+one step. Members and frames may follow one another; any other data after them is refused, as is a stream that ends
+early, or one of many members or frames that contain almost nothing: these cost work but produce no output that a limit
+could stop.
 """
 
 import zlib
@@ -14,13 +14,14 @@ from coatcheck.core.encoding.compression import zstd
 from coatcheck.core.errors import CoatcheckError, Code
 
 STEP: Final = 1024 * 1024
-"""Bytes that one step of decoding is asked for at most."""
+"""Upper bound of the bytes requested from one decoding step."""
 _SLICE: Final = 16 * 1024
-"""Input that a library sees at once: it copies what a member's end leaves over, which must not grow with the input."""
+"""Bytes passed to a library at once: it copies what remains after the end of a member, and that must not grow with the
+input."""
 _FREE: Final = 1000
-"""Members or frames that a stream may have whatever it holds ..."""
+"""Members or frames that any stream may have, whatever it contains ..."""
 _EACH: Final = 64
-"""... and bytes of output for which it may have another."""
+"""... and output bytes that entitle it to one more."""
 _SKIPPABLE: Final = range(0x50, 0x60)
 """First bytes of skippable frames (RFC 8878, section 3.1.2)."""
 
@@ -30,18 +31,18 @@ class Member(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether all of it is decoded."""
+        """Whether the member has been decoded completely."""
         ...
 
     @property
     def content(self) -> bool:
-        """Whether it is a kind of member that can hold content."""
+        """Whether this is a kind of member that can hold content."""
         ...
 
     def take(self, data: memoryview, most: int) -> tuple[bytes, int]:
-        """Up to `most` decoded bytes, and how many bytes of `data` were taken for them.
+        """Returns up to `most` decoded bytes, and how many bytes of `data` were consumed.
 
-        Fewer than none are taken where the member ends and what was taken before is not all of it.
+        The count is negative if the member ended within input that an earlier call had taken.
 
         Raises:
             CoatcheckError: `corrupt_encoding`, `decompression_limit`.
@@ -75,7 +76,10 @@ class GzipMember:
 
 
 class ZstdFrame:
-    """RFC 8878, without dictionaries. `max_window`, in bytes, is a power of two: memory for it is taken at once."""
+    """Decodes one frame of a zstd stream (RFC 8878), without dictionaries.
+
+    `max_window`, in bytes, is a power of two; that much memory is allocated at once.
+    """
 
     def __init__(self, max_window: int) -> None:
         self._max_window = max_window
@@ -105,7 +109,7 @@ class ZstdFrame:
         try:
             return self._decompressor.decompress(data, most)
         except zstd.ZstdError as e:
-            if "too much memory" not in str(e):  # as libzstd says of a window over the limit
+            if "too much memory" not in str(e):  # how libzstd reports a window over the limit
                 raise _corrupt("zstd", "a damaged frame" if self._first else "bytes that are not a frame") from e
             raise CoatcheckError(
                 Code.DECOMPRESSION_LIMIT,
@@ -116,10 +120,10 @@ class ZstdFrame:
 
 
 class Decoder:
-    """One coded stream of any number of members that hold something."""
+    """Decodes one coded stream, of any number of members that hold something."""
 
     def __init__(self, coding: str, members: str, begin: Callable[[], Member]) -> None:
-        """`members`: what the coding calls them; `begin` makes a decoder of one."""
+        """Creates a decoder; `members` is what the coding calls them, `begin` creates a decoder for one of them."""
         self._coding = coding
         self._members = members
         self._begin = begin
@@ -132,16 +136,16 @@ class Decoder:
 
     @property
     def pending(self) -> int:
-        """Bytes that were fed and not decoded yet, apart from a few that a library holds."""
+        """Bytes that were fed but not decoded yet, apart from a few inside a library."""
         return len(self._input) - self._at
 
     def feed(self, data: bytes) -> None:
-        """Hand over the next coded bytes, when `step` has returned nothing."""
+        """Takes the next coded bytes; call it only after `step` has returned nothing."""
         self._input = memoryview(bytes(self._input[self._at :]) + data if self.pending else data)
         self._at = 0
 
     def step(self, most: int) -> bytes:
-        """Up to `most` decoded bytes; none when more input is needed.
+        """Returns up to `most` decoded bytes; none if more input is needed.
 
         Raises:
             CoatcheckError: `corrupt_encoding`, `decompression_limit`.
@@ -164,10 +168,10 @@ class Decoder:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def finish(self) -> None:
-        """The input has ended.
+        """Ends the input.
 
         Raises:
-            CoatcheckError: `corrupt_encoding` when the stream has not.
+            CoatcheckError: `corrupt_encoding` if the stream is incomplete.
         """
         if not self._member.ended or not (self._content or self._member.content):
             raise _corrupt(self._coding, "it ends in the middle")
@@ -195,7 +199,7 @@ def gzip_decoder() -> Decoder:
 
 
 def zstd_decoder(max_window: int) -> Decoder:
-    """Decodes zstd with windows of up to `max_window` bytes, a power of two."""
+    """Returns a decoder of zstd streams with windows of up to `max_window` bytes, a power of two."""
     return Decoder("zstd", "frames", lambda: ZstdFrame(max_window))
 
 

@@ -1,7 +1,6 @@
-"""Conditional requests (RFC 9110 section 13): whether the representation is the one that the client means.
+"""Evaluates conditional requests (RFC 9110 section 13): whether the representation is the one that the client means.
 
-Conditions are evaluated in the order of section 13.2.2, and validators compared as in sections 8.8.3.2 and 13.1. No
-artifact is read and nothing is sent.
+Conditions are evaluated in the order of section 13.2.2; validators are compared as in sections 8.8.3.2 and 13.1.
 """
 
 import re
@@ -12,31 +11,31 @@ from typing import Literal
 from msgspec import Struct
 
 Fields = Callable[[str], list[str]]
-"""The values of a request's field, by lower-case name: one string for each field line, in order."""
+"""Returns the values of a request's field, by lower-case name: one string per field line, in order."""
 Outcome = Literal["perform", "not_modified", "failed"]
 
 
 class Validators(Struct, frozen=True):
     """What identifies the current representation.
 
-    Both are strong: an ID stands for the same bytes for ever, so that its date cannot belong to two
+    Both validators are strong: an ID stands for the same bytes forever, so its date cannot belong to two
     representations (section 8.8.2.2).
     """
 
     etag: str
-    """With its quotes, never weak."""
+    """Including its quotes; never weak."""
     last_modified: datetime
     """To the second, in UTC."""
 
 
 def evaluate(fields: Fields, current: Validators, *, safe: bool, now: datetime) -> Outcome:
-    """Steps 1 to 4 of section 13.2.2: perform (200, or 206 after `range_applies`), 304, or 412.
+    """Carries out steps 1 to 4 of section 13.2.2: perform (200, or 206 after `range_applies`), 304, or 412.
 
     Args:
         fields: the request's fields.
         current: the representation's validators.
         safe: whether the method is GET or HEAD.
-        now: what two-digit years are relative to.
+        now: the time relative to which two-digit years are read.
     """
     if match := fields("if-match"):
         if not _lists(match, current.etag, weak=False):
@@ -52,7 +51,10 @@ def evaluate(fields: Fields, current: Validators, *, safe: bool, now: datetime) 
 
 
 def range_applies(fields: Fields, current: Validators, *, now: datetime) -> bool:
-    """Step 5: whether If-Range lets the Range field count. Compares strongly, dates exactly (section 13.1.5)."""
+    """Returns whether If-Range lets the Range field apply (step 5).
+
+    Compares strongly, and dates exactly (section 13.1.5).
+    """
     lines = fields("if-range")
     if not lines:
         return True
@@ -69,7 +71,7 @@ _GAP = re.compile(r"[ \t]*(?:,[ \t]*)*")
 
 
 def _lists(lines: list[str], etag: str, *, weak: bool) -> bool:
-    """Whether a list of entity tags (or `*`) contains ours. A malformed list names nothing."""
+    """Returns whether a list of entity tags (or `*`) contains ours. A malformed list contains nothing."""
     value = ",".join(lines).strip(" \t")
     if value == "*":
         return True
@@ -107,7 +109,7 @@ _LEAP_SECOND = 60
 def parse_date(text: str, now: datetime) -> datetime | None:
     """Returns an HTTP-date in any of the three forms of section 5.6.7; None for anything else.
 
-    A two-digit year that would lie more than 50 years ahead of `now` is the past one with those digits.
+    A two-digit year more than 50 years ahead of `now` means the latest past year with those digits.
     """
     found = next((m for form in _FORMS if (m := form.fullmatch(text))), None)
     if found is None:

@@ -1,7 +1,7 @@
-"""Words for what a field of a request accepts: "a whole number from 1 to 200", "one of raw, text", "true or false".
+"""Describes what a request's field accepts: "a whole number from 1 to 200", "one of raw, text", "true or false".
 
-They are read off the model that refused the value, so that they always name the bounds that hold. Null stands for
-leaving a field out and is not named. The values that were sent are not looked at.
+The text comes from the model that refused the value, so it always states the bounds in force. Null, which leaves a
+field out, is not mentioned. The values that were sent are not examined.
 """
 
 import re
@@ -13,7 +13,7 @@ import msgspec.inspect as types
 
 _STEP: Final = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
 _NAMED: Final = 40
-"""Values that a sentence names."""
+"""Number of values that a sentence lists."""
 _SIMPLE: Final[dict[type[types.Type], str]] = {
     types.FloatType: "a number",
     types.BoolType: "true or false",
@@ -24,7 +24,10 @@ _SIMPLE: Final[dict[type[types.Type], str]] = {
 
 
 def constraint_text(model: object, path: str) -> str | None:
-    """Returns what the field at a path such as `labels[0]` accepts, or the model at the empty path; None if unknown."""
+    """Returns what the field at a path such as `labels[0]` accepts (at the empty path, what the model accepts).
+
+    None if unknown.
+    """
     found = [_type_of(model)]
     for step in _STEP.findall(path):
         found = [inner for outer in found for inner in _inside(outer, step)]

@@ -1,8 +1,8 @@
-"""Content-Digest and Repr-Digest of a request (RFC 9530): reads the fields and compares them at the body's end.
+"""Reads a request's Content-Digest and Repr-Digest (RFC 9530) and compares them at the body's end.
 
-Both are taken over the content as sent, content coding included. A Repr-Digest is also accepted when it is the digest
-of the decoded bytes, because clients differ in what they take for the representation. Only sha-256 and sha-512 are
-verified; other algorithms are ignored, as the RFC asks. Anything but a dictionary of byte sequences is refused.
+Both cover the content as sent, including its content coding. A Repr-Digest is also accepted if it is the digest of the
+decoded bytes, because clients differ in what they consider the representation. Only sha-256 and sha-512 are verified;
+other algorithms are ignored, as the RFC asks. Anything but a dictionary of byte sequences is refused.
 """
 
 import base64
@@ -24,7 +24,7 @@ _SEPARATOR = re.compile(r"[ \t]*,[ \t]*")
 
 
 def parse_digests(name: str, value: str) -> dict[str, bytes]:
-    """Returns the digests that can be verified, by algorithm. Several field lines come joined by a comma.
+    """Returns the digests that can be verified, by algorithm. Multiple field lines come joined by commas.
 
     Raises:
         CoatcheckError: `invalid_digest` when the field is malformed or a digest has the wrong length.
@@ -68,7 +68,7 @@ def _malformed(name: str) -> CoatcheckError:
 
 
 class Digests:
-    """What a request promises about its bytes, and the running hashes to hold it to that."""
+    """The digests that a request announces for its bytes, and the running hashes to check them with."""
 
     def __init__(self, content: dict[str, bytes], representation: dict[str, bytes], *, coded: bool) -> None:
         self._content = content
@@ -78,26 +78,26 @@ class Digests:
 
     @property
     def hashes_wire(self) -> bool:
-        """Whether the bytes as sent must be fed."""
+        """Whether the bytes as sent must be fed to `wire`."""
         return bool(self._wire)
 
     @property
     def hashes_plain(self) -> bool:
-        """Whether the decoded bytes must be fed."""
+        """Whether the decoded bytes must be fed to `plain`."""
         return bool(self._plain)
 
     def wire(self, data: bytes) -> None:
-        """Take bytes as they were sent."""
+        """Takes bytes as they were sent."""
         for running in self._wire.values():
             running.update(data)
 
     def plain(self, data: bytes) -> None:
-        """Take decoded bytes."""
+        """Takes decoded bytes."""
         for running in self._plain.values():
             running.update(data)
 
     def verify(self) -> None:
-        """Checks at the end of the body that every promise holds.
+        """Checks every announced digest, at the end of the body.
 
         Raises:
             CoatcheckError: `digest_mismatch`, naming the field and the algorithm.

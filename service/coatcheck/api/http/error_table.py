@@ -1,6 +1,6 @@
-"""The table of errors over HTTP: from a code to its status, what it means, and what to do.
+"""The table of errors over HTTP: for each code its status, what it means, and what to do.
 
-`docs/errors.md` and the pages at `/errors/{code}` are this table. Codes are permanent; sentences are not.
+`docs/errors.md` and the pages at `/errors/{code}` are generated from it. Codes are permanent; sentences are not.
 """
 
 from typing import Final
@@ -317,7 +317,8 @@ TABLE: Final[dict[Code, StatusRow]] = {
         403,
         "Forbidden host or origin",
         "The service answers under certain host names only, and while it does, to no other website.",
-        "Call the service by a host name that it answers to, not from another site.",
+        "Call the service by a host name that it answers to (the administrator adds names: COATCHECK_ALLOWED_HOSTS), "
+        "not from another site; a proxy passes the Host header on as it came.",
     ),
     Code.UNAUTHENTICATED: StatusRow(
         401,

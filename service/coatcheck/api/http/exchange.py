@@ -1,6 +1,6 @@
-"""A request and its answer in progress: what has come, what has been sent, which route took it.
+"""A request and its answer in progress: what has arrived, what has been sent, which route handles it.
 
-Adds to every answer what every answer has, and keeps a body back where there must be none. Looks at no byte of it.
+Adds to each answer the fields that all answers have, and drops the body where none is allowed.
 """
 
 import asyncio
@@ -16,27 +16,27 @@ from coatcheck.api.http.rates import RateAllowance
 from coatcheck.core.artifact import Caller
 
 NO_ROUTE: Final = "none"
-"""Stands for the route if no route takes a request."""
+"""Recorded as the route if no route matches a request."""
 LEFT: Final = 499
-"""Stands for the status, in logs and metrics, if the client left before it was answered."""
+"""Recorded as the status, in logs and metrics, if the client left before it was answered."""
 _ROUTE: Final = "route"
 _TYPE: Final = re.compile(r":[a-z]+\}")
 _ARTIFACT: Final = re.compile(rb"/(art_[0-9]{18})(?![0-9])")
 
 
 class RequestReceiver:
-    """A `receive` that counts what comes and charges it to the sender."""
+    """A `receive` that counts the bytes of the body and charges them to the sender."""
 
     __slots__ = ("_receive", "allowance", "size")
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self.size = 0
-        """Bytes of the body so far, as they came."""
+        """Bytes of the body so far, as they arrived."""
         self.allowance: RateAllowance | None = None
 
     async def __call__(self) -> HTTPReceiveMessage:
-        """The next message.
+        """Returns the next message.
 
         Raises:
             CoatcheckError: `rate_limited`.
@@ -51,7 +51,7 @@ class RequestReceiver:
 
 
 class ResponseSender:
-    """A `send` that adds the request ID, knows whether a response has begun, and can keep its body back (HEAD)."""
+    """A `send` that adds the request ID, knows whether a response has begun, and can drop its body (HEAD)."""
 
     def __init__(self, send: Send, request_id: bytes) -> None:
         self._send = send
@@ -81,7 +81,7 @@ class ResponseSender:
 
 
 class Exchange:
-    """A request with its answer."""
+    """A request and its answer."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Exchange:
         request_id: str,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """The exchange begins now, by `clock`, in the current task."""
+        """Starts the exchange now, by `clock`, in the current task."""
         self.scope = scope
         self.id = request_id
         self.received = RequestReceiver(receive)
@@ -103,34 +103,34 @@ class Exchange:
         self._began = clock()
 
     def leave(self) -> None:
-        """Stops the work because the client has left. What has begun to be committed is committed all the same."""
+        """Stops the work because the client has left. A commit that has begun is completed."""
         if self._task is not None and not self.sent.ended:
             self.left = True
             self._task.cancel()
 
     @property
     def seconds(self) -> float:
-        """Seconds since it began."""
+        """Seconds since the exchange began."""
         return self._clock() - self._began
 
     @property
     def route(self) -> str:
-        """The template of the path."""
+        """The path's template."""
         return route_of(self.scope)
 
     @property
     def is_asked_all_the_time(self) -> bool:
-        """Whether it is a health check or a scrape of metrics."""
+        """Whether this is a health check or a scrape of metrics."""
         return self.scope["path"] in PROBES or self.scope["path"] == METRICS_PATH
 
     @property
     def artifact(self) -> str | None:
-        """The artifact concerned, from the path or the answer."""
+        """The ID of the artifact concerned, from the answer's location or the path."""
         found = _ARTIFACT.search(self.sent.location or self.scope["path"].encode("utf-8", "replace"))
         return None if found is None else found[1].decode()
 
     def facts(self, caller: Caller | None) -> dict[str, str | float]:
-        """Facts for logs and traces; nothing of the request's content."""
+        """Returns facts for logs and traces; none of the request's content."""
         facts: dict[str, str | float] = {
             "request_id": self.id,
             "method": self.scope["method"][:20],
@@ -146,18 +146,18 @@ class Exchange:
         return facts
 
     def allow(self, allowance: RateAllowance) -> None:
-        """Charges what arrives from now on, and adds the rate limit fields to the answer."""
+        """Charges `allowance` for what arrives from now on, and adds the rate limit fields to the answer."""
         self.received.allowance = self.sent.allowance = allowance
 
 
 def set_route(scope: Scope, template: str | None) -> None:
-    """Records which route took a request."""
+    """Records which route handles a request."""
     if template:
         scope["state"][_ROUTE] = template
 
 
 def route_of(scope: Scope) -> str:
-    """Returns which route took a request, as a template without the types of its parameters."""
+    """Returns which route handles a request, as a template without the types of its parameters."""
     template = template_of(scope) or scope["state"].get(_ROUTE)
     return _TYPE.sub("}", template) if template else NO_ROUTE
 

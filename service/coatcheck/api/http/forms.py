@@ -1,8 +1,8 @@
-"""`multipart/form-data` (RFC 7578) while it streams: fields before the file, the file, fields after it.
+"""Reads `multipart/form-data` (RFC 7578) while it streams: fields before the file, the file, fields after it.
 
-Nothing is spooled: the file's bytes are handed on as they arrive, and a field is a few kilobytes. The payload is the
-part that has a file name, or that is named `file` or `content`; there must be exactly one. `oversize` is needed before
-the file is read, so it must come before the file.
+Nothing is buffered on disk: the file's bytes are passed on as they arrive, and a field is limited to a few kilobytes.
+The payload is the part that has a file name or is named `file` or `content`; there must be exactly one. `oversize` is
+needed before the file is read, so it must precede the file.
 """
 
 from collections.abc import Iterator
@@ -21,17 +21,17 @@ from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
 
 _QUIET = 64 * 1024
-"""Bytes in a row that may belong to no part: a preamble, an epilogue."""
+"""Consecutive bytes that may belong to no part: a preamble or an epilogue."""
 _UNSAID = frozenset({"", "application/octet-stream"})
-"""What clients write of a file that they know nothing of."""
+"""Media types that clients send for a file of unknown type."""
 PAYLOAD_NAMES = frozenset({"file", "content"})
 
 Event = MultipartSegment | bytes | bytearray | None
-"""A part begins, its bytes, it ends."""
+"""The start of a part, some of its bytes, or its end."""
 
 
 class Form:
-    """One form. `open` reads up to the file; iterating gives the file's bytes and then reads to the end."""
+    """One form. `open` reads up to the file; iteration yields the file's bytes and then reads the rest."""
 
     def __init__(self, body: RequestBody, boundary: str, limits: RequestLimits) -> None:
         self._body = body
@@ -41,9 +41,9 @@ class Form:
         self._quiet = 0
         self._mark = b"--" + boundary.encode("ascii")
         self._before = b""
-        """What came last while the mark has not come yet, in which it may have begun."""
+        """The last bytes before the boundary was first seen; it may begin in them."""
         self._marked = False
-        """Whether the boundary occurs at all."""
+        """Whether the boundary has been seen."""
         self._name = ""
         self._field = bytearray()
         self.fields: list[tuple[str, str]] = []
@@ -52,7 +52,7 @@ class Form:
         self.filename: str | None = None
 
     async def open(self) -> None:
-        """Read the fields before the file.
+        """Reads the fields before the file.
 
         Raises:
             CoatcheckError: `invalid_request` when there is no file or the form is malformed; what the body raises.
@@ -76,7 +76,7 @@ class Form:
         return self
 
     async def __anext__(self) -> bytes:
-        """The file's next bytes. At its end the rest of the form is read, and the body verified."""
+        """Returns the file's next bytes. At its end, reads the rest of the form and verifies the body."""
         while True:
             for event in self._parsed():
                 if isinstance(event, bytes | bytearray):
@@ -96,7 +96,7 @@ class Form:
                 return
 
     async def _advance(self) -> bool:
-        """Hand the parser the body's next bytes; false at the end of a complete form."""
+        """Passes the body's next bytes to the parser; returns false at the end of a complete form."""
         data = await self._body.read()
         self._quiet += len(data)
         if not self._marked:
@@ -121,7 +121,7 @@ class Form:
             raise _malformed(e) from e
 
     def _take(self, event: Event) -> None:
-        """A step of a field."""
+        """Processes the start, bytes or end of a field."""
         if isinstance(event, MultipartSegment):
             self._name = event.name or ""
             self._field = bytearray()
@@ -142,10 +142,10 @@ class Form:
 
 
 def boundary(content_type: str) -> str:
-    """The boundary that a Content-Type names.
+    """Returns the boundary in a Content-Type.
 
     Raises:
-        CoatcheckError: `invalid_request` when it names none.
+        CoatcheckError: `invalid_request` if there is none.
     """
     value = parse_options_header(content_type)[1].get("boundary", "")
     if not 1 <= len(value) <= 70 or not value.isascii():  # noqa: PLR2004 - RFC 2046 section 5.1.1
@@ -172,7 +172,7 @@ def _no_boundary() -> CoatcheckError:
 
 
 def _said(error: MultipartError) -> str:
-    """What the parser says, which may have said it as a format and its arguments."""
+    """Returns the parser's message, which may be a format and its arguments."""
     return " ".join(str(argument) for argument in error.args).rstrip(".")
 
 

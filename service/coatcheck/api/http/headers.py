@@ -1,4 +1,7 @@
-"""Header fields of an ASGI request, read straight from the scope. Field lines of one name are joined by a comma."""
+"""Header fields of an ASGI request, read straight from the scope.
+
+Field lines with the same name are joined by commas.
+"""
 
 from typing import cast
 
@@ -6,7 +9,7 @@ from litestar.types import Scope
 
 
 def field(scope: Scope, name: bytes) -> str | None:
-    """The value of a field (its name in lower case), or None when it is absent."""
+    """Returns a field's value, or None if it is absent; `name` is in lower case."""
     found: str | None = None
     for key, value in scope["headers"]:
         if key == name:
@@ -16,32 +19,35 @@ def field(scope: Scope, name: bytes) -> str | None:
 
 
 def media_type(scope: Scope) -> str | None:
-    """The media type of the request's content, in lower case and without parameters."""
+    """Returns the media type of the request's content, in lower case and without parameters."""
     value = field(scope, b"content-type")
     return None if value is None else value.partition(";")[0].strip().lower()
 
 
 def raw_path(scope: Scope) -> bytes:
-    """The path as it was sent, still percent-encoded; empty where the server does not tell."""
+    """Returns the path as it was sent, still percent-encoded; empty if the server does not provide it."""
     asgi = cast("dict[str, object]", scope)
     raw = asgi.get("raw_path")
     return raw if isinstance(raw, bytes) else b""
 
 
 def prefers_text(accept: str | None) -> bool:
-    """Whether `text/plain` is wanted more than `application/json` (RFC 9110 section 12.5.1)."""
+    """Returns whether `text/plain` is preferred to `application/json` (RFC 9110 section 12.5.1)."""
     return preferred(accept, ("application/json", "text/plain")) == "text/plain"
 
 
 def preferred(accept: str | None, offered: tuple[str, ...]) -> str:
-    """The offered media type that is wanted most (RFC 9110 section 12.5.1); of equals, and of none, the first."""
+    """Returns the offered media type that the client prefers (RFC 9110 section 12.5.1).
+
+    On a tie, or without any, the first.
+    """
     if accept is None:
         return offered[0]
     return max(offered, key=lambda name: _quality(accept, *name.split("/")))
 
 
 def takes_gzip(accept_encoding: str | None) -> bool:
-    """Whether an answer may be compressed by gzip (RFC 9110 section 12.5.3)."""
+    """Returns whether an answer may be compressed with gzip (RFC 9110 section 12.5.3)."""
     if accept_encoding is None:
         return False
     codings = {name: _weight(parameters) for name, parameters in _items(accept_encoding)}
@@ -49,13 +55,13 @@ def takes_gzip(accept_encoding: str | None) -> bool:
 
 
 def _items(value: str) -> list[tuple[str, list[str]]]:
-    """The members of a list field in lower case, each with its parameters."""
+    """Returns the members of a list field in lower case, each with its parameters."""
     items = [[part.strip().lower() for part in item.split(";")] for item in value.split(",")]
     return [(name, parameters) for name, *parameters in items]
 
 
 def _quality(accept: str, main: str, sub: str) -> float:
-    """The weight of a media type: the most specific range that matches it decides."""
+    """Returns the weight of a media type, from the most specific range that matches it."""
     best, quality = -1, 0.0
     for name, parameters in _items(accept):
         rank = {f"{main}/{sub}": 2, f"{main}/*": 1, "*/*": 0}.get(name, -1)

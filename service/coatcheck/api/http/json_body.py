@@ -1,8 +1,8 @@
-"""Decodes JSON bodies, strictly but for one mercy: lone surrogates, which JavaScript agents produce when they cut text.
+"""Decodes JSON bodies, strictly except for lone surrogates, which JavaScript agents produce when they cut text.
 
-Everything else that is not JSON is refused with its position, everything that is JSON but not what was asked with the
-name of the field, and so is what has more values than anybody should make objects of. Whatever looks at a body does so
-in C and in time linear in its size; bodies of some size are decoded in a thread.
+Anything else that is not JSON is refused with its position; JSON of the wrong shape is refused with the name of the
+field; and so is a body with too many values to turn into objects. All passes over a body run in C, in time linear in
+its size; larger bodies are decoded in a thread.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 BOM = b"\xef\xbb\xbf"
 MAX_VALUES = 1_000_000
-"""Commas and opening brackets outside strings in one body: objects take 30 times the memory of the JSON they are from,
-and making them holds up everybody else."""
+"""Commas and opening brackets outside strings in one body: objects take 30 times the memory of the JSON that they come
+from, and creating them delays all other requests."""
 INLINE = 64 * 1024
-"""Bytes that are decoded on the event loop."""
+"""Size up to which a body is decoded on the event loop."""
 MENDED = Notice(
     "lone_surrogates_replaced",
     "The JSON held halves of surrogate pairs, which are no characters; each was replaced by U+FFFD.",
@@ -33,12 +33,12 @@ _LONE = re.compile(
     rb"[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2})"
 )
-"""Half of a surrogate pair, where every backslash begins an escape."""
+"""Matches one half of a surrogate pair, provided that every backslash begins an escape."""
 _BETWEEN = re.compile(rb"\\(?!u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\")
-"""An escape that does not belong to the one before it."""
+"""Matches an escape that does not belong to the one before it."""
 _VALUES = (b",", b"[", b"{")
 _AT_ONCE = 256 * 1024
-"""Bytes that are looked at before another thread may run."""
+"""Bytes that are searched before another thread may run."""
 _BYTE = re.compile(r"\(byte ([0-9]+)\)")
 _PLACE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -54,7 +54,7 @@ _KINDS = {
 }
 _BODY = "the body"
 _SHOWN = 80
-"""Characters of a caller's own words that an error repeats."""
+"""Number of characters of a caller's text that an error repeats."""
 
 
 @cache
@@ -63,14 +63,14 @@ def _decoder(model: type[T]) -> msgspec.json.Decoder[T]:
 
 
 async def decode_aside(data: bytes, model: type[T]) -> tuple[T, bool]:
-    """As `decode`, in a thread when there is enough of it to delay others."""
+    """Decodes like `decode`, in a thread if the body is large enough to delay others."""
     if len(data) > INLINE:
         return await asyncio.to_thread(decode, data, model)
     return decode(data, model)
 
 
 def decode(data: bytes, model: type[T]) -> tuple[T, bool]:
-    """The value, and whether lone surrogates were replaced by U+FFFD to get it.
+    """Returns the value, and whether lone surrogates were replaced by U+FFFD.
 
     Raises:
         CoatcheckError: `invalid_json` with the position, `invalid_request` naming the field, `invalid_content` for too
@@ -91,9 +91,9 @@ def decode(data: bytes, model: type[T]) -> tuple[T, bool]:
 
 
 def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
-    """The items of a mended body as they were sent, so that each can be mended, and warned of, on its own.
+    """Returns the items of a mended body as they were sent, so that each can be mended and warned about separately.
 
-    Mending keeps every position: an escape is six bytes before and after.
+    Mending preserves every position: an escape has six bytes before and after.
     """
     data = data.removeprefix(BOM)
     mended = mend(data)
@@ -108,7 +108,10 @@ def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
 
 
 def _bound(data: bytes) -> None:
-    """Refuse what has too many values. Only bodies that could are looked at closely: text has commas, too."""
+    """Refuses a body with too many values.
+
+    Only bodies that could have them are examined, as text contains commas too.
+    """
     if sum(map(data.count, _VALUES)) <= MAX_VALUES:
         return
     plain = data.replace(rb"\\", b"__").replace(rb"\"", b"__")
@@ -127,10 +130,10 @@ def _bound(data: bytes) -> None:
 
 
 def mend(data: bytes) -> bytes:
-    """The JSON with U+FFFD for every half of a surrogate pair; as it is where it cannot be JSON.
+    """Returns the JSON with U+FFFD for each half of a surrogate pair; unchanged if it cannot be JSON.
 
-    Escaped backslashes are put out of the way by a byte that no JSON holds; then every backslash begins an escape. Done
-    piece by piece, because a search does not let go of the interpreter.
+    Escaped backslashes are first replaced by a byte that cannot occur in JSON, so that every backslash begins an
+    escape. The work is done in pieces, because a search does not release the interpreter.
     """
     if b"\0" in data or _LONE.search(data) is None:
         return data
@@ -199,7 +202,10 @@ def _reason(error: Exception) -> str:
 
 
 def refused(error: msgspec.ValidationError, model: object, *, where: str = _BODY) -> CoatcheckError:
-    """The error of a well-formed request that does not say what `model` wants, naming the field and what it takes."""
+    """Returns the error for well-formed JSON that does not fit `model`.
+
+    It names the field and what the field accepts.
+    """
     place = _PLACE.match(str(error))
     what, name = (place[1], place[2] or "") if place else (str(error), "")
     unknown = _UNKNOWN.fullmatch(what)
@@ -214,7 +220,7 @@ def refused(error: msgspec.ValidationError, model: object, *, where: str = _BODY
         )
     words = constraint_text(model, name)
     got = _GOT.search(what)
-    if words is not None and got and where == _BODY:  # of a query string everything is text
+    if words is not None and got and where == _BODY:  # in a query string, every value is text
         words += f", not {_KINDS[got[1]]}"
     if not name:
         detail = f"In {where}: {_short(what)}." if words is None else f"{where[0].upper()}{where[1:]} must be {words}."

@@ -1,7 +1,7 @@
-"""A connection that is closed only when what its client is still sending has come, for a while.
+"""Delays the closing of a connection until the rest of its request has arrived, for up to 30 seconds.
 
-Closing a connection with bytes that nobody has read resets it, and the client's system then throws away the answer
-that was sent: a client that writes all of its request before it reads would see a broken pipe instead of a 413.
+Closing a connection with unread bytes resets it, and the client's system then discards the answer: a client that sends
+its entire request before it reads would see a broken pipe instead of a 413.
 """
 
 import asyncio
@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 LINGER_SECONDS: Final = 30.0
-"""How long a client may go on sending after its answer."""
+"""Seconds that a client may continue sending after its answer."""
 
 
 class LingeringTransport:
-    """A transport whose `close` waits for the end of the request that it is in the middle of."""
+    """A transport whose `close` waits for the end of the current request."""
 
     def __init__(self, transport: asyncio.Transport, is_receiving: Callable[[], bool]) -> None:
-        """`is_receiving`: whether the request's body has not ended yet."""
+        """Wraps `transport`; `is_receiving` returns whether the request's body is still incomplete."""
         self._transport = transport
         self._is_receiving = is_receiving
         self._alarm: asyncio.TimerHandle | None = None
@@ -25,7 +25,7 @@ class LingeringTransport:
         return getattr(self._transport, name)
 
     def close(self) -> None:
-        """Close at once between requests; inside of one send no more, and close when it has ended or time is up."""
+        """Closes at once between requests. During one, sends no more, and closes at its end or after the time limit."""
         if not self._is_receiving() or self._transport.is_closing():
             self._transport.close()
         elif self._alarm is None:
@@ -33,12 +33,12 @@ class LingeringTransport:
             self._transport.write_eof()
 
     def request_ended(self) -> None:
-        """Close now, if that was only waiting for the end of the request."""
+        """Closes now if `close` was waiting for the end of the request."""
         if self._alarm is not None:
             self.lost()
             self._transport.close()
 
     def lost(self) -> None:
-        """Forget the time limit: the connection is closed."""
+        """Cancels the time limit, because the connection is closed."""
         if self._alarm is not None:
             self._alarm.cancel()

@@ -1,7 +1,7 @@
 """Memory for bodies that must be held whole: one budget for all requests of the process.
 
-What does not fit is refused with `overloaded` as it arrives; nobody waits holding what they have, so nothing can lock
-up. Bytes count when they have come: an announcement costs its sender nothing and takes nothing from others.
+A body that does not fit is refused with `overloaded` as it arrives. No request waits while it holds memory, so there is
+no deadlock. Bytes count once they have arrived: announcing them takes nothing from other requests.
 """
 
 from collections.abc import Generator
@@ -11,19 +11,19 @@ from coatcheck.core.errors import CoatcheckError, Code
 
 
 class MemoryBudget:
-    """A number of bytes shared by all requests. Used on one event loop."""
+    """A number of bytes shared by all requests. Use it on a single event loop."""
 
     def __init__(self, size: int) -> None:
         self._left = size
 
     @property
     def left(self) -> int:
-        """Bytes of memory that are free now."""
+        """Number of free bytes."""
         return self._left
 
     @contextmanager
     def reserve(self) -> Generator["MemoryReservation"]:
-        """Memory for one request; given back on leaving."""
+        """Yields a reservation for one request; its bytes are released on exit."""
         reservation = MemoryReservation(self)
         try:
             yield reservation
@@ -31,7 +31,7 @@ class MemoryBudget:
             self._left += reservation.taken
 
     def take(self, size: int) -> None:
-        """Take bytes out of the budget.
+        """Takes bytes from the budget.
 
         Raises:
             CoatcheckError: `overloaded`.
@@ -46,13 +46,13 @@ class MemoryBudget:
 
 
 class MemoryReservation:
-    """What one request holds of the budget."""
+    """The part of the budget that one request holds."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
         self.taken = 0
 
     def take(self, size: int) -> None:
-        """Hold so many bytes more. Raises `overloaded`."""
+        """Reserves `size` more bytes. Raises `overloaded`."""
         self._budget.take(size)
         self.taken += size

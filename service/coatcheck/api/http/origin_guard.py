@@ -1,11 +1,12 @@
-"""Who may speak to the service while it asks for no key: this machine, by a name of this machine, not another site.
+"""Decides who may use a service that requires no key: this machine, under its own names, and no other web site.
 
-Against DNS rebinding the Host must be an allowed name; against cross-site posts an Origin, which every browser sends
-with them, must be the service's own (same host and port; a proxy may have changed the scheme); against cross-site
-reads, which carry no Origin, Sec-Fetch-Site must not say that they are. Refuses nothing else, and none of this when
-every host is allowed; but HTTP/1.1 without one Host is no request (RFC 9112 section 3.2), and a body in another
-transfer coding than chunked is none that the server could read. Also the request ID: the caller's, if it is harmless in
-a header and a log, otherwise ours.
+Against DNS rebinding, the Host must be an allowed name. Against cross-site posts, the Origin, which every browser sends
+with them, must be the service's own (same host and port; a proxy may have changed the scheme). Against cross-site
+reads, which have no Origin, Sec-Fetch-Site must not say that they are cross-site. None of this applies if every host is
+allowed. A request must have exactly one Host in HTTP/1.1 (RFC 9112 section 3.2), and chunked is the only transfer
+coding that the server can read.
+
+Also provides the request ID: the caller's, if it is safe in a header and a log, otherwise a new one.
 """
 
 import re
@@ -20,21 +21,21 @@ from coatcheck.core.keys import PREFIX as KEY_PREFIX
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}", re.ASCII)
 PROBES = frozenset({"/health/live", "/health/ready"})
-"""An orchestrator asks by address. The answers say nothing."""
+"""Paths that orchestrators call by address. Their answers reveal nothing."""
 METRICS_PATH = "/metrics"
-"""So does a collector of metrics, where it may."""
+"""Path that a metrics collector calls by address, if that is allowed."""
 
 
 def sane_request_id(scope: Scope) -> str | None:
-    """The caller's X-Request-ID: 1 to 128 letters, digits and `._:/+=@-`, beginning with a letter or digit."""
+    """Returns the X-Request-ID if it is 1 to 128 letters, digits and `._:/+=@-`, the first a letter or digit."""
     value = field(scope, b"x-request-id")
     if value is None or not _REQUEST_ID.fullmatch(value):
         return None
-    return None if KEY_PREFIX in value else value  # it would be logged
+    return None if KEY_PREFIX in value else value  # it may be a key, and would be logged
 
 
 def admit(scope: HTTPScope, limits: RequestLimits) -> None:
-    """Let a request in.
+    """Lets a request pass.
 
     Raises:
         CoatcheckError: `forbidden_host`, `invalid_request`.
@@ -44,7 +45,7 @@ def admit(scope: HTTPScope, limits: RequestLimits) -> None:
             Code.INVALID_REQUEST, "An HTTP/1.1 request must have exactly one Host field.", field="Host"
         )
     transfer = field(scope, b"transfer-encoding")
-    if transfer is not None and transfer.strip().lower() != "chunked":  # the server undoes the chunks, and nothing else
+    if transfer is not None and transfer.strip().lower() != "chunked":  # the server decodes chunks, and nothing else
         raise CoatcheckError(
             Code.INVALID_REQUEST,
             "Transfer-Encoding must be chunked, or absent. A body that is compressed says so in Content-Encoding.",
@@ -67,7 +68,7 @@ def admit(scope: HTTPScope, limits: RequestLimits) -> None:
 
 
 def same_origin(scope: Scope) -> None:
-    """Let a form through only if the browser does not say that another site sent it.
+    """Lets a form pass unless the browser says that it comes from another site.
 
     Raises:
         CoatcheckError: `forbidden_host`.
@@ -86,7 +87,7 @@ def _other_site() -> CoatcheckError:
 
 
 def _name(host: str) -> str:
-    """A host without its port; empty when it is none."""
+    """Returns a host without its port; empty if it is invalid."""
     if host.startswith("["):
         end = host.find("]")
         return host[: end + 1] if end > 0 and _is_port(host[end + 1 :]) else ""
@@ -99,7 +100,7 @@ def _is_port(text: str) -> bool:
 
 
 def _origin_host(origin: str) -> str | None:
-    """The host and port of an origin; None for `null` and what is none."""
+    """Returns the host and port of an origin; None for `null` and invalid origins."""
     try:
         return urlsplit(origin.strip().lower()).netloc or None
     except ValueError:

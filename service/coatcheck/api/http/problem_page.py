@@ -1,4 +1,4 @@
-"""The page of `docs/errors.md`, made from the table of problems. A test compares the committed page with it."""
+"""The page `docs/errors.md`, generated from the table of errors. A test compares it with the committed page."""
 
 from coatcheck.api.http.error_table import TABLE
 
@@ -20,7 +20,7 @@ the header field `X-Request-ID` only, which every answer carries.
 
 
 def errors_page() -> str:
-    """The whole page."""
+    """Returns the page's whole text."""
     rows = [
         f"| `{code}` | {row.status} | {row.title} | {row.meaning} | {row.advice} |"
         for code, row in sorted(TABLE.items())

@@ -1,7 +1,6 @@
 """Errors as RFC 9457 problem details.
 
-Refuses to tell a caller anything of an internal error but that there was one; the log has it whole, under the request's
-ID.
+A caller learns nothing about an internal error except that it happened; the log has the details under the request ID.
 """
 
 from typing import Final
@@ -17,11 +16,12 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 
 CONSTANT: Final = frozenset({Code.ARTIFACT_NOT_FOUND})
-"""Answers that must not differ between never existed, another namespace's and forgotten: no words, no request ID."""
+"""Codes whose answer must be identical whether an artifact never existed, is in another namespace or was forgotten:
+neither detail nor request ID."""
 
 
 class Problem(Struct, frozen=True):
-    """An answer that is an error."""
+    """An error answer."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -29,7 +29,7 @@ class Problem(Struct, frozen=True):
 
 
 def members(error: CoatcheckError, request_id: str | None) -> dict[str, object]:
-    """The members of the problem object, in the order in which they are written."""
+    """Returns the members of the problem object, in the order in which they are written."""
     row = TABLE[error.code]
     constant = error.code in CONSTANT
     object_: dict[str, object] = {
@@ -48,7 +48,7 @@ def members(error: CoatcheckError, request_id: str | None) -> dict[str, object]:
 
 
 def render(error: CoatcheckError, request_id: str | None) -> Problem:
-    """The problem details of an expected failure."""
+    """Returns the problem details of an expected failure."""
     row = TABLE[error.code]
     headers = [("content-type", MEDIA_TYPE), ("cache-control", "no-store")]
     retry_after = error.extra.get("retry_after", row.retry_after)
@@ -57,21 +57,21 @@ def render(error: CoatcheckError, request_id: str | None) -> Problem:
     if error.code is Code.UNSUPPORTED_ENCODING:
         headers.append(("accept-encoding", "gzip, zstd"))
     if error.code is Code.TRUNCATED_BODY:
-        headers.append(("connection", "close"))  # the rest of the body, if it comes, is no request
+        headers.append(("connection", "close"))  # if the rest of the body arrives, it is not a request
     if error.code in {Code.UNAUTHENTICATED, Code.FORBIDDEN}:
         headers.append(("www-authenticate", _challenge(error)))
     return Problem(row.status, headers, msgspec.json.encode(members(error, request_id)))
 
 
 def _challenge(error: CoatcheckError) -> str:
-    """What a key would have to be (RFC 9110 section 11.6.1, RFC 6750 section 3)."""
+    """Returns which key would be accepted (RFC 9110 section 11.6.1, RFC 6750 section 3)."""
     scope = error.extra.get("scope")
     needed = "" if scope is None else f', error="insufficient_scope", scope="{scope}"'
     return f'Bearer realm="coatcheck"{needed}'
 
 
 def internal() -> CoatcheckError:
-    """What a caller learns of a bug."""
+    """Returns the error that a caller sees when a bug occurs."""
     return CoatcheckError(
         Code.INTERNAL, "Something went wrong in the service; it was logged under the request ID. Retrying may not help."
     )

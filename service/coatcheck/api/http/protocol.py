@@ -1,13 +1,12 @@
-"""HTTP/1.1 on a connection, as uvicorn speaks it, with bounds on what comes before a request is known.
+"""uvicorn's HTTP/1.1, with limits on what arrives before a request is known.
 
-uvicorn takes a header section of any size at any pace. Here one that is larger than 64 KiB or has more than 256 fields
-is answered with 431, one that is not complete ten seconds after its first byte with 408, and the connection is closed;
-these answers are problem details as all others are.
-Trailers and other framing are counted, too. Refuses WebSockets silently: there are none.
+uvicorn accepts a header section of any size at any pace. Here, one larger than 64 KiB or with more than 256 fields is
+answered with 431, and one that is incomplete ten seconds after its first byte with 408; then the connection is closed.
+These answers are problem details like all others. Trailers and chunk framing count too. WebSocket upgrades are ignored.
 
-When the client of a request that came whole has left, the work for it is cancelled. The end of what a client sends may
-mean that, or only that it has no more to say: interim answers (100), which a connection that is closed refuses, tell
-which.
+The work for a complete request is cancelled when its client has left. The end of the client's stream may mean that, or
+only that the client has nothing more to send. Interim answers (100) tell the two apart: a closed connection refuses
+them.
 """
 
 import asyncio
@@ -26,21 +25,22 @@ from coatcheck.core.errors import CoatcheckError, Code
 log = logging.getLogger(__name__)
 
 HEAD_BYTES: Final = 64 * 1024
-"""Bytes of the request line and the header section of one request, or of framing between two pieces of its body."""
+"""Maximum bytes of a request line and header section, or of framing between two pieces of a body."""
 HEAD_FIELDS: Final = 256
 HEAD_SECONDS: Final = 10.0
 PROBE_SECONDS: Final = 0.2
-"""Between two interim answers to a client that has sent all it will: the second one meets the refusal of the first."""
+"""Pause between two interim answers to a client that has finished sending; the second one fails if the first was
+refused."""
 _INTERIM: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TOO_LARGE: Final = f"The header section has more than {HEAD_BYTES // 1024} KiB or {HEAD_FIELDS} fields."
 
 
 class _TooLargeError(Exception):
-    """The header section is over a bound."""
+    """The header section exceeds a limit."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. Subclasses may set other bounds."""
+    """One connection. Subclasses may set other limits."""
 
     head_seconds = HEAD_SECONDS
 
@@ -48,7 +48,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._in_head = True
         self._unseen = 0
-        """Bytes received of this head, or since the last piece of body."""
+        """Bytes received of this header section, or since the last piece of the body."""
         self._size = 0
         self._fields = 0
         self._pieces = 0
@@ -70,7 +70,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._lingering is not None:
             self._lingering.lost()
         super().connection_lost(exc)
-        if self._answering() and self._in_head:  # while a body is under way, whoever reads it is told that it broke off
+        if self._answering() and self._in_head:  # if a body is in progress, its reader learns that it was cut short
             exchange: Exchange | None = self.cycle.scope.get("state", {}).get("exchange")
             if exchange is not None:
                 exchange.leave()
@@ -90,7 +90,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._wait()
 
     def eof_received(self) -> bool | None:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio's
-        """See asyncio: a client that has sent its whole request may stop sending, and still wants its answer."""
+        """See asyncio. A client that has sent its whole request may stop sending and still expect its answer."""
         if self._in_head and self._answering():
             self.cycle.keep_alive = False
             self._probe_later()
@@ -110,8 +110,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """See uvicorn: a header field, or one of a trailer."""
         self._count(len(name) + len(value), 1)
-        if self._in_head:  # nobody reads trailers
-            super().on_header(name, value.rstrip(b" \t"))  # the parser leaves what follows a value (RFC 9110 5.5)
+        if self._in_head:  # trailers are not used
+            super().on_header(name, value.rstrip(b" \t"))  # the parser keeps whitespace after a value (RFC 9110 5.5)
 
     def on_headers_complete(self) -> None:
         """See uvicorn: the request is known."""
@@ -132,20 +132,20 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._pieces += 1
         super().on_message_complete()
-        if not self.pipeline:  # otherwise nobody would hear that the client leaves while it waits for its answer
+        if not self.pipeline:  # otherwise a client that leaves while it waits for its answer would go unnoticed
             self.flow.resume_reading()
         if self._lingering is not None:
             self._lingering.request_ended()
 
     def send_400_response(self, msg: str) -> None:
-        """What uvicorn calls when the parser, or what it calls, has raised."""
+        """Answers a request that could not be parsed; uvicorn calls this when the parser or a callback has raised."""
         if self._too_large:
             self._refuse(Code.HEADER_TOO_LARGE, _TOO_LARGE)
         else:
             self._refuse(Code.INVALID_REQUEST, f"This is not HTTP/1.1: {msg.rstrip('.')}.")
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Nothing to warn of: an upgrade may be ignored (RFC 9110 section 7.8)."""
+        """Does nothing: an upgrade may be ignored (RFC 9110 section 7.8)."""
 
     def _count(self, size: int, fields: int) -> None:
         self._size += size
@@ -165,7 +165,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _waited(self) -> None:
         self._waiting = None
         if self._answering():
-            self._wait()  # a head behind a request that is still being answered
+            self._wait()  # a header section after a request that is still being answered
         elif self._unseen:
             self._refuse(
                 Code.HEADER_TIMEOUT, f"The header section was not complete after {self.head_seconds:g} seconds."
@@ -174,12 +174,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _answering(self) -> bool:
-        # uvicorn declares no None, but has one before the first request
+        # it is None before the first request, which uvicorn does not declare
         cycle = cast("Any", self.cycle)
         return cycle is not None and not cycle.response_complete
 
     def _probe_later(self) -> None:
-        if self.cycle.scope["http_version"] == "1.1":  # before it there are no interim answers
+        if self.cycle.scope["http_version"] == "1.1":  # HTTP/1.0 has no interim answers
             self._probing = self.loop.call_later(PROBE_SECONDS, self._probe)
 
     def _probe(self) -> None:
@@ -188,7 +188,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._probe_later()
 
     def _refuse(self, code: Code, detail: str) -> None:
-        """Answer with a problem and close; without an answer where another one has begun."""
+        """Answers with a problem and closes; only closes if another answer has begun."""
         self._stop_waiting()
         if not self.transport.is_closing():
             if not (self._answering() and self.cycle.response_started):
@@ -197,7 +197,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def _answer(error: CoatcheckError) -> bytes:
-    """The problem as it goes over the wire, with an ID of its own: no request is known yet."""
+    """Returns a problem as bytes on the wire, with a request ID of its own, as no request is known yet."""
     request_id = uuid.uuid4().hex
     problem = render(error, request_id)
     log.debug("request %s was refused before it was known: %s", request_id, error.code)

@@ -1,6 +1,6 @@
-"""Query strings into typed values.
+"""Converts query strings to typed values.
 
-An unknown or repeated name is an error: a misspelt filter must not list everything.
+Unknown and repeated names are errors: a misspelt filter must not list everything.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class EmptyQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def read_query(scope: Scope, model: type[T]) -> T:
-    """The query string of a request as a `model`.
+    """Returns a request's query string as a `model`.
 
     Raises:
         CoatcheckError: `invalid_request`, naming the parameter.
@@ -42,7 +42,7 @@ def read_query(scope: Scope, model: type[T]) -> T:
 
 
 def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str = "the form") -> T:
-    """Names and texts as a `model`; only a name that stands for a list may repeat.
+    """Returns names and texts as a `model`; only a name that stands for a list may repeat.
 
     Raises:
         CoatcheckError: `invalid_request`, naming the field.
@@ -62,7 +62,7 @@ def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str =
     except msgspec.ValidationError as e:
         raise refused(e, model, where=where) from e
     for name, text in values.items():
-        if getattr(converted, name) is None:  # msgspec takes the word `null`, which would be no filter at all
+        if getattr(converted, name) is None:  # msgspec converts the word `null`, which would mean no filter at all
             word = msgspec.ValidationError(f"Expected a value, got the word `null` - at `$.{name}`")
             raise refused(word, model, where=where)
         if isinstance(getattr(converted, name), datetime) and ":" not in text:
@@ -73,7 +73,7 @@ def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str =
 
 @cache
 def _lists(model: type[msgspec.Struct]) -> frozenset[str]:
-    """The fields of a model that hold tuples."""
+    """Returns the fields of a model that hold tuples."""
     return frozenset(name for name, hint in get_type_hints(model).items() if _is_tuple(hint))
 
 

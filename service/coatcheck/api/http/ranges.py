@@ -1,7 +1,7 @@
-"""The Range field (RFC 9110 section 14.2): which bytes of a representation a request is answered with.
+"""The Range field (RFC 9110 section 14.2): which bytes of a representation to send.
 
-A field that is malformed, in an unknown unit or too long a set is ignored, as sections 14.1.1 and 14.2 allow: the
-client gets the whole representation, which it must expect anyway. It resolves nothing conditional.
+A field that is malformed, in an unknown unit or too long is ignored, as sections 14.1.1 and 14.2 allow: the client gets
+the whole representation, which it must expect anyway. If-Range is evaluated elsewhere.
 """
 
 import re
@@ -10,21 +10,21 @@ from typing import Literal
 from coatcheck.core.views.ranges import FromTo, HttpByteRange, RangeSpec, Suffix, resolve
 
 RANGES_LIMIT = 64
-"""Ranges in one request. Players and readers of archives ask for fewer than 20; longer sets are ignored."""
+"""Maximum number of ranges in a request. Players and archive readers request fewer than 20; longer sets are ignored."""
 FIELD_LIMIT = 16 * 1024
-"""Bytes of a Range field that are looked at. Longer fields are ignored."""
+"""Maximum bytes of a Range field. Longer fields are ignored."""
 
 _SPECIFIER = re.compile(r"[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(.*)", re.DOTALL)
 _SPEC = re.compile(r"(?:([0-9]+)-([0-9]*)|-([0-9]+))", re.ASCII)
 _BEYOND = 2**63 - 1
-"""Stands for every position that no representation has."""
+"""Stands for every position beyond the end of any representation."""
 _BEYOND_DIGITS = 18
 
 
 def parse_range(fields: list[str]) -> list[RangeSpec] | None:
-    """The ranges that a request asks for; None when there is no field, or none that we heed.
+    """Returns the ranges that a request asks for; None if there is no field, or it is ignored.
 
-    Linear in the field's length, whatever the numbers in it: positions of more than 18 digits are past any end.
+    The time is linear in the field's length: positions of more than 18 digits are beyond any end.
     """
     if len(fields) != 1 or len(fields[0]) > FIELD_LIMIT:
         return None
@@ -66,10 +66,10 @@ def _larger(a: str, b: str) -> bool:
 
 
 def select(specs: list[RangeSpec] | None, size: int) -> list[HttpByteRange] | Literal["all", "none"]:
-    """What to send: `all` (200), these ranges (206), or `none` of what was asked exists (416).
+    """Returns what to send: `all` (200), these ranges (206), or `none` if none of them exists (416).
 
-    An empty representation has no byte that Content-Range could name, so that a suffix of it, which section 14.1.2
-    calls satisfiable, is answered whole.
+    An empty representation has no byte that Content-Range could name, so a suffix of it, which section 14.1.2 calls
+    satisfiable, is answered with the whole.
     """
     if specs is None:
         return "all"

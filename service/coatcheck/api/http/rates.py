@@ -1,11 +1,11 @@
-"""What each caller may do in a minute: so many requests, so many bytes, counted in this process.
+"""Limits what each caller may do in a minute: a number of requests and of bytes, counted in this process.
 
-Bytes are charged as they arrive, before and after decoding whichever is more, and an upload that has used up its
-caller's bytes is refused in the middle; one that announces more than there is, before its first byte. What was sent
-again under an Idempotency-Key that had been answered already is given back. Health, metrics and answers cost no bytes.
+Bytes are charged as they arrive, encoded or decoded, whichever is more. An upload that has used up its caller's bytes
+is refused midway; one that announces more than the caller has left, before its first byte. A repetition under an
+Idempotency-Key that was already answered is refunded. Health checks, metrics and answers cost no bytes.
 
-The fields tell callers how they stand: `RateLimit-Policy` and `RateLimit` as draft-ietf-httpapi-ratelimit-headers has
-them since its revision 08 (`q` per `w` seconds, `r` left, `t` seconds until there is more).
+Header fields tell callers their state: `RateLimit-Policy` and `RateLimit`, as draft-ietf-httpapi-ratelimit-headers
+defines them since its revision 08 (`q` per `w` seconds, `r` left, `t` seconds until there is more).
 """
 
 import math
@@ -21,7 +21,7 @@ from coatcheck.core.rates import WINDOW, Rates, TokenBucket
 from coatcheck.ports.telemetry import Meter
 
 _MOST: Final = 10_000
-"""Callers beyond which those are forgotten who have used nothing of late."""
+"""Number of callers beyond which those that have used nothing lately are forgotten."""
 
 _STATE: Final = "allowance"
 
@@ -41,10 +41,11 @@ class RateAllowance:
         self._charged = 0
 
     def begin(self, announced: int | None) -> None:
-        """Count the request, and see whether the body that it announces would fit.
+        """Counts the request, and checks whether its announced body fits.
 
         Raises:
-            CoatcheckError: `rate_limited`; `payload_too_large` for more than a minute brings, which never fits.
+            CoatcheckError: `rate_limited`; `payload_too_large` if the body exceeds the limit per minute, and so never
+                fits.
         """
         now = self._clock()
         if self._requests is not None and not self._requests.take(1, now):
@@ -62,10 +63,10 @@ class RateAllowance:
             raise self._refused("bytes", self._bytes, announced, now)
 
     def charge(self, size: int) -> None:
-        """Bytes have come.
+        """Charges `size` bytes that have arrived.
 
         Raises:
-            CoatcheckError: `rate_limited`, and the caller has nothing left: what has come has been used.
+            CoatcheckError: `rate_limited`; the caller then has no bytes left.
         """
         if self._bytes is None:
             return
@@ -76,13 +77,13 @@ class RateAllowance:
         self._charged += size
 
     def give_back(self) -> None:
-        """Undo the charge of this request: it repeats one that was charged before."""
+        """Refunds this request's bytes, because it repeats one that was charged before."""
         if self._bytes is not None:
             self._bytes.give_back(self._charged, self._clock())
             self._charged = 0
 
     def headers(self) -> list[Header]:
-        """Header fields with the caller's limits and what is left of them."""
+        """Returns header fields with the caller's limits and what is left of them."""
         now = self._clock()
         policies: list[str] = []
         left: list[str] = []
@@ -110,16 +111,16 @@ class RateAllowance:
 
 
 class Allowances:
-    """The buckets of all callers."""
+    """The token buckets of all callers."""
 
     def __init__(self, requests: int, size: int, meter: Meter, clock: Callable[[], float] = time.monotonic) -> None:
-        """Both buckets are full at first.
+        """Creates buckets that are full at first.
 
         Args:
-            requests: what a caller may make in a minute of whom nothing else is said; 0: as many as it likes.
-            size: bytes that it may send in a minute; 0: as many as it likes.
+            requests: default number of requests per caller and minute; 0: unlimited.
+            size: default number of bytes per caller and minute; 0: unlimited.
             meter: counts refusals.
-            clock: in seconds, never stepping back.
+            clock: monotonic, in seconds.
         """
         self._usual = Rates(requests=requests, bytes=size)
         self._meter = meter
@@ -129,11 +130,11 @@ class Allowances:
 
     @property
     def known(self) -> int:
-        """Buckets that are remembered."""
+        """Number of callers with a bucket."""
         return len(self._buckets)
 
     def of(self, caller: Caller) -> RateAllowance | None:
-        """The allowance of a caller; None: unlimited."""
+        """Returns a new allowance for a request of a caller; None if it is unlimited."""
         own = caller.rates or self._usual
         requests = self._usual.requests if own.requests is None else own.requests
         size = self._usual.bytes if own.bytes is None else own.bytes
@@ -154,7 +155,7 @@ class Allowances:
         return bucket
 
     def _forget(self) -> None:
-        """Drop full buckets once there are many: a new bucket is equal to a full one."""
+        """Drops full buckets once there are many: a new bucket is equal to a full one."""
         if len(self._buckets) >= self._forget_at:
             now = self._clock()
             self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.full(now)}
@@ -162,10 +163,10 @@ class Allowances:
 
 
 def set_allowance(scope: Scope, allowance: RateAllowance) -> None:
-    """Remember a request's allowance for whoever reads its body."""
+    """Records a request's allowance for the reader of its body."""
     scope["state"][_STATE] = allowance
 
 
 def allowance_of(scope: Scope) -> RateAllowance | None:
-    """The allowance of a request; None: unlimited."""
+    """Returns a request's allowance; None if it is unlimited."""
     return cast("RateAllowance | None", scope["state"].get(_STATE))

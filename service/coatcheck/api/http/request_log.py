@@ -1,7 +1,7 @@
-"""What the log says of requests: damage always, want of resources once a minute for each reason, each one when asked.
+"""What is logged about requests: damage always, lack of resources once a minute per reason, all if configured.
 
-Tells the administrator what callers are told in their own words. Refuses to log what callers do wrong, and anything
-that they chose but the ID of the request: routes stand for paths, and an artifact for what is in it.
+Callers' mistakes are not logged, nor anything that callers chose, except the request ID: routes stand for paths, and an
+artifact's ID for its content.
 """
 
 import logging
@@ -23,7 +23,7 @@ _WANTS: Final = frozenset({Code.STORAGE_FULL, Code.STORAGE_UNAVAILABLE, Code.UPL
 
 
 class RequestLog:
-    """One per application."""
+    """The log of one application's requests."""
 
     def __init__(self, clock: Clock, meter: Meter = UNMETERED) -> None:
         self._clock = clock
@@ -31,7 +31,7 @@ class RequestLog:
         self._last: dict[Code, datetime] = {}
 
     def failed(self, error: CoatcheckError, request_id: str, route: str) -> None:
-        """An expected failure, of a request or of one item of a batch."""
+        """Logs an expected failure, of a request or of one item of a batch."""
         self._meter.problem(error.code)
         facts = {"request_id": request_id, "route": route, "code": str(error.code)}
         if error.code is Code.INTEGRITY:
@@ -46,12 +46,12 @@ class RequestLog:
                 _log.warning(text, error.code, request_id, route, error.detail, extra={"facts": facts})
 
     def broke(self, error: Exception, request_id: str, route: str) -> None:
-        """A bug: whole, but for what the exception says of values."""
+        """Logs a bug with its traceback, but without the exception's values."""
         facts = {"request_id": request_id, "route": route}
         _log.error("request %s failed: %s", request_id, route, exc_info=error, extra={"facts": facts})
 
     def answered(self, exchange: Exchange, caller: Caller | None) -> None:
-        """A response has been sent, or has begun and broken off; without a caller, before one was known."""
+        """Logs a response that was sent or cut short; `caller` is None if the request failed before it was known."""
         method, status = exchange.scope["method"], exchange.sent.status
         self._meter.answered(exchange.route, method, status, exchange.seconds, exchange.received.size)
         if not _access.isEnabledFor(logging.INFO) or (exchange.is_asked_all_the_time and status < _FAILED):

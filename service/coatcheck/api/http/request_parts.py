@@ -1,4 +1,4 @@
-"""What every route asks of a request: who calls, with which key, in which media type."""
+"""What all routes read from a request: the caller, the idempotency key, the cited section, the media type."""
 
 import re
 from typing import Final
@@ -16,16 +16,16 @@ _QUOTED = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
 
 
 def caller(scope: Scope) -> Caller:
-    """The caller, as `access.let_in` found it. Beyond the scope, use cases decide what it may do."""
+    """Returns the caller that `access.let_in` found. Use cases decide what it may do beyond its scope."""
     found: Caller = scope["state"]["caller"]
     return found
 
 
 def cited(artifact_id: str, section: str | None = None) -> tuple[int, str | None]:
-    """The artifact and the section that a path and its query name: `art_…#r3` is a citation of a section.
+    """Returns the artifact and the section that a path and its query name; `art_…#r3` cites a section.
 
     Raises:
-        CoatcheckError: `invalid_artifact_id`; `invalid_request` when two sections are named.
+        CoatcheckError: `invalid_artifact_id`; `invalid_request` if two sections are named.
     """
     number, named = ids.parse_citation(artifact_id)
     if named is not None and section is not None and named != section:
@@ -38,10 +38,10 @@ def cited(artifact_id: str, section: str | None = None) -> tuple[int, str | None
 
 
 def idempotency_key(scope: Scope) -> str | None:
-    """The Idempotency-Key: a structured-field string as the IETF draft has it, or, as most clients send it, bare.
+    """Returns the Idempotency-Key, either a structured-field string (the IETF draft) or, as most clients send it, bare.
 
     Raises:
-        CoatcheckError: `invalid_idempotency_key` unless there is one, of 1 to 200 printable ASCII characters.
+        CoatcheckError: `invalid_idempotency_key` unless there is exactly one, of 1 to 200 printable ASCII characters.
     """
     value = field(scope, b"idempotency-key")
     if value is None:
@@ -60,7 +60,7 @@ def idempotency_key(scope: Scope) -> str | None:
 
 
 def require_json(scope: Scope, *others: str) -> None:
-    """Refuse a body that is not said to be JSON: a form of another site can say text/plain, but not this.
+    """Refuses a body that is not declared as JSON: forms of other sites can send text/plain, but not JSON.
 
     Raises:
         CoatcheckError: `unsupported_media_type`.

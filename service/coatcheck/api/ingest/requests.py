@@ -1,6 +1,7 @@
-"""Turns requests into what the use case takes: checks and completes them.
+"""Converts requests to what the use case takes, after checking and completing them.
 
-Control characters in names, IDs, labels and URLs are refused; a title's become spaces; repeated labels are dropped.
+Names, IDs, labels and URLs with control characters are refused; in a title they become spaces. Duplicate labels are
+dropped.
 """
 
 import re
@@ -24,11 +25,11 @@ _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-
 def to_ingest_request(
     sent: DeclaredParameters, declared: DeclaredMetadata, *, key: str | None, notices: tuple[Notice, ...] = ()
 ) -> IngestRequest:
-    """Returns the request as the use case takes it.
+    """Returns an HTTP request as an ingest request.
 
     Raises:
-        CoatcheckError: `invalid_request` for a duration that is none; `invalid_artifact_id` for a `compare_to` that is
-            neither an ID nor `previous`.
+        CoatcheckError: `invalid_request` for an invalid duration; `invalid_artifact_id` if `compare_to` is neither an
+            ID nor `previous`.
     """
     if sent.compare_to is not None and sent.compare_to != PREVIOUS:
         ids.parse(sent.compare_to)
@@ -49,12 +50,12 @@ def to_ingest_request(
 def to_declared(
     sent: DeclaredParameters, *, media_type: str | None = None, title: str | None = None, failed: bool = False
 ) -> DeclaredMetadata:
-    """What the caller declared, checked; `media_type` and `title` stand in where the fields are absent.
+    """Returns the caller's declaration, checked; `media_type` and `title` stand in for absent fields.
 
     `failed`: a provider's result says that the tool failed.
 
     Raises:
-        CoatcheckError: `invalid_request`, naming the field that contains a control character or is no media type.
+        CoatcheckError: `invalid_request`, naming the field that has a control character or an invalid media type.
     """
     return copy_fields(
         DeclaredMetadata,
@@ -72,7 +73,7 @@ def _title(value: str | None) -> str | None:
 
 
 def checked_media_type(value: str | None) -> str | None:
-    """A media type, or None.
+    """Returns a media type, or None.
 
     Raises:
         CoatcheckError: `invalid_request` if it is not a media type (RFC 9110 section 8.3.1).
@@ -85,10 +86,10 @@ def checked_media_type(value: str | None) -> str | None:
 
 
 def stand_in(sent: StoreBody, parted: PartsPayload) -> StoreBody:
-    """The request with what its content says of itself, where the caller said nothing.
+    """Returns the request, completed by what its content says about itself where the caller said nothing.
 
     Raises:
-        CoatcheckError: `invalid_request` when the content's call ID or tool name is out of bounds.
+        CoatcheckError: `invalid_request` if the content's call ID or tool name is out of bounds.
     """
     media_type = parted.media_type
     if media_type is not None and not (len(media_type) <= 255 and _MEDIA_TYPE.fullmatch(media_type)):  # noqa: PLR2004

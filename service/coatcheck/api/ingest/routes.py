@@ -1,4 +1,4 @@
-"""Storing payloads: as JSON, as a form, as the raw body, and in batches."""
+"""Routes that store payloads: as JSON, as a form, as the raw body, and in batches."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -42,9 +42,9 @@ from coatcheck.storing.oversize import too_large
 
 _PIECE = 512 * 1024
 _FORM_ROOM = 1024 * 1024
-"""Most bytes that a form's fields and separators may add to the payload's."""
+"""Maximum bytes that a form's fields and separators may add to the payload."""
 _UNSAID = "application/x-www-form-urlencoded"
-"""What curl's --data-binary says of any body: nothing."""
+"""Sent by curl's --data-binary with any body, so it says nothing."""
 _RECEIPTS: Final = {
     201: Answer("Stored.", headers=("Location",)),
     200: Answer(
@@ -76,21 +76,21 @@ _RECEIPTS: Final = {
 async def store_artifact(call: RouteCall) -> Reply[ReceiptView]:
     """Store a payload.
 
-    Stores the raw output of a tool, a search or a page fetch, and returns exactly what to put into the tool result:
-    the payload itself when it is small, otherwise an evidence card.
+    Stores the raw output of a tool, a search or a page fetch, and returns exactly what to put into the tool result: the
+    payload itself if it is small, otherwise an evidence card.
 
     The same payload for the same tool call in the same session is the same artifact: it has the same ID, and the same
     card as long as the same metadata is declared. In a form, the payload is the part that has a file name or is named
-    `file` or `content`; `oversize` must come before it, other fields may follow it. The file name becomes the title
-    when no other title is given.
+    `file` or `content`; `oversize` must come before it, other fields may follow it. The file name becomes the title if
+    no other title is given.
 
-    A list of parts, or a provider's whole tool result, becomes one payload. A single part of text or bytes is stored
-    as that text or those bytes. Several parts of plain text are joined in order, separated by a line feed unless the
-    earlier part already ends in one. Anything else is stored as a JSON array of the parts, with sorted keys and
-    without `cache_control` and `prompt_cache_breakpoint`; an object of unknown shape is stored as that object. If the
-    result reports that the tool failed, that is stored too. If there are images among the parts, `content` has them
-    beside the text, in the shape in which they came. Unpaired surrogates, which no encoding can represent,
-    become U+FFFD, with the warning `lone_surrogates_replaced`.
+    A list of parts, or a provider's whole tool result, becomes one payload. A single part of text or bytes is stored as
+    that text or those bytes. Several parts of plain text are joined in order, separated by a line feed unless the
+    earlier part already ends in one. Anything else is stored as a JSON array of the parts, with sorted keys and without
+    `cache_control` and `prompt_cache_breakpoint`; an object of unknown shape is stored as that object. If the result
+    reports that the tool failed, that is stored too. If there are images among the parts, `content` has them beside the
+    text, in the form in which they were sent. Unpaired surrogates, which no encoding can represent, become U+FFFD, with
+    the warning `lone_surrogates_replaced`.
     """
     if media_type(call.scope) == FORM:
         return _reply(call.scope, await _store_form(call))
@@ -150,9 +150,9 @@ async def store_artifacts(call: RouteCall) -> BatchView:
     """Store many payloads.
 
     Each item is the body of a single request and gets its own receipt or its own problem, in the order of the items.
-    Item n uses the Idempotency-Key of the request followed by `#` and n, counted from 0. `max_total_tokens` bounds what
-    all receipts together put into the context: many outputs that are each small enough to be returned unchanged can
-    be too much together.
+    Item n uses the Idempotency-Key of the request followed by `#` and n, counted from 0. `max_total_tokens` limits what
+    all receipts together add to the context: many outputs, each small enough to be returned unchanged, can be too large
+    together.
     """
     require_json(call.scope)
     key = idempotency_key(call.scope)
@@ -178,10 +178,10 @@ async def store_artifacts(call: RouteCall) -> BatchView:
 
 
 async def _items(data: bytes) -> tuple[list[bytes], int | None]:
-    """Returns the items of a batch, each as it was sent, and the most tokens of all answers.
+    """Returns the items of a batch, each as it was sent, and the token limit for all answers together.
 
     Raises:
-        CoatcheckError: `invalid_request` where so many tokens have no room for as many cards.
+        CoatcheckError: `invalid_request` if the limit is too small for that many cards.
     """
     batch, mended = await decode_aside(data, BatchBody)
     most, least = batch.max_total_tokens, MIN_BUDGET * len(batch.items)
@@ -197,7 +197,7 @@ async def _items(data: bytes) -> tuple[list[bytes], int | None]:
 
 
 async def _item(call: RouteCall, raw: bytes, key: str | None) -> Receipt | CoatcheckError:
-    """One item of a batch. A bug in it fails the batch; an expected failure is its own answer."""
+    """Stores one item of a batch. A bug fails the batch; an expected failure is the item's own answer."""
     try:
         return await _store(call, raw, key)
     except CoatcheckError as e:
@@ -272,7 +272,7 @@ def _form_request(form: Form, key: str | None, before: DeclaredParameters) -> Ca
 
 
 def _refuse_early(call: RouteCall, *, keep_ends: bool, extra: int = 0) -> None:
-    """Refuse a body by its announced length, before reading it; `extra`: bytes of the form around the payload."""
+    """Refuses a body by its announced length, before reading it; `extra`: bytes of a form around the payload."""
     limit = min(call.limits.payload, call.services.ingest.limit(call.caller)) + extra
     length = content_length(call.scope)
     if length is not None and length > limit and not keep_ends and not is_coded(call.scope):
@@ -280,7 +280,7 @@ def _refuse_early(call: RouteCall, *, keep_ends: bool, extra: int = 0) -> None:
 
 
 async def _not_empty(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The body; raises CoatcheckError `invalid_content` at the end of one that has no bytes."""
+    """Yields the body; raises CoatcheckError `invalid_content` at the end if it was empty."""
     empty = True
     async for piece in body:
         empty = False
@@ -298,7 +298,7 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
 
 
 def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
-    """The receipt with its Location. A replayed request is not charged to the caller's byte allowance again."""
+    """Returns the receipt with its Location. A replayed request is not charged to the caller's byte allowance again."""
     allowance = allowance_of(scope)
     if receipt.replayed and allowance is not None:
         allowance.give_back()
@@ -306,7 +306,7 @@ def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
 
 
 def _status(receipt: Receipt) -> int:
-    """201 for a new artifact, 200 for one that existed, 202 if storage did not accept it."""
+    """Returns 201 for a new artifact, 200 for one that existed, 202 if storage did not accept it."""
     if not receipt.stored:
         return 202
     return 201 if receipt.created else 200

@@ -1,4 +1,4 @@
-"""Wire types of ingest: what a request declares of a payload, and its receipt."""
+"""Wire types of ingest: what a request declares about a payload, and its receipt."""
 
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
@@ -33,7 +33,7 @@ from coatcheck.storing.ingest_request import Receipt
 
 
 class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a caller may declare of a payload; also the query parameters of the raw route and the fields of a form."""
+    """What a caller may declare about a payload; also the query of the raw route and the fields of a form."""
 
     media_type: MediaType | None = None
     tool_name: ToolName | None = None
@@ -96,15 +96,15 @@ class BatchBody(Struct, kw_only=True, forbid_unknown_fields=True):
     }
 
     items: Annotated[list[Raw], Meta(min_length=1, max_length=100)]
-    """Read one by one, so that each can fail on its own."""
+    """Decoded one by one, so that each can fail separately."""
     max_total_tokens: (
         Annotated[
             int,
             Meta(
                 ge=MIN_BUDGET,
                 le=1_000_000,
-                description="Most tokens of the `text`s of all receipts together. If they exceed it, the largest are "
-                "returned as cards, or as smaller cards, that share what the others leave; at least 64 for each item.",
+                description="Maximum tokens of the `text`s of all receipts together. If they exceed it, the largest "
+                "are returned as cards, or as smaller cards, which share what the rest leave; at least 64 per item.",
                 examples=[12_000],
             ),
         ]
@@ -113,7 +113,7 @@ class BatchBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReceiptView(Struct, frozen=True, kw_only=True):
-    """What an ingest answers."""
+    """The answer to an ingest."""
 
     id: Id
     stored: Annotated[
@@ -126,7 +126,7 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
     expires_at: Annotated[
         datetime | None,
         Meta(
-            description="When it will be gone, with the administrator's policies applied. Null: kept for ever, "
+            description="When it expires, with the administrator's policies applied. Null: kept forever, "
             "pinned, or not stored."
         ),
     ]
@@ -136,15 +136,15 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
     card: Annotated[
         Card,
         Meta(
-            description="The card as data. Of an inline payload it has names and sizes alone, since `text` shows all; "
-            "`GET …/card` cuts one."
+            description="The card as data. For an inline payload it has only names and sizes, since `text` is "
+            "complete; `GET …/card` renders a full one."
         ),
     ]
     content: Annotated[
         list[Any] | None,
         Meta(
-            description="If images came among the parts: the parts to put into the tool result in place of `text`, in "
-            "the shape in which they came: one with `text`, and the images. Of Gemini, the images belong beside the "
+            description="If there were images among the parts: the parts to put into the tool result in place of "
+            "`text`, in their original form: one with `text`, and the images. For Gemini, the images go beside the "
             "response, in `parts`. Null: there are no images."
         ),
     ] = None
@@ -172,13 +172,13 @@ class BatchItem(Struct, frozen=True, omit_defaults=True):
 
 
 class BatchView(Struct, frozen=True):
-    """What a batch answers."""
+    """The answer to a batch."""
 
     results: tuple[BatchItem, ...]
 
 
 def receipt_view(receipt: Receipt) -> ReceiptView:
-    """The receipt as callers see it."""
+    """Returns a receipt as callers see it."""
     pictures, warnings = receipt.pictures, warnings_view(receipt.warnings)
     if pictures is None:
         return copy_fields(ReceiptView, receipt, warnings=warnings)

@@ -23,7 +23,7 @@ async def create_key(call: RouteCall, body: NewKeyAsk) -> Reply[NewKeyView]:
     """Create a key.
 
     Returns the key itself, once. A key administers only its own namespace; a key of the namespace `*` administers all
-    of them and names the one it means. Once the first key exists, every caller of the service needs one.
+    namespaces, and each request names the one that it means. Once the first key exists, every caller needs one.
     """
     info, secret = await call.services.keys.create(
         call.caller,

@@ -1,6 +1,6 @@
-"""What requests and answers about keys say: their fields, with their bounds.
+"""Wire types of keys: fields of requests and answers, with their bounds.
 
-A key's text is in one answer only, the one that makes it, and that value does not show it by its `repr`.
+A key's text is only in the answer that creates it, and is hidden from that value's `repr`.
 """
 
 from datetime import datetime
@@ -31,7 +31,7 @@ class KeysQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewKeyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The body that asks for a key."""
+    """The body that creates a key."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, description="A name for people.", examples=["ci"])]
     scopes: Annotated[
@@ -66,7 +66,9 @@ class NewKeyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
         ]
         | None
     ) = None
-    ttl: Annotated[int | str, Meta(description=f"How long it is good. {DURATION}. Absent: for ever.")] | None = None
+    ttl: Annotated[int | str, Meta(description=f"How long the key is valid. {DURATION}. Absent: forever.")] | None = (
+        None
+    )
     requests_per_minute: (
         Annotated[int, Meta(ge=0, le=MOST, description="Requests per minute; 0: no limit. Default: as configured.")]
         | None
@@ -93,7 +95,7 @@ class KeyView(Struct, frozen=True, kw_only=True):
 
 
 class NewKeyView(KeyView, frozen=True, kw_only=True):
-    """A new key, with its secret: the only answer that ever has it."""
+    """A new key, with its secret: the only answer that contains it."""
 
     key: Annotated[
         str,

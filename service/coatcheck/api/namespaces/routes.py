@@ -1,4 +1,4 @@
-"""Namespaces: create, disable and empty them, and what they use. For administrators."""
+"""Routes of namespaces: create, disable and empty them, and list their usage. For administrators."""
 
 import base64
 from datetime import datetime
@@ -24,7 +24,7 @@ class NamespacesQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewNamespaceAsk(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The body that asks for a namespace."""
+    """The body that creates a namespace."""
 
     name: NamespaceName
 
@@ -61,7 +61,7 @@ class UsageQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class UsageView(Struct, frozen=True, kw_only=True):
-    """What a namespace holds, and may hold."""
+    """What a namespace holds, and its limits."""
 
     namespace: str
     bytes: Annotated[
@@ -97,7 +97,7 @@ async def list_namespaces(call: RouteCall, query: NamespacesQuery) -> Namespaces
 async def create_namespace(call: RouteCall, body: NewNamespaceAsk) -> Reply[NamespaceView]:
     """Create a namespace.
 
-    Creating the first key of a namespace creates it, too. Needs a key of the namespace `*`.
+    Creating the first key of a namespace also creates the namespace. Needs a key of the namespace `*`.
     """
     info, new = await call.services.namespaces.create(call.caller, body.name)
     return Reply(copy_fields(NamespaceView, info), 201 if new else 200)
@@ -111,7 +111,7 @@ async def create_namespace(call: RouteCall, body: NewNamespaceAsk) -> Reply[Name
 async def update_namespace(call: RouteCall, namespace: str, body: NamespacePatchAsk) -> NamespaceView:
     """Disable or enable a namespace.
 
-    While a namespace is disabled, every replica refuses all of its keys, from the answer on; its artifacts stay and
+    While a namespace is disabled, every replica refuses all of its keys, from the answer on; its artifacts stay, and
     expire as usual. Needs a key of the namespace `*`.
     """
     info = await call.services.namespaces.switch(call.caller, namespace, disabled=body.disabled)
@@ -147,14 +147,14 @@ async def list_usage(call: RouteCall, query: UsageQuery) -> UsagesView:
 
 
 def namespace_cursor(name: str | None) -> str | None:
-    """Where a list by the names of namespaces goes on: behind this one. Not the name itself, which any word can be."""
+    """Returns the cursor of a list that continues after a namespace; it encodes the name, which could be any word."""
     if name is None:
         return None
     return base64.urlsafe_b64encode(msgspec.json.encode([name])).decode().rstrip("=")
 
 
 def read_namespace_cursor(text: str | None) -> str | None:
-    """The namespace behind which a list goes on.
+    """Returns the name of the namespace after which a list continues.
 
     Raises:
         CoatcheckError: `invalid_cursor`.
@@ -165,11 +165,11 @@ def read_namespace_cursor(text: str | None) -> str | None:
         (name,) = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=tuple[str])
     except (ValueError, msgspec.MsgspecError) as error:
         raise not_a_cursor() from error
-    if not NAMESPACE.fullmatch(name) or namespace_cursor(name) != text:  # one spelling only
+    if not NAMESPACE.fullmatch(name) or namespace_cursor(name) != text:  # each name has exactly one cursor
         raise not_a_cursor()
     return name
 
 
 def usage_view(line: NamespaceUsage) -> UsageView:
-    """What a namespace holds, as callers see it."""
+    """Returns a namespace's usage as callers see it."""
     return copy_fields(UsageView, line.usage, line.room, line)

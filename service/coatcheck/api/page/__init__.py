@@ -2,5 +2,5 @@
 
 
 def is_page(path: str) -> bool:
-    """Whether a path is one of the page's."""
+    """Returns whether a path belongs to the administrator's page."""
     return path in {"/", "/ui"} or path.startswith("/ui/")

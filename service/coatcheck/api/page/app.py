@@ -1,8 +1,8 @@
-"""The page as an application of its own: routes, signing in, forms that only it can make, errors as pages.
+"""The page as an application of its own: routes, sign-in, forms that only it can create, and errors as pages.
 
-A cookie stands for a key, which is looked up with every request: what it may do, and whether it was revoked, is never
-remembered. Forms are taken from this origin only, and only with the token of their session. Nothing of a payload is
-ever markup, and the browser is told to run nothing but the one script of the page and to load nothing from elsewhere.
+A cookie contains a sealed key, which is looked up on every request; what it may do, and whether it was revoked, is
+never cached. Forms are accepted only from this origin, with the token of their session. No part of a payload ever
+becomes markup, and the browser is told to run only the page's one script and to load nothing from elsewhere.
 """
 
 import hashlib
@@ -38,11 +38,21 @@ HEADERS: Final = (
     ("content-security-policy", _CSP),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
-    ("referrer-policy", "same-origin"),  # with less, browsers hide the origin of our own forms
+    ("referrer-policy", "same-origin"),  # a stricter value makes browsers hide the origin of our own forms
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
 )
 _ASSETS: Final = "/ui/assets/"
+_DONE: Final = {
+    "job": "The job was changed.",
+    "kept": "The artifact was changed.",
+    "placed": "The hold was placed.",
+    "released": "The hold was released.",
+    "removed": "The policy was removed.",
+    "revoked": "The key was revoked.",
+    "set": "The policy was set.",
+}
+"""What a page says that a form led to, by the word in its address."""
 _UNKNOWN: Final = Caller(name="", scopes=frozenset())
 
 
@@ -118,7 +128,7 @@ class Page:
             await _send(send, *_shown(answer, call, route))
 
     async def _let_in(self, route: PageRoute, scope: HTTPScope, session: KeySession | None) -> Caller:
-        """Returns who signed in, with the key's present state."""
+        """Returns the signed-in caller, according to the key's present state."""
         services = self._context.services
         who = await services.authenticate.identify(None if session is None else session.key)
         scope["state"]["caller"] = who
@@ -133,7 +143,7 @@ class Page:
 
     @staticmethod
     def problem(error: CoatcheckError, request_id: str) -> Problem:
-        """Answers with an error as a page: its permanent code, what is wrong, and what to do."""
+        """Returns an error as a page: its permanent code, what is wrong, and what to do."""
         rendered = render(error, request_id)
         values = {
             "problem": members(error, request_id),
@@ -173,6 +183,7 @@ def _shown(answer: Shown, call: PageCall, route: PageRoute) -> tuple[int, list[t
         "token": call.token,
         "now": call.now,
         "here": route.path,
+        "done": _DONE.get(call.given("done") or ""),
         "release": coatcheck.__version__,
     }
     body = render_page(answer.template, {**common, **answer.values})

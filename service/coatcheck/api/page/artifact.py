@@ -1,4 +1,4 @@
-"""The page of an artifact: what the model saw and the payload, reading and searching, and what decides its end."""
+"""The page of an artifact: what the model saw, the payload, ways to read and search it, and what decides its expiry."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
@@ -21,12 +21,11 @@ from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.policies.policy import PolicySource
 from coatcheck.core.reads.read_bounds import MAX_TOKENS
 from coatcheck.core.views.window import Unit
-from coatcheck.usecases.payloads.describe import Described
 from coatcheck.usecases.reading.read import ReadRequest
 from coatcheck.usecases.reading.search import PatternSearchRequest
 
 EVENTS: Final = 50
-"""Reads that are listed."""
+"""Number of reads that are listed."""
 WAYS: Final = ("outline", "search", "passages", "lines", "bytes", "json")
 _HIGHEST: Final = 2**53
 _ENDS: Final = ("ttl", "idle_ttl", "max_ttl", "evict")
@@ -41,7 +40,7 @@ class ArtifactQuery(CardQuery, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReadingQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A way of reading, and its one or two words."""
+    """A way of reading, with its one or two arguments."""
 
     way: Literal["outline", "search", "passages", "lines", "bytes", "json"] = "outline"
     what: Annotated[str, Meta(max_length=4000)] | None = None
@@ -60,16 +59,20 @@ class KeepForm(Struct, kw_only=True, forbid_unknown_fields=True):
 
 @page("GET /ui/artifacts/{artifact_id}", scope=READ)
 async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
-    """Shows the artifact's card and a part of the payload, in which what the card shows is marked."""
+    """Shows the artifact's card and a part of the payload, with the parts marked that the card shows."""
     query = call.query(ArtifactQuery)
-    described = await _described(call, artifact_id, query)
+    described = await call.inspection.describe(
+        call.who, ids.parse(artifact_id), budget=query.tokens, query=query.query, tools=query.tools != "none"
+    )
     card = described.card
     reading = await call.inspection.open_view(
         call.who, ids.parse(artifact_id), view="raw" if card.text is None else "text"
     )
     part = await part_of(reading, card, query.at)
     values = {
-        **_card_values(described),
+        "artifact": artifact_view(described.artifact),
+        "card": described.text,
+        "card_tokens": described.tokens,
         "query": query,
         "part": part,
         "view": reading.view,
@@ -81,13 +84,6 @@ async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
         "may_keep": call.may(DELETE),
     }
     return Shown("artifact.jinja", values)
-
-
-@page("GET /ui/artifacts/{artifact_id}/card", scope=READ)
-async def show_card(call: PageCall, artifact_id: str) -> PageAnswer:
-    """Shows the card alone, for the script that updates it while its budget and query are typed."""
-    described = await _described(call, artifact_id, call.query(ArtifactQuery))
-    return Shown("_card.jinja", _card_values(described))
 
 
 @page("GET /ui/artifacts/{artifact_id}/read", scope=READ)
@@ -124,18 +120,8 @@ async def keep_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
     return Elsewhere(f"/ui/artifacts/{quote(artifact_id)}?done=kept")
 
 
-async def _described(call: PageCall, artifact_id: str, query: ArtifactQuery) -> Described:
-    return await call.inspection.describe(
-        call.who, ids.parse(artifact_id), budget=query.tokens, query=query.query, tools=query.tools != "none"
-    )
-
-
-def _card_values(described: Described) -> dict[str, Any]:
-    return {"artifact": artifact_view(described.artifact), "card": described.text, "card_tokens": described.tokens}
-
-
 def _ends(call: PageCall, a: Artifact) -> dict[str, PolicySource]:
-    """Returns which policies decide how long such an artifact is kept, for those who may see policies."""
+    """Returns which policies decide how long such an artifact is kept, to callers who may see policies."""
     if not call.may(ADMIN):
         return {}
     sources = call.services.policies.rules.explain(
@@ -145,7 +131,7 @@ def _ends(call: PageCall, a: Artifact) -> dict[str, PolicySource]:
 
 
 async def _events(call: PageCall, number: int) -> list[EventView]:
-    """Who read it and what for, the latest first."""
+    """Returns who read it and for what, latest first."""
     return [event_view(each) for each in (await call.services.events(call.who, artifact=number, limit=EVENTS)).events]
 
 

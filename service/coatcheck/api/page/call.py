@@ -1,7 +1,7 @@
-"""A request to the page: who calls, what they may see, and what their form says.
+"""A request to the page: who calls, what they may see, and what their form contains.
 
-A route of the page is declared at its function, as the API's are, but is not part of the OpenAPI document: what it
-shows comes from the use cases and query types that the API has.
+A route of the page is declared at its function, like the API's, but is not part of the OpenAPI document: it shows what
+the API's use cases and query types provide.
 """
 
 import hmac
@@ -30,11 +30,11 @@ Q = TypeVar("Q", bound=msgspec.Struct)
 FORM: Final = "application/x-www-form-urlencoded"
 _TOKEN: Final = "token"  # noqa: S105 - the name of a field
 _MOST_FIELDS: Final = 3 * MAX_PAIRS
-"""Most fields of one form, which may name a whole page of artifacts."""
+"""Maximum fields of a form, which may name a whole page of artifacts."""
 
 
 class PageCall(RouteCall):
-    """One request to one page."""
+    """A request to a page."""
 
     __slots__ = ("inspection", "secret", "send", "session", "token", "who")
 
@@ -49,7 +49,7 @@ class PageCall(RouteCall):
         session: str | None,
         secret: bytes,
     ) -> None:
-        """`session` is the cookie of who signed in; `secret` is what cookies and forms are made with."""
+        """Creates a call; `session` is the caller's cookie, `secret` the key that seals cookies and forms."""
         super().__init__(scope, receive, context)
         self.send = send
         self.inspection = inspection
@@ -57,20 +57,20 @@ class PageCall(RouteCall):
         self.session = session
         self.secret = secret
         self.token = form_token(secret, session)
-        """The token that the forms of this session carry."""
+        """The token in the forms of this session."""
 
     @property
     def now(self) -> datetime:
-        """The time that decides."""
+        """Returns the time to use for decisions."""
         return self.services.clock.now()
 
     @property
     def everywhere(self) -> bool:
-        """Whether the caller administers every namespace."""
+        """Whether the caller administers all namespaces."""
         return is_everywhere(self.who) and self.may("admin")
 
     def may(self, scope: str) -> bool:
-        """Whether the key has a scope."""
+        """Returns whether the key has a scope."""
         return scope in self.who.scopes
 
     def pairs(self) -> list[tuple[str, str]]:
@@ -78,7 +78,7 @@ class PageCall(RouteCall):
         return _pairs(self.scope["query_string"])
 
     def given(self, name: str) -> str | None:
-        """Returns one parameter of the query string; None if it was left out or blank."""
+        """Returns a parameter of the query string; None if it was left out or blank."""
         return dict(self.pairs()).get(name)
 
     def query(self, model: type[Q], *but: str) -> Q:
@@ -106,7 +106,7 @@ class PageCall(RouteCall):
         return [pair for pair in pairs if pair[0] != _TOKEN]
 
     async def form(self, model: type[Q]) -> Q:
-        """A form as a `model`.
+        """Returns a form as a `model`.
 
         Raises:
             CoatcheckError: `invalid_request`, naming the field; what `fields` raises.
@@ -123,7 +123,7 @@ def _pairs(raw: bytes) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Shown:
-    """An answer made from a template."""
+    """An answer rendered from a template."""
 
     template: str
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -145,18 +145,18 @@ PageAnswer = Shown | Elsewhere | None
 
 @dataclass(frozen=True)
 class PageRoute:
-    """One page: its method and path, what a key needs, and the function that makes it."""
+    """A page: its method and path, the scope that its key needs, and the function that makes it."""
 
     method: str
     path: str
     scope: str | None
     """None: any key."""
     keyless: bool
-    """Whether no key is asked for."""
+    """Whether no key is needed."""
     function: Callable[..., Awaitable[PageAnswer]] = field(repr=False)
 
     def takes(self, path: str) -> re.Match[str] | None:
-        """Returns a match with the parameters of a path if it is one of this page's; otherwise None."""
+        """Returns a match with the path's parameters if this page has that path; otherwise None."""
         return _pattern(self.path).fullmatch(path)
 
 
@@ -172,7 +172,7 @@ def page(
 
     Args:
         operation: method and path: `GET /ui/artifacts/{artifact_id}`.
-        scope: what a key needs; None: any key serves.
+        scope: the scope that the key needs; None: any key will do.
         keyless: whether no key is needed.
     """
     method, path = operation.split(" ")
@@ -184,7 +184,7 @@ def page(
 
 
 def pages_of(*modules: ModuleType) -> list[PageRoute]:
-    """The pages that modules declare."""
+    """Returns the pages that modules declare."""
     return [value for module in modules for value in vars(module).values() if isinstance(value, PageRoute)]
 
 

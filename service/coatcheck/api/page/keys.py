@@ -1,4 +1,4 @@
-"""Keys: the list, a new one, which is shown once, and revoking one."""
+"""Keys: list them, create one, which is shown once, and revoke one."""
 
 from msgspec import Struct
 

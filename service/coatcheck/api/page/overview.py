@@ -1,4 +1,4 @@
-"""The overview: what is stored and saved, what happens, what ends next, what failed, and health."""
+"""The overview: what is stored and saved, recent activity, what ends next, what failed, and health."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -22,19 +22,19 @@ _RANGES: Final[dict[Range, tuple[timedelta, int]]] = {
     "7d": (timedelta(hours=3), 56),
     "90d": (timedelta(days=1), 90),
 }
-"""How long a bar stands for, and how many there are."""
+"""Duration of a bar and number of bars, by range."""
 _NEXT: Final = 8
 _FAILED: Final = 5
 
 
 class OverviewQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The span of time that the overview shows."""
+    """The range of time that the overview shows."""
 
     range: Range = "24h"
 
 
 class ActivitySeries(Struct, frozen=True):
-    """What happened: the bars of plots, and the totals."""
+    """Activity over time: the bars of plots, and the totals."""
 
     artifacts: list[tuple[datetime, int]]
     reads: list[tuple[datetime, int]]
@@ -43,7 +43,7 @@ class ActivitySeries(Struct, frozen=True):
 
     @property
     def rows(self) -> list[tuple[datetime, int, int, int]]:
-        """Bars in which anything happened: when each begins, new artifacts, reads, saved tokens."""
+        """Returns the bars with any activity: start, new artifacts, reads, saved tokens."""
         rows = zip(self.artifacts, self.reads, self.saved, strict=True)
         return [(at, new, read, saved) for (at, new), (_, read), (_, saved) in rows if new or read or saved]
 
@@ -92,12 +92,12 @@ def series(hours: Iterable[ActivityHour], now: datetime, span: timedelta, count:
 
 
 def saved_tokens(spent: UsageDelta) -> int:
-    """Tokens that never entered a context."""
+    """Returns the tokens that never entered a context."""
     return spent.raw_tokens - spent.given_tokens - spent.read_tokens
 
 
 async def _health(call: PageCall) -> CoatcheckError | None:
-    """Returns what keeps the service from serving; None if nothing does."""
+    """Returns what keeps the service from serving requests; None if nothing does."""
     try:
         await call.services.ready()
     except CoatcheckError as error:

@@ -1,4 +1,4 @@
-"""A part of a payload as a page shows it: text, with the parts marked that a card shows. Always bounded."""
+"""A part of a payload for display: text in which the parts that a card shows are marked. Its size is bounded."""
 
 import codecs
 from typing import Final
@@ -13,7 +13,7 @@ PART: Final = 48 * 1024
 """Bytes shown at once."""
 HEX_PART: Final = 256 * ROW
 _CHAR: Final = 4
-"""Bytes of the longest character."""
+"""Bytes of the longest UTF-8 character."""
 
 
 class PayloadPiece(Struct, frozen=True):
@@ -26,7 +26,7 @@ class PayloadPiece(Struct, frozen=True):
 
 
 class PayloadPart(Struct, frozen=True, kw_only=True):
-    """The part that is shown at once, and its place."""
+    """The part of a payload that is shown, and its position."""
 
     pieces: list[PayloadPiece]
     start: int
@@ -36,12 +36,12 @@ class PayloadPart(Struct, frozen=True, kw_only=True):
 
     @property
     def before(self) -> int | None:
-        """Where the part before this one begins; None at the beginning."""
+        """Returns where the previous part begins; None at the beginning."""
         return None if self.start == 0 else max(0, self.start - (HEX_PART if self.hexadecimal else PART))
 
 
 async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
-    """Returns the part of a view that begins at a byte, or at the last character before it."""
+    """Returns the part of a view that begins at `start`, or at the start of the character there."""
     size = reading.content.size
     start = min(max(start, 0), max(size - 1, 0))
     if reading.binary:
@@ -76,7 +76,7 @@ async def part_of(reading: ViewReading, card: Card, start: int) -> PayloadPart:
 
 
 def _aligned(data: bytes, at: int) -> int:
-    """Returns the beginning of the character that a byte is in; at most a character's length back."""
+    """Returns the start of the character that a byte belongs to, at most three bytes back."""
     if at >= len(data):
         return len(data)
     back = at

@@ -13,7 +13,7 @@ _MOST_WIDTH: Final = 24.0
 
 
 def bars(title: str, values: Sequence[tuple[datetime, int]], form: str = "%Y-%m-%d %H:%M") -> Markup:
-    """Returns a bar for each moment, in order; a negative value counts as 0."""
+    """Returns one bar per moment, in order; a negative value counts as 0."""
     most = max([value for _, value in values] + [1])
     step = WIDTH / max(1, len(values))
     drawn: list[str] = []

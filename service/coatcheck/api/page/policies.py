@@ -1,14 +1,15 @@
 """Policies: the list, which of them decide for a payload, setting and removing one; holds; usage and quotas."""
 
-from typing import Any, Final
+from typing import Final, get_args
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from coatcheck.api.checks import plain
 from coatcheck.api.durations import life
 from coatcheck.api.holds.routes import HoldsQuery, NewHoldAsk, hold_view
 from coatcheck.api.http.access import ADMIN
+from coatcheck.api.http.json_body import refused
 from coatcheck.api.http.query import from_pairs
 from coatcheck.api.namespaces.routes import UsageQuery, namespace_cursor, read_namespace_cursor, usage_view
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
@@ -23,12 +24,21 @@ from coatcheck.api.policies.wire import (
 )
 from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
+from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import EVERYWHERE, administered
-from coatcheck.core.policies.policy import FIELDS, PolicyScope
+from coatcheck.core.policies.policy import FIELDS, Evict, PolicyScope, Redaction
+from coatcheck.core.policies.words import NO_LIMIT, SIZES, size_of
 
 _SCOPE: Final = ScopeQuery.__struct_fields__
-_NO_LIMIT: Final = "none"
-"""How a form says that there is no limit, or that something is kept for ever."""
+_DOMAINS: Final = frozenset({"search_allowed_domains", "search_excluded_domains"})
+_HINTS: Final = {
+    **dict.fromkeys(("ttl", "idle_ttl", "max_ttl"), "7d, none"),
+    **dict.fromkeys(("max_bytes", "max_artifact_bytes"), "10gib, none"),
+    **dict.fromkeys(_DOMAINS, "a.example, b.example"),
+    "max_artifacts": "10000, none",
+    "tombstone_ttl": "30d",
+}
+"""What a field may look like."""
 
 
 class HoldForm(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -61,6 +71,8 @@ async def show_policies(call: PageCall) -> PageAnswer:
         "asked": asked,
         "explained": explained,
         "fields": FIELDS,
+        "choices": {"evict": get_args(Evict), "redaction": get_args(Redaction)},
+        "hints": _HINTS,
         "kinds": [str(kind) for kind in Kind],
         "all_of_them": all_of_them,
     }
@@ -72,15 +84,14 @@ async def set_policy(call: PageCall) -> PageAnswer:
     """Sets the policy of a scope, replacing its present one."""
     fields = await call.fields()
     scope = _scope(call, [pair for pair in fields if pair[0] in _SCOPE])
-    given: dict[str, Any] = {name: value for name, value in fields if name not in _SCOPE}
-    values = {name: None if value.strip().lower() == _NO_LIMIT else value.strip() for name, value in given.items()}
-    empty = [name for name, value in values.items() if value is None]
-    body = from_pairs([(name, value) for name, value in values.items() if value is not None], PolicyBody)
-    for name in empty:
-        if name in FIELDS and getattr(body, name) is UNSET:
-            setattr(body, name, None)
-    checked = msgspec.convert(msgspec.to_builtins(body), PolicyBody, strict=False)
-    await call.services.policies.set(call.who, scope, policy_of(checked))
+    given = [(name, value.strip()) for name, value in fields if name not in _SCOPE]
+    unlimited = {name: None for name, value in given if value.lower() in NO_LIMIT and name in FIELDS}
+    pairs = [(name, word) for name, value in given if name not in unlimited for word in _words(name, value)]
+    try:
+        body = msgspec.convert(msgspec.to_builtins(from_pairs(pairs, PolicyBody)) | unlimited, PolicyBody)
+    except msgspec.ValidationError as error:  # a field that always has a limit
+        raise refused(error, PolicyBody, where="the form") from error
+    await call.services.policies.set(call.who, scope, policy_of(body))
     return Elsewhere("/ui/policies?done=set")
 
 
@@ -148,3 +159,15 @@ def _scope(call: PageCall, pairs: list[tuple[str, str]]) -> PolicyScope:
     """Returns the scope that a form names; its namespace defaults to the key's own."""
     named = from_pairs(pairs, ScopeQuery)
     return scope_of(named, named.namespace or administered(call.who, None))
+
+
+def _words(name: str, text: str) -> list[str]:
+    """Returns the values of a policy's field as the API takes them."""
+    if name in _DOMAINS:
+        return [each for each in map(str.strip, text.split(",")) if each]
+    if name not in SIZES:
+        return [text]
+    try:
+        return [str(size_of(text))]
+    except ValueError as error:
+        raise CoatcheckError(Code.INVALID_REQUEST, f"'{name}': {error}", field=name) from error

@@ -1,4 +1,4 @@
-"""Renders templates as HTML. Everything is escaped; invisible characters of a text are made visible."""
+"""Renders templates as HTML. Everything is escaped; invisible characters in a text are made visible."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,8 @@ _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-"
     "\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
-"""Control characters but tab and line feed, and what has no width or changes the direction of a line."""
+"""Matches control characters except tab and line feed, and characters without width or that change the text
+direction."""
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _SPANS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _STEP: Final = 1024
@@ -27,7 +28,7 @@ ASSETS: Final = {"page.css": "text/css", "page.js": "text/javascript"}
 
 
 def visible(value: object) -> Markup:
-    """Returns a text escaped, with a mark for each invisible character."""
+    """Returns a text, escaped, with a mark for each invisible character."""
     return Markup(_UNSEEN.sub(_mark, str(escape(str(value)))))  # noqa: S704 - escaped in this very line
 
 
@@ -36,7 +37,7 @@ def _mark(found: re.Match[str]) -> str:
 
 
 def size(value: int) -> str:
-    """Returns a number of bytes for people: `1.5 MiB`."""
+    """Returns a number of bytes in readable form: `1.5 MiB`."""
     number, unit = float(value), _UNITS[0]
     for unit in _UNITS:
         if number < _STEP or unit == _UNITS[-1]:
@@ -46,7 +47,7 @@ def size(value: int) -> str:
 
 
 def lasting(seconds: float | None) -> str:
-    """Returns a length of time for people, in its two largest units; None means for ever."""
+    """Returns a duration in its two largest units; None means forever."""
     if seconds is None:
         return "for ever"
     left, parts = int(abs(seconds)), list[str]()
@@ -71,7 +72,7 @@ def away(value: datetime, now: datetime) -> str:
 
 
 def decided(name: str, value: object) -> str:
-    """Returns what a policy decides, with its unit."""
+    """Returns a policy's value, with its unit."""
     if value is None:
         return "for ever" if name.endswith("ttl") else "no limit"
     if not isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Retention: the schedule, a plan with its list, applying it, runs and what they removed, the audit log."""
+"""Retention: the schedule, planning and applying jobs, runs and what they removed, the audit log."""
 
 from typing import Annotated, Final
 
@@ -15,7 +15,7 @@ from coatcheck.core.keys import administered
 from coatcheck.core.retention.jobs import REMOVING, Job
 
 _WAIT: Final = 2.0
-"""Seconds for which applying a plan waits for its end; afterwards the run's page shows how it goes on."""
+"""Seconds that applying a plan waits for its end; after that, the run's page shows the progress."""
 
 
 class ApplyForm(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -53,6 +53,7 @@ async def show_retention(call: PageCall) -> PageAnswer:
         "status": await call.services.retention.status(call.who) if call.everywhere else None,
         "jobs": [str(job) for job in Job if call.everywhere or job in REMOVING],
         "runs": runs.items,
+        "first": address("/ui/retention", **given),
         "more": None if runs.next is None else address("/ui/retention", **given, cursor=runs.next),
         "query": query,
     }
@@ -64,7 +65,7 @@ async def plan_retention(call: PageCall) -> PageAnswer:
     """Plans a job and shows exactly what it would remove."""
     form = await call.form(PlanAsk)
     plain(form.session, "session")
-    if form.session is not None and form.namespace is None:  # a session is of one namespace
+    if form.session is not None and form.namespace is None:  # a session belongs to a single namespace
         form = replace(form, namespace=administered(call.who, None))
     return Shown("plan.jinja", {"plan": await call.services.retention.plan(call.who, form.job, form.scope())})
 
@@ -94,7 +95,7 @@ async def undo_run(call: PageCall, run_id: str) -> PageAnswer:
     form = await call.form(UndoForm)
     ttl = seconds(form.ttl, "ttl")
     undone = await call.services.retention.undo.run(call.who, run_id, after=form.cursor, ttl=ttl)
-    return Shown("undone.jinja", {"run_id": run_id, "undone": undone, "next": undone.next})
+    return Shown("undone.jinja", {"run_id": run_id, "undone": undone, "next": undone.next, "ttl": form.ttl})
 
 
 @page("POST /ui/retention/jobs", scope=ADMIN)
@@ -119,5 +120,6 @@ async def show_audit(call: PageCall) -> PageAnswer:
     )
     lines = lines_view(found, query.limit)
     given = {"namespace": query.namespace, "run": query.run, "action": query.action}
+    first = address("/ui/audit", **given)
     more = None if lines.next is None else address("/ui/audit", **given, before=lines.next)
-    return Shown("audit.jinja", {"lines": lines.items, "more": more, "query": query})
+    return Shown("audit.jinja", {"lines": lines.items, "first": first, "more": more, "query": query})

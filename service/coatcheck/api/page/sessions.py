@@ -1,4 +1,4 @@
-"""Sessions: what came into one and what was done in it, in order, and what its tokens came to."""
+"""Sessions: what was stored in one and done in it, in order, and its token account."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -22,15 +22,15 @@ from coatcheck.ports.catalog import ArtifactFilter
 PAGE: Final = 100
 SEARCHES: Final = 8
 RESULTS: Final = 20
-"""Most searches of a page whose results are named, and most results of each."""
+"""Maximum number of searches on a page whose results are named, and of results named for each."""
 
 
 class SessionQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A session, and where in it to continue."""
+    """A session, and where to continue in it."""
 
     name: Session
     until: Annotated[datetime, Meta(tz=True)] | None = None
-    """Only what happened before this."""
+    """Only what happened before this moment."""
     done: str | None = None
 
 
@@ -57,7 +57,7 @@ async def list_sessions(call: PageCall) -> PageAnswer:
 
 @page("GET /ui/session", scope=READ)
 async def show_session(call: PageCall) -> PageAnswer:
-    """A session's payloads and what was done in it, latest first, and its account."""
+    """Shows a session's payloads, what was done in it, latest first, and its account."""
     query = call.query(SessionQuery)
     items, until = await _timeline(call, query)
     usage = session_usage_view(query.name, await call.services.tell_usage(call.who, query.name))
@@ -76,10 +76,10 @@ async def show_session(call: PageCall) -> PageAnswer:
 async def _timeline(
     call: PageCall, query: SessionQuery
 ) -> tuple[list[tuple[datetime, Artifact | None, Event | None]], datetime | None]:
-    """Payloads and events of a session, the latest first, and until when the next page goes; None: there is none."""
+    """Returns a session's payloads and events, latest first, and the next page's `until`, if there is one."""
     where = ArtifactFilter(session=query.name, created_before=query.until)
     stored = await call.services.browse(call.who, where, None, PAGE)
-    while not stored.items and stored.next is not None:  # it looked as long as a list may, and found nothing yet
+    while not stored.items and stored.next is not None:  # the query reached its limit without a result
         stored = await call.services.browse(call.who, where, stored.next, PAGE)
     before = None if query.until is None else first_number(query.until)
     done = await call.services.events(call.who, session=query.name, before=before, limit=PAGE)
@@ -92,7 +92,7 @@ async def _timeline(
     ends += [done.events[-1].at] if done.next is not None and done.events else []
     if not ends:
         return items, None
-    # Of what goes on, all of one moment belongs to the next page, where none of it can be missing.
+    # If there is more, the whole last moment goes to the next page, so that none of it can be missing.
     kept = [item for item in items if item[0] > max(ends)]
     return (kept, max(ends) + timedelta(microseconds=1)) if kept else (items, max(ends))
 
@@ -108,7 +108,7 @@ async def delete_session(call: PageCall) -> PageAnswer:
 
 
 async def _cited(call: PageCall, found: list[Artifact]) -> dict[str, list[Cited]]:
-    """Returns what the newest few searches found, by artifact."""
+    """Returns the results of the newest few searches, by artifact."""
     searches = [each for each in found if spec_of(each.facts.kind).source == "response"][:SEARCHES]
     cited = await asyncio.gather(*(_results(call, each) for each in searches))
     return dict(zip((each.id for each in searches), cited, strict=True))

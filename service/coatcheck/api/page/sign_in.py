@@ -1,4 +1,4 @@
-"""Signing in with a key, and out again. The key is asked for once; the browser keeps it sealed."""
+"""Signs in with a key, and out again. The key is requested once; the browser keeps it sealed."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ from coatcheck.core.keys import unauthenticated
 
 COOKIE: Final = "coatcheck_session"
 SECURE_COOKIE: Final = "__Host-" + COOKIE
-"""Where TLS is used: browsers let no other host and no unencrypted page set it. It goes before the other one."""
+"""Name used with TLS: browsers let no other host and no unencrypted page set it. It takes precedence."""
 
 
 class SignInForm(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -68,7 +68,7 @@ def _form(after: str, why: str | None) -> Shown:
 
 def _set_cookie(call: PageCall, value: str, more: str) -> str:
     origin = field(call.scope, b"origin") or ""
-    tls = call.scope["scheme"] == "https" or origin.startswith("https://")  # a proxy may have taken TLS off
+    tls = call.scope["scheme"] == "https" or origin.startswith("https://")  # a proxy may have terminated TLS
     name, secure = (SECURE_COOKIE, "; Secure") if tls else (COOKIE, "")
     return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{more}"
 

@@ -69,10 +69,10 @@ async def explain_policies(call: RouteCall, query: ExplainQuery) -> ExplainedVie
 async def set_policy(call: RouteCall, body: SetPolicyAsk) -> ChangedPolicyView:
     """Set a policy.
 
-    Replaces the scope's policy: fields that are left out are no longer decided. The policy applies to everything
-    stored or changed from then on: at once on the replica that answers, within five seconds on every other one. What
-    a receipt has promised stays. `max_bytes`, `max_artifacts`, `evict` and `tombstone_ttl` apply to whole namespaces,
-    and can only be set for one whole namespace or for all of them. Needs a key of `*` for the namespace `*`.
+    Replaces the scope's policy: fields that are left out are no longer decided. The policy applies to everything stored
+    or changed from then on: at once on the replica that answers, within five seconds on every other one. What a receipt
+    has promised stays. `max_bytes`, `max_artifacts`, `evict` and `tombstone_ttl` apply to whole namespaces, and can
+    only be set for one whole namespace or for all of them. Needs a key of `*` for the namespace `*`.
     """
     scope, policy = _scope(call, body), policy_of(body.policy)
     version = await call.services.policies.set(call.caller, scope, policy)
@@ -91,5 +91,5 @@ async def remove_policy(call: RouteCall, query: ScopeQuery) -> ChangedPolicyView
 
 
 def _scope(call: RouteCall, named: ScopeQuery) -> PolicyScope:
-    """The scope that a request names; its namespace defaults to the key's own."""
+    """Returns the scope that a request names; its namespace defaults to the key's own."""
     return scope_of(named, named.namespace or administered(call.caller, None))

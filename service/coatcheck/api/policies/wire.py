@@ -30,12 +30,12 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
 
     ttl: Annotated[
         Life,
-        Meta(description=f"How long an artifact is kept when the caller names no time. {DURATION}; null: for ever."),
+        Meta(description=f"How long an artifact is kept if the caller specifies no time. {DURATION}; null: forever."),
     ] = UNSET
     idle_ttl: Annotated[
         Life,
         Meta(
-            description="How long an artifact is kept without a read if the caller names no time; at least a "
+            description="How long an artifact is kept without a read if the caller specifies no time; at least a "
             "minute. Null: no limit."
         ),
     ] = UNSET
@@ -57,14 +57,16 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     ] = UNSET
     evict: Annotated[
         Literal["off", "least_recently_read"] | UnsetType,
-        Meta(description="What a full namespace does: refuse new payloads, or evict what was read longest ago."),
+        Meta(
+            description="What a full namespace does: refuse new payloads, or evict the least recently read artifacts."
+        ),
     ] = UNSET
     tombstone_ttl: Annotated[
         int | str | UnsetType, Meta(description="How long a removed artifact is reported as gone, with the reason.")
     ] = UNSET
     card_tokens: Annotated[
         Annotated[int, Meta(ge=64, le=8192)] | UnsetType,
-        Meta(description="Budget of a card when the caller names none."),
+        Meta(description="Budget of a card if the caller specifies none."),
     ] = UNSET
     inline_tokens: Annotated[
         Annotated[int, Meta(ge=0, le=100_000)] | UnsetType,
@@ -74,15 +76,15 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
     ] = UNSET
     search_max_results: Annotated[
         Annotated[int, _search("max_results")] | UnsetType,
-        Meta(description="Results of a web search whose text is shown when the caller names no number."),
+        Meta(description="Results of a web search whose text is shown, if the caller specifies no number."),
     ] = UNSET
     search_max_tokens_per_result: Annotated[
         Annotated[int, _search("max_tokens_per_result")] | UnsetType,
-        Meta(description="Most tokens of one result of a web search when the caller names none."),
+        Meta(description="Maximum tokens of one result of a web search if the caller specifies none."),
     ] = UNSET
     search_max_total_tokens: Annotated[
         Annotated[int, _search("max_total_tokens")] | UnsetType,
-        Meta(description="Most tokens of the text of a web search when the caller names none."),
+        Meta(description="Maximum tokens of the text of a web search if the caller specifies none."),
     ] = UNSET
     search_allowed_domains: Annotated[
         DomainNames | UnsetType,
@@ -104,7 +106,7 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
 
 
 class ScopeQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Query that names a policy's scope: a namespace, whole or one part of it."""
+    """The query that names a policy's scope: a whole namespace or one part of it."""
 
     namespace: (
         Annotated[AnyNamespace, Meta(description="The namespace, or `*` for all of them. Default: the key's own.")]
@@ -158,7 +160,7 @@ class PolicyView(Struct, frozen=True, kw_only=True):
 
 
 class PoliciesView(Struct, frozen=True, kw_only=True):
-    """All policies that concern a namespace, or all of them."""
+    """All policies that concern a namespace, or all policies."""
 
     version: Annotated[int, Meta(description="Counts every change of any policy.")]
     items: tuple[PolicyView, ...]
@@ -192,7 +194,7 @@ class SourceView(Struct, frozen=True, kw_only=True):
     """Which scope decides a field."""
 
     field: str
-    value: Annotated[int | str | None, Meta(description="Null: for ever, or no limit.")]
+    value: Annotated[int | str | None, Meta(description="Null: forever, or no limit.")]
     scope: PolicyScopeView
 
 
@@ -204,10 +206,10 @@ class ExplainedView(Struct, frozen=True, kw_only=True):
 
 
 def scope_of(query: ScopeQuery, own: str) -> PolicyScope:
-    """The scope that is named; without a namespace it is in one's own.
+    """Returns the named scope; `own` is the default namespace.
 
     Raises:
-        CoatcheckError: `invalid_request` when it names two parts.
+        CoatcheckError: `invalid_request` if it names two parts.
     """
     named: list[tuple[Part, str]] = [(part, value) for part in PARTS if (value := getattr(query, part)) is not None]
     if len(named) > 1:
@@ -222,10 +224,10 @@ def scope_of(query: ScopeQuery, own: str) -> PolicyScope:
 
 
 def policy_of(body: PolicyBody) -> Policy:
-    """The policy that a body says.
+    """Returns the policy in a body.
 
     Raises:
-        CoatcheckError: `invalid_request` for a duration that is none.
+        CoatcheckError: `invalid_request` for an invalid duration.
     """
     given: dict[str, Any] = {
         name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET
@@ -239,7 +241,7 @@ def policy_of(body: PolicyBody) -> Policy:
 
 
 def _tombstone(value: int | str | UnsetType) -> int:
-    """Seconds that a tombstone lasts; 0: there is none. A tombstone cannot last for ever."""
+    """Returns the seconds that a tombstone lasts; 0: there is none. A tombstone cannot last forever."""
     if value in {0, "0"} or value is UNSET:
         return 0
     found = seconds(value, "tombstone_ttl")
@@ -251,23 +253,23 @@ def _tombstone(value: int | str | UnsetType) -> int:
 
 
 def policy_body(policy: Policy) -> PolicyBody:
-    """A policy as callers see it: durations in seconds."""
+    """Returns a policy as callers see it, with durations in seconds."""
     return PolicyBody(**decisions(policy))  # pyright: ignore[reportArgumentType] - the same fields
 
 
 def policy_scope_view(scope: PolicyScope) -> PolicyScopeView:
-    """A scope as callers see it."""
+    """Returns a scope as callers see it."""
     return PolicyScopeView(namespace=scope.namespace, **({} if scope.part is None else {scope.part: scope.value}))
 
 
 def version_view(version: PolicyVersion) -> PolicyVersionView:
-    """A version as callers see it."""
+    """Returns a version as callers see it."""
     policy = None if version.policy is None else policy_body(version.policy)
     return copy_fields(PolicyVersionView, version, policy=policy)
 
 
 def explained_view(explained: EffectivePolicy) -> ExplainedView:
-    """What holds, as callers see it."""
+    """Returns the policy in force as callers see it."""
     sources = tuple(
         SourceView(field=name, value=source.value, scope=policy_scope_view(source.scope))  # pyright: ignore[reportArgumentType]
         for name, source in sorted(explained.sources.items())

@@ -32,16 +32,15 @@ from coatcheck.usecases.reading.search import PatternSearchRequest, SearchAnswer
 async def read_artifact(call: RouteCall, artifact_id: str, query: ReadQuery) -> ReadAnswer:
     """Read a part.
 
-    Returns a span of lines, characters, bytes or tokens, cut to `max_tokens`. Following `next.cursor` until it is
-    null returns every byte exactly once, even within a single line of any length; a cursor carries view and section.
-
+    Returns a span of lines, characters, bytes or tokens, cut to `max_tokens`. Following `next.cursor` until it is null
+    returns every byte exactly once, even within a single line of any length; a cursor includes view and section.
     `view=text` reads the text view, which is made on first use and kept from then on, so its ranges stay valid as
     citations for as long as the artifact lives. With `section`, only that part is read; `window` and offsets still
     count in the whole view, except for tokens, which count within the section.
 
-    Lines of the text view are shown as a terminal would show them: without escape sequences, and for a line
-    overwritten with carriage returns only the last frame, after a note of how many bytes it replaced. `window` still
-    gives the original bytes; `view=raw`, and every other unit, returns them unchanged.
+    Lines of the text view are shown as a terminal would show them: without escape sequences, and for a line overwritten
+    with carriage returns only the last frame, after a note of how many bytes it replaced. `window` still refers to the
+    original bytes; `view=raw`, and every other unit, returns them unchanged.
 
     A section can be given by its name, its title, or an unambiguous beginning of its title.
     """

@@ -43,7 +43,7 @@ class SearchQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     ignore_case: Annotated[bool, Meta(description="Whether to ignore upper and lower case.")] = False
     context: Annotated[int, Meta(ge=0, le=MAX_CONTEXT, description="Lines to show around a match.")] = 2
     offset: Annotated[int, Meta(ge=0, description="Matches to skip; `next.offset` of the previous answer.")] = 0
-    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Most matches to show.")] = DEFAULT_LIMIT
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Maximum number of matches to show.")] = DEFAULT_LIMIT
     section: Section | None = None
     view: View | None = None
     max_tokens: Annotated[int, text_budget(MIN_TOKENS)] = DEFAULT_TOKENS
@@ -94,7 +94,12 @@ class JsonQuery(Struct, kw_only=True, forbid_unknown_fields=True):
         | None
     ) = None
     limit: (
-        Annotated[int, Meta(ge=1, le=JSON_MAX_LIMIT, description="Most values. Default: as many as the budget holds.")]
+        Annotated[
+            int,
+            Meta(
+                ge=1, le=JSON_MAX_LIMIT, description="Maximum number of values. Default: as many as the budget holds."
+            ),
+        ]
         | None
     ) = None
     cursor: (
@@ -118,7 +123,12 @@ class OutlineQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     offset: Annotated[int, Meta(ge=0, description="Entries to skip; `next` of the previous answer.")] = 0
     limit: (
         Annotated[
-            int, Meta(ge=1, le=OUTLINE_MAX_LIMIT, description="Most entries. Default: as many as the budget holds.")
+            int,
+            Meta(
+                ge=1,
+                le=OUTLINE_MAX_LIMIT,
+                description="Maximum number of entries. Default: as many as the budget holds.",
+            ),
         ]
         | None
     ) = None

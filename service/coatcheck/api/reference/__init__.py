@@ -1,1 +1,1 @@
-"""What the service says about itself: the API reference, and what an error code means."""
+"""The API reference, and the explanation of error codes."""

@@ -1,4 +1,4 @@
-"""What an error code means, as a page, as text, or as JSON: one row of the table of errors."""
+"""Explains an error code as a page, as text, or as JSON: one row of the table of errors."""
 
 import re
 from html import escape
@@ -27,24 +27,24 @@ class ErrorExplanation(Struct, frozen=True):
     advice: Annotated[str, Meta(description="What to do next.")]
     retry_after: Annotated[
         int | None,
-        Meta(description="Seconds after which the same request may succeed; null: it does not get better by itself."),
+        Meta(description="Seconds after which the same request may succeed; null: repeating it does not help."),
     ]
 
 
 def explanation(code: Code) -> ErrorExplanation:
-    """The explanation of an error code."""
+    """Returns the explanation of an error code."""
     row = TABLE[code]
     return ErrorExplanation(f"/errors/{code}", code, row.status, row.title, row.meaning, row.advice, row.retry_after)
 
 
 def as_text(shown: ErrorExplanation) -> bytes:
-    """The explanation as a few lines of text."""
+    """Returns an explanation as a few lines of text."""
     lines = [f"{shown.code}: {shown.title} ({shown.status})", "", shown.meaning, "", f"What to do: {shown.advice}"]
     return ("\n".join([*lines, *_again(shown)]) + "\n").encode()
 
 
 def as_html(shown: ErrorExplanation) -> bytes:
-    """The explanation as a page. It loads nothing and runs nothing."""
+    """Returns an explanation as a page, which loads nothing and has no scripts."""
     again = "".join(f"<p>{_marked(line)}</p>\n" for line in _again(shown))
     return f"""<!DOCTYPE html>
 <html lang="en">

@@ -1,7 +1,7 @@
-"""The page of the API reference: Litestar's renderer for Swagger UI, its files from this package, a strict policy.
+"""The page of the API reference: Litestar's renderer for Swagger UI, files from this package, a strict policy.
 
-The policy lets the browser run the page's own scripts and call this service; it can reach nothing else. The page is the
-same for everybody, and holds no key: it loads the OpenAPI document like any client.
+The policy lets the browser run the page's own scripts and call this service, and nothing else. The page is the same for
+everybody and contains no key: it loads the OpenAPI document like any client.
 """
 
 import re
@@ -23,16 +23,16 @@ _RENDERER: Final = SwaggerRenderPlugin(
     favicon='<link rel="icon" href="data:,">',
 )
 _STUB: Final = {"info": {"title": "Coatcheck: API reference"}}
-"""What the renderer writes into the page; the options name the document itself."""
+"""Written into the page by the renderer; the options name the document itself."""
 
 
 def render_reference(request: Request[Any, Any, Any]) -> bytes:
-    """The HTML of the page."""
+    """Returns the page's HTML."""
     return _RENDERER.render(request, _STUB)  # pyright: ignore[reportUnknownMemberType] - Litestar's own annotations
 
 
 def security_headers(page: bytes) -> dict[str, str]:
-    """Header fields of a page that runs and loads what it holds and what this service serves, and nothing else."""
+    """Returns header fields that allow only the page's own code and requests to this service."""
     sources = {"script": "'self'", "style": "'self'"}
     for kind, text in _INLINE.findall(page):
         sources[kind.decode()] += f" 'sha256-{b64encode(sha256(text).digest()).decode()}'"

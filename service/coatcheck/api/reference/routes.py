@@ -1,4 +1,4 @@
-"""The API reference and the explanation of errors, for people. No key is needed: they are the same for everybody."""
+"""Routes of the API reference and of error explanations. They need no key: they are the same for everybody."""
 
 from typing import Any
 
@@ -61,8 +61,8 @@ async def get_reference_asset(call: RouteCall, asset: str) -> Response[bytes]:
 async def explain_error(call: RouteCall, code: str) -> ErrorExplanation | Response[bytes]:
     """Explain an error code.
 
-    Returns what the `type` of a problem refers to: what happened, and what to do. A page, unless JSON or text is
-    preferred.
+    Returns what the `type` of a problem refers to: what happened, and what to do. The answer is a page, unless JSON or
+    text is preferred.
     """
     try:
         shown = explanation(Code(code))

@@ -28,7 +28,7 @@ from coatcheck.usecases.retention.undo_removal import UndoResult
 async def plan_retention(call: RouteCall, body: PlanAsk) -> RetentionPlan:
     """Plan a retention job.
 
-    Returns what a job would remove now, and why; removes nothing. The plan can be applied for an hour by its digest,
+    Returns what a job would remove now, and why; removes nothing. For an hour, the plan can be applied by its digest,
     which covers exactly that set.
     """
     plain(body.session, "session")
@@ -43,8 +43,8 @@ async def plan_retention(call: RouteCall, body: PlanAsk) -> RetentionPlan:
 async def apply_retention(call: RouteCall, body: ApplyAsk) -> Reply[RetentionRun]:
     """Apply a plan.
 
-    Removes what the plan covers and still meets its criteria, and nothing else. Refused if more than a tenth of its
-    artifacts or bytes have since gone, or are now held or pinned, and, without `confirm`, if it would remove more
+    Removes those artifacts of the plan that still meet its criteria, and nothing else. Refused if more than a tenth of
+    its artifacts or bytes have since gone, or are now held or pinned, and, without `confirm`, if it would remove more
     than 20 % of the live bytes. Applying a plan that is already being applied returns its run.
     """
     apply = call.services.retention.running.apply
@@ -72,7 +72,7 @@ async def list_runs(call: RouteCall, query: RunsQuery) -> RunsView:
 async def get_run(call: RouteCall, run_id: str) -> RetentionRun:
     """Get a run.
 
-    Returns its progress, or what it has done.
+    Returns its progress, or its result.
     """
     return await call.services.retention.run(call.caller, run_id)
 
@@ -107,9 +107,9 @@ async def undo_removal(call: RouteCall, body: UndoAsk) -> UndoResult:
     """Restore what was removed.
 
     Restores artifacts by ID, or everything that a run removed, until the grace period of the sweep has passed. An
-    artifact comes back with its ID, bytes, views, labels and expiry; one that has expired needs a `ttl`. Artifacts
-    that cannot be restored are listed with the reason. A run with more than 500 artifacts takes several calls, each
-    with `next` as cursor.
+    artifact comes back with its ID, bytes, views, labels and expiry; one that has expired needs a `ttl`. Artifacts that
+    cannot be restored are listed with the reason. A run with more than 500 artifacts takes several calls, each with
+    `next` as cursor.
     """
     if (body.run is None) == (not body.artifacts):
         raise CoatcheckError(Code.INVALID_REQUEST, "Give either `artifacts` or a `run`.", parameter="artifacts")

@@ -42,7 +42,7 @@ class PlanAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     max_artifacts: Annotated[Count, Meta(description="For `evict`: artifacts that may stay.")] | None = None
 
     def scope(self) -> JobScope:
-        """What the job is about."""
+        """Returns the scope of the job."""
         return copy_fields(JobScope, self)
 
 
@@ -59,7 +59,7 @@ class ApplyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class UndoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The body that brings removed artifacts back: by their IDs, or what a run has removed."""
+    """The body that restores removed artifacts: by their IDs, or everything that a run removed."""
 
     EXAMPLES: ClassVar = [{"artifacts": [EXAMPLE_ID]}]
 
@@ -70,13 +70,15 @@ class UndoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     run: Annotated[Name, Meta(description="A run's ID, instead of `artifacts`.")] | None = None
     cursor: Annotated[int, Meta(ge=0, le=MAX_SEQ, description="With `run`: `next` of the previous answer.")] = 0
     ttl: (
-        Annotated[int | str, Meta(description=f"How long what has expired shall live, counted from now. {DURATION}")]
+        Annotated[
+            int | str, Meta(description=f"New TTL, counted from now, for artifacts that have expired. {DURATION}")
+        ]
         | None
     ) = None
 
 
 class JobAsk(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The body that changes a job of the schedule; what is left out stays."""
+    """The body that changes a job of the schedule; fields that are left out stay as they are."""
 
     EXAMPLES: ClassVar = [{"interval": 60}]
 
@@ -96,7 +98,7 @@ class RunsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class RunsView(Struct, frozen=True, kw_only=True):
-    """A page of runs, the latest first."""
+    """A page of runs, latest first."""
 
     items: tuple[RetentionRun, ...]
     next: str | None
@@ -117,7 +119,7 @@ class StatusView(Struct, frozen=True, kw_only=True):
 
 
 def runs_view(runs: list[RetentionRun], limit: int) -> RunsView:
-    """A page of runs."""
+    """Returns a page of runs as callers see it."""
     last = runs[-1] if len(runs) == limit else None
     cursor = None if last is None else _cursor(last.started_at, last.id)
     return RunsView(items=tuple(runs), next=cursor)
@@ -129,7 +131,7 @@ def _cursor(moment: datetime, run_id: str) -> str:
 
 
 def read_cursor(text: str | None) -> tuple[datetime, str] | None:
-    """Start and ID of the run to go on behind.
+    """Returns start and ID of the run after which a list continues.
 
     Raises:
         CoatcheckError: `invalid_cursor`.
@@ -147,7 +149,7 @@ def read_cursor(text: str | None) -> tuple[datetime, str] | None:
 
 
 def status_view(status: Status) -> StatusView:
-    """The status of retention."""
+    """Returns the status of retention as callers see it."""
     overdue = status.overdue
     late = 0.0 if overdue.oldest is None else (status.at - overdue.oldest).total_seconds()
     return copy_fields(

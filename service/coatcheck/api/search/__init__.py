@@ -1,1 +1,1 @@
-"""Web searches within a budget, and citations."""
+"""Budgeted web searches, and citations."""

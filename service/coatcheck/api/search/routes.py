@@ -1,4 +1,4 @@
-"""Web searches within a budget: take a response and return what to read of it; check quotations."""
+"""Routes of web searches: take a search response and return what to read of it; check quotations."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ from coatcheck.usecases.web_search.budget_search import SearchResultsAnswer, Sea
 from coatcheck.usecases.web_search.verify_citations import Checked, Quotation
 
 _QUOTATIONS: Final = 4 * MIB
-"""Most bytes of a body with quotations: a hundred of the longest, escaped."""
+"""Maximum bytes of a body with quotations: a hundred of the longest, escaped."""
 
 
 @route(
@@ -97,7 +97,7 @@ async def verify_citations(call: RouteCall) -> VerifiedView:
 async def _payload(data: bytes) -> tuple[bytes, bool, bool]:
     """Returns the response exactly as received, whether it is JSON, and whether it was mended.
 
-    A string stands for the text that it holds.
+    A JSON string stands for its text.
     """
     if data[:1] != b'"':
         return data, True, False

@@ -23,7 +23,7 @@ _SEARCH_EXAMPLE: Final = {
 
 
 def _limit(name: str, description: str) -> Meta:
-    """The bounds of a limit, and where it comes from if a caller does not set it."""
+    """Returns the bounds of a limit, and which setting decides if a caller does not set it."""
     least, most = BOUNDS[name]
     default = f"Default: the policy's, or the service's setting ({getattr(Limits(), name)} unless changed)."
     return Meta(ge=least, le=most, description=f"{description} {default}")
@@ -67,10 +67,10 @@ class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
         | None
     ) = None
     max_tokens_per_result: (
-        Annotated[int, _limit("max_tokens_per_result", "Most tokens of one result, including the line above it.")]
+        Annotated[int, _limit("max_tokens_per_result", "Maximum tokens of one result, including the line above it.")]
         | None
     ) = None
-    max_total_tokens: Annotated[int, _limit("max_total_tokens", "Most tokens of `text`.")] | None = None
+    max_total_tokens: Annotated[int, _limit("max_total_tokens", "Maximum tokens of `text`.")] | None = None
     allowed_domains: Annotated[
         DomainNames,
         Meta(
@@ -109,7 +109,7 @@ _Citation = Annotated[
 
 
 class RangeAsk(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A part of a text view, as answers give it. Bytes are used, otherwise characters; other members are ignored."""
+    """A part of a text view, as answers give it. Bytes take precedence over characters; other members are ignored."""
 
     bytes: Extent | None = None
     chars: Extent | None = None
@@ -126,7 +126,7 @@ class QuotationBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class VerifyBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The body of `POST /v1/citations/verify`. Quotations are read one by one, so that each can fail on its own."""
+    """The body of `POST /v1/citations/verify`. Quotations are decoded one by one, so that each can fail separately."""
 
     EXAMPLES: ClassVar = [
         {"quotes": [{"quote": "The Moon draws the sea twice a day.", "citation": f"{EXAMPLE_ID}#r1"}]}
@@ -149,6 +149,6 @@ class QuotationView(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class VerifiedView(Struct, frozen=True):
-    """What became of quotations, in the order given."""
+    """The results for quotations, in the order given."""
 
     results: tuple[QuotationView, ...]

@@ -1,4 +1,4 @@
-"""Health, metrics and the OpenAPI document. Health says nothing that a stranger may not know."""
+"""Routes of health, metrics and the OpenAPI document. Health reveals nothing that a stranger may not know."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from coatcheck.core.keys import require_everywhere
 
 
 class HealthView(Struct, frozen=True):
-    """That the service lives, or is ready."""
+    """Says that the service is alive, or ready."""
 
     status: Annotated[str, Meta(examples=["ready"])]
 
@@ -27,7 +27,7 @@ class OpenApi(Struct, frozen=True):
 async def check_liveness(_: RouteCall) -> HealthView:
     """Is the process alive?
 
-    Answers as long as the process does, without contacting storage.
+    Answers as long as the process runs, without contacting storage.
     """
     return HealthView("live")
 
@@ -57,9 +57,9 @@ async def get_metrics(call: RouteCall) -> Response[bytes]:
     name that a caller chose.
     """
     if not call.limits.metrics_open:
-        require_everywhere(call.caller)  # they count what every namespace does
+        require_everywhere(call.caller)  # metrics count the activity of all namespaces
     body, media_type = await call.services.metrics(field(call.scope, b"accept") or "")
-    if media_type.startswith("text/"):  # of which Litestar says itself that it is UTF-8
+    if media_type.startswith("text/"):  # Litestar adds the charset UTF-8 itself
         media_type = media_type.replace("; charset=utf-8", "")
     return Response(content=body, media_type=media_type, headers={"cache-control": "no-store"})
 

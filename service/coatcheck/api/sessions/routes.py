@@ -1,4 +1,4 @@
-"""Sessions: delete one with all its artifacts, and read its token account."""
+"""Routes of sessions: delete one with all its artifacts, and read its token account."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -17,14 +17,14 @@ from coatcheck.core.session_usage import SessionUsage
 
 SESSIONS: Final = "/v1/sessions/"
 USAGE: Final = "/usage"
-"""Behind a session's name: its account. Routing cannot tell it from a part of the name, which may hold slashes; in a
-name that ends like this, that slash is percent-encoded."""
+"""Follows a session's name in the path of its account. Routing cannot tell it from a part of the name, which may
+contain slashes; if a name itself ends like this, that slash is percent-encoded."""
 _SESSION_LENGTH: Final = 256
 _Count = Annotated[int, Meta(ge=0)]
 
 
 class SessionUsageView(Struct, frozen=True, kw_only=True):
-    """What a session's tokens came to, in tokens of o200k_base."""
+    """A session's token account, in tokens of o200k_base."""
 
     session: str
     since: Annotated[datetime | None, Meta(description="Null: nothing was counted yet.")]
@@ -73,9 +73,9 @@ class DeletedView(Struct, frozen=True):
 async def delete_session(call: RouteCall, session: str) -> DeletedView:
     """Delete a session.
 
-    Deletes all artifacts of the session. A session that was never used has none. If a hold covers the session,
-    nothing is deleted; if holds cover only some of its artifacts, all others are deleted, and `deleted` in the
-    problem says how many. Of a name that ends in `/usage`, that slash must be percent-encoded.
+    Deletes all artifacts of the session. A session that was never used has none. If a hold covers the session, nothing
+    is deleted; if holds cover only some of its artifacts, all others are deleted, and `deleted` in the problem says how
+    many. If the session's name ends in `/usage`, that slash must be percent-encoded.
     """
     if names_usage(call.scope):
         raise CoatcheckError(Code.METHOD_NOT_ALLOWED, "A session's usage can only be read; delete the session itself.")
@@ -111,15 +111,15 @@ def session_usage_view(session: str, usage: SessionUsage) -> SessionUsageView:
 
 
 def names_usage(scope: Scope) -> bool:
-    """Whether a path under `SESSIONS` is that of a session's account, not that of a session."""
+    """Returns whether a path under `SESSIONS` is that of a session's account rather than a session."""
     return (raw_path(scope) or scope["path"].encode()).endswith(USAGE.encode())
 
 
 def session_of(scope: Scope, routed: str, suffix: str = "") -> str:
-    """Returns the session as the caller wrote it, before a suffix. Routing folds slashes, which its name may contain.
+    """Returns the session as the caller wrote it, before `suffix`; routing folds slashes, which it may contain.
 
     Raises:
-        CoatcheckError: `invalid_request` for a name that no session can have; `method_not_allowed` without the suffix.
+        CoatcheckError: `invalid_request` for an invalid name; `method_not_allowed` without the suffix.
     """
     _, found, encoded = raw_path(scope).partition(SESSIONS.encode())
     if not found:

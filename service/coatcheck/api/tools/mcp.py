@@ -1,12 +1,12 @@
 """MCP at /mcp: streamable HTTP through the official SDK, stateless, with JSON answers.
 
-The server itself comes from the tools; here it gets its transport. Hosts and origins are checked by the gate, as for
-every route, so the SDK's own check is off: two lists of allowed hosts would drift apart. Only POST: without sessions
-there is no stream to open and none to end. What fails before the SDK sees it is answered as a JSON-RPC error.
+The tools provide the server; this module adds its transport. Hosts and origins are checked by the origin guard, as for
+every route, so the SDK's own check is off: two lists of allowed hosts would drift apart. Only POST is served: without
+sessions there is no stream to open or end. What fails before the SDK is called is answered as a JSON-RPC error.
 
-The SDK is imported, in a thread, when the first client comes: it takes a second of computing, which a start without
-MCP clients should not cost. It is an extra, `coatcheck[mcp]`: agent frameworks in the same environment may need another
-version of it. Without it every request is answered with what to install.
+The SDK is imported, in a thread, when the first client connects: that takes a second of CPU time, which a start without
+MCP clients should not cost. It is an extra, `coatcheck[mcp]`, because agent frameworks in the same environment may need
+another version. Without it, every request is answered with what to install.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 PATH: Final = "/mcp"
 SCOPE: Final = READ
-"""What a key needs."""
+"""Scope that a key needs."""
 METHODS: Final[frozenset[Method]] = frozenset({"POST", "OPTIONS"})
 _BODY: Final = MIB
-"""Bytes of a request: a call of a tool, in which there is no payload."""
+"""Maximum bytes of a request: a tool call, which contains no payload."""
 _LEAD: Final = 4 * 1024
-"""Bytes of white space before a message in which a batch is looked for."""
+"""Bytes of white space before a message within which a batch is detected."""
 _INVALID_REQUEST: Final = -32600
 _INTERNAL_ERROR: Final = -32603
 _SERVER_ERRORS: Final = 500
@@ -52,12 +52,12 @@ class Mount:
         self._installed = is_installed()
 
     async def open(self) -> None:
-        """The application starts."""
+        """Starts with the application."""
         self._open = True
         self._stop = asyncio.Event()
 
     async def close(self) -> None:
-        """The application ends."""
+        """Ends with the application."""
         self._open = False
         self._stop.set()
         keeper, self._keeper = self._keeper, None
@@ -65,7 +65,7 @@ class Mount:
             await keeper
 
     def check(self, scope: HTTPScope) -> None:
-        """Refuse what is no message, or cannot be served, whoever sends it.
+        """Refuses requests that are not messages or cannot be served, whoever sends them.
 
         Raises:
             CoatcheckError: `method_not_allowed`; `route_not_found` without the SDK.
@@ -79,7 +79,7 @@ class Mount:
             raise CoatcheckError(Code.METHOD_NOT_ALLOWED, "MCP is served without sessions: POST every message.")
 
     async def serve(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        """Answer one request.
+        """Answers a request.
 
         Raises:
             CoatcheckError: `unsupported_media_type`, `body_too_large`; `invalid_request` for a batch; `overloaded`
@@ -103,7 +103,7 @@ class Mount:
         return await asyncio.shield(self._ready)
 
     async def _keep(self, ready: "asyncio.Future[StreamableHTTPSessionManager]") -> None:
-        """Run the SDK's manager until the application ends: what it starts must be ended by the task that did."""
+        """Runs the SDK's manager until the application ends; the task that starts it must also end it."""
         try:
             manager = await asyncio.to_thread(_build, self._tools)
             async with manager.run():
@@ -116,7 +116,7 @@ class Mount:
 
 
 async def _no_batch(receive: Receive) -> Receive:
-    """Returns a `receive` that gives the whole body, after refusing a batch, of which the SDK's own error says nothing.
+    """Returns a `receive` that yields the whole body, after refusing a batch; the SDK's own error would not say why.
 
     Raises:
         CoatcheckError: `invalid_request` for a batch.
@@ -140,7 +140,7 @@ async def _no_batch(receive: Receive) -> Receive:
 
 
 def _build(tools: Tools) -> "StreamableHTTPSessionManager":
-    """A manager over a new server; neither can be run twice."""
+    """Returns a manager over a new server; neither can be run twice."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415 - see above
     from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415 - see above
 
@@ -154,7 +154,7 @@ def _build(tools: Tools) -> "StreamableHTTPSessionManager":
 
 
 def json_rpc(error: CoatcheckError, problem: Problem, request_id: str) -> Problem:
-    """A problem as an MCP client expects it: the same status and fields, the body a JSON-RPC error without an ID."""
+    """Returns a problem as an MCP client expects it: the body is a JSON-RPC error without an ID."""
     code = _INTERNAL_ERROR if problem.status >= _SERVER_ERRORS else _INVALID_REQUEST
     body: dict[str, Any] = {"code": code, "message": error.detail, "data": members(error, request_id)}
     headers = [(name, "application/json" if name == "content-type" else value) for name, value in problem.headers]

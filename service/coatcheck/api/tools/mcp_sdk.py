@@ -1,4 +1,4 @@
-"""Whether MCP can be served here, told without importing its SDK, which is an extra and takes a second."""
+"""Tells whether MCP can be served, without importing its SDK, which is an extra and takes a second to import."""
 
 from importlib.util import find_spec
 from typing import Final
@@ -7,5 +7,5 @@ MISSING: Final = 'Serving MCP needs the SDK in version 2.3 or later. Install it:
 
 
 def is_installed() -> bool:
-    """Whether the SDK is there, in a version that this service speaks to: earlier ones have no `mcp_types`."""
+    """Returns whether the SDK is installed in a supported version: earlier ones have no `mcp_types`."""
     return find_spec("mcp_types") is not None

@@ -1,4 +1,4 @@
-"""The tools for models: how to declare them, and what a call of them answers."""
+"""Routes of the tools for models: their declarations and their calls."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -13,7 +13,7 @@ from coatcheck.api.tools.schemas import TOOL_SCHEMAS
 from coatcheck.core.reads.read_bounds import MAX_TOKENS
 
 _BODY: Final = MIB
-"""Bytes of a body with calls: no payload is in it."""
+"""Maximum bytes of a body with calls, which contains no payload."""
 ToolFormat = Annotated[
     Literal["openai-chat", "openai-responses", "anthropic", "gemini", "mcp", "json-schema"],
     Meta(description="The provider's form of the declarations.", examples=["anthropic"]),
@@ -46,7 +46,7 @@ class ToolCallQuery(Struct, kw_only=True, forbid_unknown_fields=True):
             Meta(
                 ge=800,
                 le=MAX_TOKENS,
-                description="Most tokens of one answer. Default: 4,000. At most 30,000 characters in any case.",
+                description="Maximum tokens of one answer. Default: 4,000. At most 30,000 characters in any case.",
             ),
         ]
         | None
@@ -54,7 +54,7 @@ class ToolCallQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ToolsView(Struct, frozen=True):
-    """Tools as a provider wants them declared."""
+    """Tools, declared in a provider's format."""
 
     tools: Annotated[tuple[dict[str, Any], ...], Meta(description="Exactly what to put into the `tools` of a request.")]
 
@@ -63,9 +63,9 @@ class ToolsView(Struct, frozen=True):
 async def get_tools(call: RouteCall, query: ToolsQuery) -> ToolsView:
     """Declare the tools.
 
-    Returns the declared tool, `read_artifact`, in the form each provider expects. It is the same for every request
-    and session of a deployment, so it can be part of a cached prompt. Every call printed on a card is a valid call of
-    it. MCP clients discover the tools themselves at `/mcp` (streamable HTTP).
+    Returns the declared tool, `read_artifact`, in the form each provider expects. It is the same for every request and
+    session of a deployment, so it can be part of a cached prompt. Every call printed on a card is a valid call of it.
+    MCP clients discover the tools themselves at `/mcp` (streamable HTTP).
     """
     declared = call.services.tools.declare(query.format, strict=query.strict, listing=query.listing)
     return ToolsView(tuple(declared))
@@ -83,8 +83,8 @@ async def get_tools(call: RouteCall, query: ToolsQuery) -> ToolsView:
 async def call_tool(call: RouteCall, query: ToolCallQuery) -> Response[bytes]:
     """Execute tool calls.
 
-    Takes a name and arguments, or the call object of any provider as it came, alone or in a list (or the message that
-    contains them), and returns text or that provider's result object, with the call's ID; `format` selects another
+    Takes a name and arguments, or the call object of any provider as it was sent, alone or in a list (or the message
+    that contains them), and returns text or that provider's result object, with the call's ID; `format` selects another
     form. Arguments are read leniently; the answer says which were ignored. Every call is answered with 200: a failure
     is a sentence for the model that names the next step, marked as an error if the form has such a mark.
     """

@@ -1,6 +1,6 @@
 """Schemas of tool calls and their results in the OpenAPI document. Values only.
 
-They are open: providers add members to their objects, and calls are taken with all of them.
+They are open: providers add members to their objects, and calls are accepted with all of them.
 """
 
 from typing import Any, Final

@@ -1,6 +1,6 @@
 """`coatcheck mcp-wrap`: what a host starts in place of an MCP server, to get the same tools with smaller results.
 
-All of it is the client's, except the transport to a server that has a URL, which is that of the protocol's own SDK.
+The client provides all of it, except the transport to a server with a URL, which is that of the protocol's own SDK.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""An MCP server that has a URL, as lines: streamable HTTP by the official SDK's transport, in both of its eras.
+"""An MCP server with a URL, as lines: streamable HTTP by the official SDK's transport, in both of its eras.
 
-The transport has messages; what its headers must say, the SDK's sessions say from what they know, and this module from
-the messages that pass.
+The transport sends messages; what its headers must contain, the SDK's sessions know, and this module derives from the
+messages that pass.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ log = logging.getLogger("coatcheck")
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _UNREACHABLE: Final = -32000
 _PATIENCE: Final = 1.5
-"""Seconds that answers have after the host has said that nothing more will come."""
+"""Seconds that answers may take after the host has said that nothing more will come."""
 _TIMEOUT: Final = httpx2.Timeout(30, read=None)
 """A tool may take its time: the host knows how long it waits."""
 
@@ -53,20 +53,20 @@ class _Answering(httpx2.AsyncHTTPTransport):
 
 
 class HttpServer:
-    """A server that is connected to."""
+    """A connected server."""
 
     def __init__(self, reading: Any, writing: Any) -> None:  # noqa: ANN401 - streams whose types the SDK keeps to itself
         self._reading = reading
         self._writing = writing
         self._version: str | None = None
-        """What was agreed with `initialize`. Later versions say theirs in every request."""
+        """The version agreed on with `initialize`. Later versions state theirs in every request."""
         self._asked: dict[object, str] = {}
         self._params: dict[str, dict[tuple[str, ...], str]] = {}
-        """Of each tool that was listed, the arguments that are said in headers, too."""
+        """For each listed tool, the arguments that are also sent in headers."""
         self._over = asyncio.Event()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """The messages of the server."""
+        """Yields the server's messages."""
         async for received in self._reading:
             if isinstance(received, Exception):
                 log.warning("the server sent what is no message: %s", received)
@@ -95,7 +95,7 @@ class HttpServer:
         await self._reading.aclose()
 
     async def end(self) -> int:
-        """Nothing is left to be ended: the transport ends the session."""
+        """Returns 0 without doing anything: the transport ends the session."""
         return 0
 
     def _answered(self, message: JSONRPCResponse | JSONRPCError) -> None:
@@ -111,7 +111,7 @@ class HttpServer:
                 self._params[str(tool.get("name"))] = x_mcp_header_map(tool.get("inputSchema"))
 
     def _headers(self, message: JSONRPCMessage) -> dict[str, str]:
-        """What the transport must say beside a message."""
+        """Returns the headers that the transport must send with a message."""
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             return {} if self._version is None else {MCP_PROTOCOL_VERSION_HEADER: self._version}
         params = message.params or {}
@@ -130,7 +130,7 @@ class HttpServer:
 
 @contextlib.asynccontextmanager
 async def connected(url: str, headers: dict[str, str]) -> AsyncGenerator[HttpServer]:
-    """A server for the length of a block."""
+    """Yields a connected server."""
     async with (
         httpx2.AsyncClient(transport=_Answering(), headers=headers, timeout=_TIMEOUT) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=None) as (reading, writing),

@@ -1,1 +1,1 @@
-"""What `coatcheck serve` needs around the service: workers, logs, signs to a service manager."""
+"""What `coatcheck serve` needs around the service: workers, logs, notifications to a service manager."""

@@ -1,8 +1,8 @@
-"""What the log looks like: lines of text, or one JSON object a line. Set up once, before anything is opened.
+"""The format of the log: lines of text, or one JSON object per line. Set up once, before anything is opened.
 
-No text of a payload comes into it. Our own messages name IDs, codes, sizes and routes; of an exception the type and the
-places are shown, its words only where its kind is known to speak of the system and not of what was handed over. What
-other libraries say about what they were given is not shown at all.
+No text of a payload is logged. Our own messages name IDs, codes, sizes and routes; for an exception, the type and the
+traceback's places are shown, and its message only if exceptions of that kind are about the system, not about what was
+handed over. What other libraries log about their inputs is not shown at all.
 """
 
 import json
@@ -18,9 +18,9 @@ from coatcheck.core.errors import CoatcheckError
 from coatcheck.settings import Settings
 
 _QUIET: Final = {"alembic": logging.WARNING, "uvicorn.error": logging.WARNING, "opentelemetry": logging.ERROR}
-"""Loggers that speak of every step, or of every try; what goes wrong is shown."""
+"""Loggers that report every step, or every attempt; their warnings or errors are shown."""
 _SILENT: Final = ("mcp", "pypdf", "httpx", "httpcore", "multipart", "charset_normalizer", "asyncio", "litestar")
-"""Loggers that quote what they were given."""
+"""Loggers that quote their inputs."""
 _SPEAKS_OF_THE_SYSTEM: Final = (
     CoatcheckError,
     OSError,
@@ -31,11 +31,11 @@ _SPEAKS_OF_THE_SYSTEM: Final = (
     RecursionError,
     NotImplementedError,
 )
-"""Exceptions whose words are not made of data. RuntimeError is not among them: libraries raise it for anything."""
+"""Exceptions whose messages contain no data. RuntimeError is not among them: libraries raise it for anything."""
 
 
 def set_up(settings: Settings) -> None:
-    """Log to standard error as the settings say. Calling it again replaces what was set up."""
+    """Logs to standard error as configured. Calling it again replaces what was set up."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if settings.log_format == "json" else TextLines())
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
@@ -56,12 +56,12 @@ class TextLines(logging.Formatter):
 
     @override
     def formatException(self, ei: Any) -> str:
-        """The types and places of an exception and of what it came from."""
+        """Returns the types and places of an exception and of its causes."""
         return told(ei[1])
 
 
 class JsonLines(logging.Formatter):
-    """For programs: `at`, `level`, `logger`, `message`, then the facts that a record brings, then `exception`."""
+    """Formats records for programs: `at`, `level`, `logger`, `message`, then the record's facts, then `exception`."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -80,7 +80,7 @@ class JsonLines(logging.Formatter):
 
 
 def told(error: BaseException | None) -> str:
-    """An exception as it may be logged: places, types, and words where those are of the system."""
+    """Returns an exception as it may be logged: places, types, and messages that are about the system."""
     parts: list[str] = []
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

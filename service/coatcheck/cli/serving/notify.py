@@ -1,4 +1,4 @@
-"""Tells a service manager (systemd, `Type=notify`) how far the service is. Says nothing where nobody listens."""
+"""Tells a service manager (systemd, `Type=notify`) the state of the service. Does nothing if nobody listens."""
 
 import logging
 import os

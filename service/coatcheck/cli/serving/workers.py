@@ -1,8 +1,8 @@
-"""Several processes that serve one port: the one that starts them, starts again those that die, and stops them all.
+"""Several processes that serve one port: the starter starts them, restarts those that die, and stops them all.
 
-Each worker has a socket of its own on the same address, between which the system shares out the connections. The
-sockets are the starter's, so that who connects while a worker is being replaced waits for the next one. The starter
-opens no store and answers nobody. A worker that finds the starter gone stops by itself.
+Each worker has a socket of its own on the same address, among which the system distributes the connections. The sockets
+belong to the starter, so that a client that connects while a worker is being replaced waits for the next one. The
+starter opens no store and answers no requests. A worker that finds the starter gone stops by itself.
 """
 
 import asyncio
@@ -26,35 +26,35 @@ from coatcheck.cli.serving.notify import SOCKET, notify
 log = logging.getLogger(__name__)
 
 _SOON: Final = 10.0
-"""Seconds under which a worker that lived no longer is not replaced at once."""
+"""A worker that lived less than this many seconds is not replaced at once."""
 _PAUSES: Final = (1.0, 30.0)
-"""Seconds before a worker is started again that died soon: at first, doubled each time, and at most."""
+"""Seconds before a worker that died soon is restarted: at first, doubled each time, and at most."""
 
 
 class WorkerPost(Struct, frozen=True, array_like=True):
-    """What a worker is given: numbers of open files, and a directory."""
+    """What a worker gets: numbers of open files, and a directory."""
 
     socket: int
     """Bound to the address."""
     ready: int
-    """Where it says that it listens."""
+    """Where it reports that it listens."""
     starter: int
     """Ends when the starter does."""
     metrics: str
-    """Where each worker leaves its metrics, so that any of them can tell those of all."""
+    """Where each worker writes its metrics, so that any of them can return those of all."""
     announces: bool
-    """Whether it says where the service is."""
+    """Whether it prints where the service is."""
 
 
 class ServingWorkers:
     """The workers of one service, from their start to their end."""
 
     def __init__(self, sockets: list[socket.socket], arguments: list[str]) -> None:
-        """Start nothing yet.
+        """Starts nothing yet.
 
         Args:
-            sockets: one for each worker, bound to the service's address; they are closed in the end.
-            arguments: of the command that each worker is.
+            sockets: one per worker, bound to the service's address; they are closed at the end.
+            arguments: those of each worker's command.
         """
         self._arguments = arguments
         self._sockets = sockets
@@ -63,10 +63,10 @@ class ServingWorkers:
         self._stopping = asyncio.Event()
         self._was_ready: set[int] = set()
         self._told = False
-        """Whether a service manager knows that all listen."""
+        """Whether a service manager was told that all listen."""
 
     async def run(self) -> int:
-        """Serve until a signal asks to stop, or no worker can be started; returns the exit code."""
+        """Serves until a signal asks to stop, or no worker can be started; returns the exit code."""
         starter, lifeline = os.pipe()
         with tempfile.TemporaryDirectory(prefix="coatcheck-") as metrics, self._signals():
             try:
@@ -80,7 +80,7 @@ class ServingWorkers:
 
     @contextlib.contextmanager
     def _signals(self) -> Generator[None]:
-        """Hand signals on: each has its own session, so that the terminal's reach them once."""
+        """Forwards signals: each worker has its own session, so that a terminal's signals reach it only once."""
         loop = asyncio.get_running_loop()
 
         def handed(number: int) -> None:
@@ -100,7 +100,7 @@ class ServingWorkers:
                 loop.remove_signal_handler(number)
 
     async def _keep(self, number: int, starter: int, metrics: str) -> None:
-        """Have this worker running until all are to stop."""
+        """Keeps this worker running until all are to stop."""
         pause = 0.0
         while not self._stopping.is_set():
             began = time.monotonic()
@@ -111,7 +111,7 @@ class ServingWorkers:
             if self._stopping.is_set():
                 self._code = self._code or max(0, code)
                 return
-            if number not in self._was_ready:  # what it said on standard error tells why
+            if number not in self._was_ready:  # what it wrote to standard error tells why
                 self._end(code if code > 0 else 1)
                 return
             log.error("worker %d (process %d) %s; another one is started", number, process.pid, _said(code))
@@ -142,7 +142,7 @@ class ServingWorkers:
         return process
 
     def _heard(self, number: int, said: int) -> None:
-        """The worker listens, or has died before it could."""
+        """Handles that the worker listens, or has died before it could."""
         if os.read(said, 1):
             self._was_ready.add(number)
             if len(self._was_ready) == len(self._sockets) and not self._told:
@@ -159,7 +159,7 @@ class ServingWorkers:
                 process.terminate()
 
     def _leave_metrics(self, pid: int, folder: str) -> None:
-        """Have its counts go on counting, and nothing else of it."""
+        """Keeps its counters, and nothing else of it."""
         with contextlib.suppress(FileNotFoundError):
             (Path(folder) / f"{pid}.json").rename(Path(folder) / f"{pid}.ended")
 

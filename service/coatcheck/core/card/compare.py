@@ -1,4 +1,4 @@
-"""How an output differs from an earlier one of the same command: found once, when it is stored, for all its cards."""
+"""Compares an output with an earlier one of the same command: once, when it is stored, for all its cards."""
 
 from msgspec.structs import replace
 
@@ -13,9 +13,9 @@ from coatcheck.core.survey.survey import Survey, unpack_survey
 def compared(
     facts: DetectedMetadata, earlier: EarlierRun, sample: PayloadSample, survey: Survey | None, measure: Measure
 ) -> DetectedMetadata:
-    """Returns the facts with what is new since an earlier run, and a line for the card that says how much.
+    """Returns the facts including what is new since an earlier run, and a line for the card that says how much.
 
-    Lines are counted where both outputs are at hand whole; of larger ones only what is at hand is compared.
+    Lines are counted if both outputs are available in full; of larger ones, only what is available is compared.
     """
     if earlier.sha256 == measure.sha256:
         return replace(facts, comparison=(f"Same as {earlier.id}, byte for byte.",))

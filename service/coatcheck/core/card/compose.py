@@ -1,8 +1,8 @@
-"""Cuts a card: spends a budget on what a reader needs most, and never a token more.
+"""Composes a card: spends a budget on what a reader needs most, and never exceeds it by a token.
 
-Pure: the same payload, words, query and budget give the same card, byte for byte. The first line with the ID and the
-next call survive at every budget; everything else shrinks. The final text is counted whole, so the bound holds for
-every content, whatever the sums before it said.
+Pure: the same payload, metadata, query and budget give the same card, byte for byte. The first line with the ID and the
+next call are there at every budget; everything else shrinks. The final text is counted as a whole, so the bound holds
+for every content, whatever the estimates were.
 """
 
 from bisect import bisect_left
@@ -28,15 +28,15 @@ from coatcheck.core.survey.survey import Survey
 from coatcheck.core.tokens import Tokenizer
 
 FAILED: Final = Marker("error", "reported by the tool")
-"""What the provider's result said, as data."""
+"""What the provider's result said."""
 MIN_BUDGET: Final = 64
 MAX_BUDGET: Final = 8192
 _QUERY: Final = 200
-"""Characters of a query that are looked at."""
+"""Characters of a query that are used."""
 _FACTS: Final = 0.8
-"""Of the tokens behind the names, the most that facts get beside excerpts."""
+"""Maximum share of the tokens after the names that facts get beside excerpts."""
 _DENSE: Final = 16
-"""Bytes a token stands for at most in a payload that is tried whole."""
+"""Maximum bytes per token in a payload that is tried as a whole."""
 
 
 def cut(
@@ -54,19 +54,19 @@ def cut(
     stored: bool = True,
     tools: bool = True,
 ) -> tuple[Card, str, int]:
-    """Returns the card of a payload, its text, and how many tokens the text is.
+    """Returns the card of a payload, its text, and the text's number of tokens.
 
     Args:
-        artifact_id: the ID a reader will use.
-        declared: what the caller said of the payload.
+        artifact_id: the ID that a reader will use.
+        declared: what the caller declared about the payload.
         measure: its sizes.
         facts: what `recognise` found.
         sample: its ends, or all of it.
-        budget: 64 to 8,192 tokens; the text is never more, in the tokenizer's encoding.
+        budget: 64 to 8,192 tokens in the tokenizer's encoding, which the text never exceeds.
         query: if given, what answers it is worth more.
-        tokenizer: what counts.
-        survey: what was found between the ends of a payload that is not all in the sample.
-        text: its text view, if excerpts, what is left out and the next call are to be in that.
+        tokenizer: counts tokens.
+        survey: what was found between the ends of a payload that is not completely in the sample.
+        text: its text view, if excerpts, omissions and the next call are to refer to that.
         stored: whether the payload can be read further; otherwise the card says that it cannot.
         tools: whether the reader has the declared tool; otherwise the card names none.
 
@@ -84,7 +84,7 @@ def cut(
 
 
 def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
-    """Returns the names and sizes of a payload: a card that shows nothing of it."""
+    """Returns the names and sizes of a payload: a card that shows none of it."""
     return Card(
         id=artifact_id,
         kind=facts.kind,
@@ -110,7 +110,7 @@ def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts:
 
 
 class _Cutting:
-    """One card being cut."""
+    """One card being composed."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class _Cutting:
         self._text = text
         self._spec = spec_of(facts.kind)
         self._shown = measure if text is None else text.sizes()
-        """Of the view that excerpts are cut from."""
+        """Sizes of the view that excerpts are cut from."""
         self._sample = sample if text is None else text.evidence
         self._survey = survey if text is None else None
         self._readable = self._spec.readable or text is not None
@@ -152,7 +152,10 @@ class _Cutting:
         )
 
     def run(self, query: str | None) -> tuple[Card, str, int]:
-        """Own lines, then excerpts with what is left, then a recount; what is worth least goes until it fits."""
+        """Composes our own lines, then excerpts with what is left.
+
+        Counts, and drops what is worth least until it fits.
+        """
         own = self._own.first(self._id, stored=self._stored)
         everything = self._everything()
         last = self._last([], [everything] if self._readable and self._measure.size else [], None)[0]
@@ -165,7 +168,7 @@ class _Cutting:
             count = self._tokenizer.count(text)
             if count <= self._budget:
                 return self._card(own, shown, omitted, following), text, count
-            if chosen is not None and chosen.worth is None:  # made inert, it is longer than it was
+            if chosen is not None and chosen.worth is None:  # made inert, it is longer than before
                 chosen = self._choose(room, query, whole=False)
             elif chosen is None or not chosen.drop(count - self._budget):
                 chosen = None
@@ -177,7 +180,7 @@ class _Cutting:
         return Omission(bytes=ByteRange(0, m.size), lines=LineRange(1, m.lines), whole_lines=m.lines)
 
     def _smallest(self) -> tuple[Card, str, int]:
-        """ID and next call: what fits into 64 tokens for every payload."""
+        """Returns ID and next call, which fit into 64 tokens for every payload."""
         self._brief = True
         own = self._own.first(self._id, smallest=True, stored=self._stored)
         text, shown, omitted, following = self._assemble(own, None)
@@ -260,7 +263,7 @@ class _Cutting:
         return f"{told} {render.next_line(following, brief=self._brief)}", following
 
     def _section(self, excerpts: list[Excerpt]) -> str | None:
-        """Returns what names the largest part that no excerpt shows; None where none is known, or there is no room."""
+        """Returns what names the largest part that no excerpt shows; None if none is known, or there is no room."""
         if not excerpts and self._brief:
             return None
         if self._text is not None:
@@ -300,10 +303,10 @@ class _Chosen:
         self._finder: RestFinder | None = None
 
     def rest(self) -> Rest:
-        """What is left out that matters; nothing where everything is shown."""
+        """Returns what is left out that matters; nothing if everything is shown."""
         if self.worth is None:
             return Rest()
-        flags = self.worth.flags if self.worth.weights is OUTCOME else {}  # a document only speaks of failures
+        flags = self.worth.flags if self.worth.weights is OUTCOME else {}  # a document only writes about failures
         self._finder = self._finder or RestFinder(self.units, flags)
         return self._finder.without(self.places)
 
@@ -313,11 +316,11 @@ class _Chosen:
         return list(range(len(self.units))) if self._selection is None else self._selection.places
 
     def richest(self) -> LineRange | None:
-        """Returns the lines that say most of what is not shown; None where nothing is known to say anything."""
+        """Returns the lines that say most among those not shown; None if none are known to say anything."""
         return None if self._selection is None else richest(self.units, self._selection.unseen(), self.places)
 
     def line_start(self, offset: int) -> int | None:
-        """Where the line begins that goes on at `offset`, the end of a shown unit; None where that is not known."""
+        """Returns where the line begins that continues at `offset`, the end of a shown unit; None if unknown."""
         units = self.units
         place = bisect_left(units.end, offset)
         if place == len(units) or units.end[place] != offset or units.closes[place]:
@@ -327,5 +330,5 @@ class _Chosen:
         return units.start[place] if units.opens[place] else None
 
     def drop(self, tokens: int) -> bool:
-        """Shows so many tokens less; False when nothing is left."""
+        """Shows `tokens` fewer tokens; returns False if nothing is left."""
         return self._selection is not None and self._selection.drop(tokens)

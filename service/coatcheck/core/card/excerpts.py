@@ -1,4 +1,4 @@
-"""Excerpts and omissions: which parts of a payload a card shows, and what that leaves out; together, all of it."""
+"""Excerpts and omissions: which parts of a payload a card shows, and which it leaves out; together, all of it."""
 
 from itertools import pairwise
 from typing import Literal
@@ -13,18 +13,18 @@ from coatcheck.core.text.terminal import overwrites, visible
 from coatcheck_client.contract.inert import inert
 
 _BLANKS = 2
-"""Empty lines between two shown ones that cost less to show than to pass over."""
+"""Empty lines between two shown ones that cost less to show than to skip."""
 Run = tuple[int, int]
 """Numbers of the first and the last unit of an excerpt."""
 
 
 def regions_of(sample: PayloadSample, lines: int, fragments: tuple[Region, ...] = ()) -> list[Region]:
-    """Returns what is at hand of a payload, in order: its two ends, and what its survey kept of the middle.
+    """Returns what is available of a payload, in order: its two ends, and what its survey kept of the middle.
 
     Args:
         sample: the ends, or all of it.
-        lines: of the whole payload.
-        fragments: whole lines, or pieces of long ones; those that an end has already are left out.
+        lines: number of lines in the whole payload.
+        fragments: whole lines, or pieces of long ones; those that an end already includes are dropped.
     """
     if sample.whole:
         return [Region(0, 1, sample.head)] if sample.head else []
@@ -32,7 +32,7 @@ def regions_of(sample: PayloadSample, lines: int, fragments: tuple[Region, ...] 
     cut = head.rfind(b"\n") + 1 or align(head, len(head) - 1)
     out = [Region(0, 1, head[:cut], ends=head[:cut].endswith(b"\n"))]
     begin = tail.find(b"\n") + 1
-    if begin in {0, len(tail)}:  # the last line is longer than what is at hand of it
+    if begin in {0, len(tail)}:  # the last line is longer than what is available of it
         begin = align_up(tail, 0)
     data = tail[begin:]
     start = sample.size - len(data)
@@ -43,9 +43,9 @@ def regions_of(sample: PayloadSample, lines: int, fragments: tuple[Region, ...] 
 
 
 def runs_of(units: Units, places: list[int], dropped_at: int | None = None) -> list[Run]:
-    """Returns chosen units joined to excerpts: those that stand together, and those with only blank lines between.
+    """Returns chosen units joined to excerpts: consecutive ones, and those with only blank lines between.
 
-    No excerpt runs across `dropped_at`, the place where bytes of an oversized payload were dropped.
+    No excerpt crosses `dropped_at`, where bytes of an oversized payload were dropped.
     """
     runs: list[Run] = []
     for place in places:
@@ -72,7 +72,7 @@ def _split(units: Units, first: int, place: int, dropped_at: int | None) -> bool
 def excerpt(
     units: Units, run: Run, regions: list[Region], masked: tuple[str, ...], view: Literal["raw", "text"]
 ) -> Excerpt:
-    """Returns an excerpt: text as a model may read it, with its exact place."""
+    """Returns an excerpt: text as a model may read it, with its exact range."""
     first, last = run
     start, end = units.start[first], units.end[last]
     region = next(each for each in reversed(regions) if each.start <= start)

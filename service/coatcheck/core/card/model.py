@@ -1,4 +1,4 @@
-"""A card as data: the same facts as its text, for programs."""
+"""A card as data: the facts of its text, for programs."""
 
 from typing import Literal
 
@@ -16,7 +16,7 @@ class ByteRange(Struct, frozen=True):
 
 
 class LineRange(Struct, frozen=True):
-    """1-based and inclusive. A line counts when any byte of it is in the range."""
+    """1-based and inclusive. A line counts if any of its bytes is in the range."""
 
     first: int
     last: int
@@ -27,22 +27,22 @@ class Excerpt(Struct, frozen=True, kw_only=True):
 
     text: str
     view: Literal["raw", "text"]
-    """Which view's bytes and lines these are: `raw`, the payload, or `text`, what a reader reads of it."""
+    """The view to which bytes and lines refer: `raw`, the payload, or `text`, its readable text."""
     bytes: ByteRange
     lines: LineRange
     exact: bool
-    """Whether `text` is the decoded range, character for character; false where `inert` changed one."""
+    """Whether `text` is the decoded range, character for character; false if `inert` changed any."""
     cut: Literal["", "start", "end", "both"] = ""
-    """Which of its ends lies inside a line."""
+    """Which of its ends is inside a line."""
 
 
 class Omission(Struct, frozen=True, kw_only=True):
-    """A range that no excerpt shows. Excerpts and omissions together are the whole payload, or all of its text view."""
+    """A range that no excerpt shows. Excerpts and omissions together cover the payload, or its text view."""
 
     bytes: ByteRange
     lines: LineRange
     whole_lines: int
-    """Lines of which nothing is shown."""
+    """Number of lines of which nothing is shown."""
 
 
 class NextCall(Struct, frozen=True):
@@ -53,7 +53,7 @@ class NextCall(Struct, frozen=True):
 
 
 class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a model gets instead of a payload. A pure function of the payload, what was said of it, and the budget."""
+    """What a model gets instead of a payload. A pure function of the payload, its declared metadata, and the budget."""
 
     id: str
     kind: Kind
@@ -64,7 +64,7 @@ class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_name: str | None = None
     tool_call_id: str | None = None
     command: str | None = None
-    """What was run, or the tool's arguments in short."""
+    """What was run, or the tool's arguments, shortened."""
     compared_to: str | None = None
     """ID of the earlier artifact that this one was compared with."""
     size: int
@@ -72,19 +72,19 @@ class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lines: int
     tokens: Tokens
     text: ViewMeasure | None = None
-    """Sizes of the text view, where excerpts, omissions and the next call are in that instead of the payload."""
+    """Sizes of the text view, if excerpts, omissions and the next call refer to that instead of the payload."""
     sha256: str | None = None
-    """Hexadecimal; for payloads that are not text."""
+    """Hexadecimal; for payloads other than text."""
     markers: tuple[Marker, ...] = ()
     shape: tuple[str, ...] = ()
-    """As much of the shape as the text shows."""
+    """The part of the shape that the text shows."""
     excerpts: list[Excerpt] = field(default_factory=list[Excerpt])
     omitted: list[Omission] = field(default_factory=list[Omission])
     redacted: str = ""
-    """Which secrets are masked in this card, in words; empty where none are."""
+    """Which secrets are masked in this card, in words; empty if none are."""
     dropped: int = 0
-    """Bytes of the original that were never kept; they lie at `dropped_at` in what was."""
+    """Bytes of the original that were never kept; they were at `dropped_at` of what was."""
     dropped_at: int = 0
     next: NextCall | None = None
-    """None when everything is shown, and for what cannot be read as text."""
+    """None if everything is shown, or the payload cannot be read as text."""
     engine: int

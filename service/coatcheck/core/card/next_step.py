@@ -1,4 +1,4 @@
-"""What a card leaves out that matters most, in words, and the one call that is most likely to help."""
+"""Describes the most important omissions of a card, and the one call that is most likely to help."""
 
 import re
 from collections import Counter
@@ -16,19 +16,19 @@ from coatcheck_client.contract.inert import one_line
 
 TOOL: Final = "read_artifact"
 _PAGE: Final = 80
-"""Lines of the next part, where nothing better than reading on is known: about a thousand tokens."""
+"""Lines of the next part, if nothing better than reading on is known: about a thousand tokens."""
 _LEAST: Final = 10
-"""Lines that a call asks for at the least."""
+"""Minimum lines that a call requests."""
 _NAMED: Final = 3
 """Words of failure that a card counts."""
 _LOOKED: Final = 12
-"""Words of failure that are counted for it."""
+"""Words of failure among which these are chosen."""
 _LIKE: Final = 10
-"""Lines alike from which they are named."""
+"""Number of similar lines from which they are named."""
 _SHARE: Final = 0.2
-"""Of what is left out, the share that lines alike must have to be named."""
+"""Minimum share of what is left out that similar lines must have to be named."""
 _SHOWN: Final = 40
-"""Characters of a line that others are like."""
+"""Characters shown of a line that represents similar ones."""
 _WORD: Final = re.compile(
     rb"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE)\b"
     rb"|\b(?:[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[\xe2][\x9c][\x97\x98\x96]"
@@ -39,15 +39,15 @@ class Rest(Struct, frozen=True):
     """What is left out that matters."""
 
     failures: tuple[tuple[str, int], ...] = ()
-    """Words of failure with how many lines that contain them are left out, most frequent first."""
+    """Words of failure with the number of left-out lines that contain them, most frequent first."""
     like: tuple[str, int] | None = None
-    """The beginning of a line, and how many lines that differ from it in digits only are left out."""
+    """The beginning of a line, and how many left-out lines differ from it only in digits."""
     inside: str | None = None
-    """Without any such line, a word of failure in what is left out of a long line that is shown in part."""
+    """If there is no such line, a word of failure in what is left out of a long line shown in part."""
 
     @property
     def words(self) -> str:
-        """The failures in words; empty if there is nothing to say."""
+        """Returns the failures in words; empty if there is nothing to say."""
         parts = [f"{count} more {word}" for word, count in self.failures]
         if self.like is not None:
             parts.append(f"{self.like[1]} like “{self.like[0]}”")
@@ -56,14 +56,14 @@ class Rest(Struct, frozen=True):
 
 @final
 class RestFinder:
-    """Says what is left out of a text that is at hand whole, for any choice of what is shown."""
+    """Describes what is left out of a text that is available in full, for any choice of what is shown."""
 
     def __init__(self, units: Units, flags: dict[int, int]) -> None:
         """Counts all units once.
 
         Args:
             units: all of them.
-            flags: what the units state that stand for their shape.
+            flags: what the units that represent their shapes state.
         """
         self._units = units
         words = Counter[bytes]()
@@ -75,7 +75,7 @@ class RestFinder:
             for place, closes in enumerate(units.closes)
             if not ((closes and units.opens[place]) or place in units.shortened)
         ]
-        """Units that are no whole line: of these neither shapes nor words are counted as lines are."""
+        """Units that are not whole lines: their shapes and words are not counted like those of lines."""
         count = units.count
         if self._pieces:
             count = units.count.copy()
@@ -89,7 +89,7 @@ class RestFinder:
         self._most = max([shape for shape, times in count.items() if times == most], default=b""), most
 
     def without(self, shown: list[int]) -> Rest:
-        """Returns what is left out when the units with these numbers are shown."""
+        """Returns what is left out if the units with these numbers are shown."""
         units = self._units
         apart = set(self._pieces)
         shapes = [units.shape[place] for place in shown if place not in apart]
@@ -109,25 +109,25 @@ class RestFinder:
         return Rest(tuple(named[:_NAMED]), like, None if named else self._inside(set(shown)))
 
     def _inside(self, shown: set[int]) -> str | None:
-        """Returns the first word of failure that stands in a piece that is not shown."""
+        """Returns the first word of failure in a piece that is not shown."""
         hidden = [self._units.text[place] for place in self._pieces if place not in shown] if self._words else []
         found = next((word for word in self._words if any(word in text for text in hidden)), None)
         return None if found is None else one_line(found.decode("utf-8", "replace"))
 
     def _in_long_lines(self, word: bytes, begun: set[int]) -> int:
-        """Returns how many lines in pieces contain a word, of those of which no piece is shown."""
+        """Returns how many lines in pieces contain a word, among those of which no piece is shown."""
         units = self._units
         lines = {units.line[place] for place in self._pieces if word in units.text[place]}
         return len(lines - begun)
 
 
 def richest(units: Units, values: dict[int, float], shown: list[int]) -> LineRange | None:
-    """Returns the stretch of lines, none of them shown and no more than one call asks for, that says most.
+    """Returns the lines that say most, none of them shown, and no more than one call requests.
 
     Args:
-        units: of a text.
+        units: those of a text.
         values: what each unit that is not shown says.
-        shown: the numbers of those that are, in order.
+        shown: the numbers of shown units, in order.
     """
     best, found = 0.0, None
     for before, after in pairwise([-1, *shown, len(units)]):
@@ -144,7 +144,7 @@ def richest(units: Units, values: dict[int, float], shown: list[int]) -> LineRan
 
 
 def longest_of(omitted: list[Omission]) -> Omission:
-    """Returns the gap of most lines; of those inside a line, the one of most bytes."""
+    """Returns the gap with the most lines; of those inside a line, the one with the most bytes."""
     return max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
 
 
@@ -163,15 +163,15 @@ def next_call(
     """Returns the call that helps most: the commonest failure left out, a section, a path, the lines that say most.
 
     Args:
-        artifact_id: of the artifact.
+        artifact_id: that of the artifact.
         omitted: what no excerpt shows; not empty.
-        rest: what of that matters.
-        lines: of the whole text.
+        rest: what matters of that.
+        lines: number of lines in the whole text.
         section: a title of a part that is not shown.
         path: a JSONPath to values that are not shown.
-        rich: finds the lines that say most of what is not shown; asked only where nothing before it is there.
-        limited: whether reading on names how many lines; where not, the reader knows best.
-        line_start: where the line begins that the longest gap lies in, if it is a gap inside a line.
+        rich: finds the lines that say most among those not shown; called only if nothing before it applies.
+        limited: whether a call to read on includes a number of lines; if not, the reader decides.
+        line_start: where the line with the longest gap begins, if that is a gap inside a line.
     """
     arguments: dict[str, str | int] = {"artifact_id": artifact_id}
     if rest.failures or rest.inside:

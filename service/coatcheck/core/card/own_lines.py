@@ -1,6 +1,6 @@
-"""The lines above the excerpts: what the payload is, what it says of itself, its facts. Each only as far as it fits.
+"""The lines above the excerpts: what the payload is, its statements about itself, its facts, as far as they fit.
 
-Everything here that came from outside is inert and on one line; what is clipped says so.
+Everything here that came from outside is inert and on one line; what is clipped is marked.
 """
 
 import re
@@ -17,23 +17,23 @@ from coatcheck.core.views.view import ViewMeasure
 from coatcheck_client.contract.inert import one_line
 
 _URL_KEPT: Final = 256
-"""Budget in tokens from which a URL is never dropped, only clipped: some APIs fetch none that they have not seen."""
+"""Budget in tokens from which a URL is never dropped, only clipped: some APIs fetch only URLs that they have seen."""
 _NAME: Final = 120
-"""Characters of a tool's name, and of a call's ID."""
+"""Maximum characters of a tool's name, and of a call's ID."""
 _FAILED: Final = "tool reported an error"
 _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
-"""Facts that are words of somebody rather than an enumeration."""
+"""Facts that are sentences rather than enumerations."""
 
 
 class OwnLines(Struct):
-    """The lines, and what they cost."""
+    """The lines, and their cost."""
 
     lines: list[str]
     cost: int
     facts: tuple[str, ...] = ()
 
     def drop(self) -> bool:
-        """Gives up the last line; False when only the first is left."""
+        """Drops the last line; returns False if only the first is left."""
         if len(self.lines) < 2:  # noqa: PLR2004 - the first one stays
             return False
         line = self.lines.pop()
@@ -101,7 +101,7 @@ class OwnLinesBuilder:
         self._facts_lines(own, room, share)
 
     def _reserve(self, own: OwnLines, line: str, room: int) -> bool:
-        """Whether a line that is added later fits; its cost is counted now."""
+        """Returns whether a line that is added later fits; its cost is counted now."""
         cost = self._cost(line)
         if own.cost + cost > room:
             return False
@@ -115,7 +115,7 @@ class OwnLinesBuilder:
         return True
 
     def _labelled(self, own: OwnLines, label: str, value: str, room: int, share: float) -> bool:
-        """Adds a line of outside words, clipped to its share and marked when it was. Whether it was added."""
+        """Adds a line of outside text, clipped to its share and marked if so. Returns whether it was added."""
         flat = one_line(value[:4_000])
         if self._add(own, f"{label}: {flat}", room):
             return True
@@ -147,14 +147,14 @@ class OwnLinesBuilder:
 
 
 def _short(name: str) -> str:
-    """A tool's or a call's name, as far as a reader needs it. Inert before it is cut: a cut must not hide a tag."""
+    """Returns a tool's or a call's name, shortened. It is made inert first: a cut must not hide a tag."""
     return one_line(name[: 4 * _NAME])[:_NAME]
 
 
 def _clip_list(text: str) -> str:
-    """A clipped fact, back to its last whole item or, of a sentence, word; empty where not even one is whole.
+    """Returns a clipped fact, back to its last whole item or, in a sentence, word; empty if there is none.
 
-    Half a name is the name of something else, and half a number another number.
+    Half a name is another name, and half a number another number.
     """
     if not text.endswith("…"):
         return text
@@ -164,7 +164,7 @@ def _clip_list(text: str) -> str:
 
 
 def _ends_of_items(text: str) -> Iterator[int]:
-    """Where items of an enumeration end. Nothing inside quotation marks ends one."""
+    """Yields where items of an enumeration end; none ends inside quotation marks."""
     inside = False
     escaped = False
     for place, character in enumerate(text):

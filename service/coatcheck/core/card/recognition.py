@@ -1,6 +1,6 @@
-"""How a card is known again in a history, by the first line that every card has. Refuses to look for one inside a text.
+"""Recognises a card in a history by its first line, which every card has; not inside a text.
 
-A payload could begin like a card on purpose: what it gains is to be taken as it is, up to the size of a card.
+A payload could imitate that beginning: all it gains is to be left as it is, up to the size of a card.
 """
 
 import re
@@ -15,11 +15,11 @@ _FIRST: Final = re.compile(
     r"(?:stored outside this conversation|NOT STORED)(?:; below: [^\n]{1,200})?\](?=\r?\n|\Z)"
 )
 MAX_CARD_CHARS: Final = 32 * MAX_BUDGET
-"""Characters of the longest text that is taken for a card: of the largest budget, and of blanks, 32 to a token."""
+"""Maximum characters of a text that is taken for a card: those of the largest budget, of blanks, 32 per token."""
 
 
 def is_card(text: str) -> bool:
-    """Whether a text begins with a card's first line, with an ID that can be, and is as short as one."""
+    """Returns whether a text begins with a card's first line and a possible ID, and is short enough for a card."""
     found = _FIRST.match(text) if len(text) <= MAX_CARD_CHARS else None
     if found is None:
         return False

@@ -1,6 +1,6 @@
-"""The text view that a card is cut from instead of the payload's own bytes, and for which payloads it is.
+"""The text view that a card is cut from instead of the payload's own bytes, and for which payloads.
 
-Which it is never depends on when a card is cut: a view that somebody's reading made later changes no card.
+The choice never depends on when a card is cut: a view that is made later, by a read, changes no card.
 """
 
 from typing import Final
@@ -15,23 +15,23 @@ from coatcheck.core.outline.section_names import nth_section
 from coatcheck.core.views.view import LINKS, Section, ViewMeasure
 
 TEXT_BYTES: Final = 2 * 1024**2
-"""Payloads up to this have their text view made before their card is cut, in about 60 ms for each MiB."""
+"""Payloads up to this size have their text view made before their card is cut, in about 60 ms per MiB."""
 _EXTRACTORS: Final = ("markup-removed", "markup-dropped", "search-results", "parts")
 
 
 class CardSource(Struct, frozen=True):
-    """A text view as far as a card may look at it."""
+    """A text view, as far as a card may use it."""
 
     sample: PayloadSample
     measure: ViewMeasure
     end: int
-    """Byte behind which nothing is shown: a page's links are no evidence of what it says."""
+    """Byte from which nothing is shown: a page's links are no evidence of what it says."""
     sections: tuple[Section, ...] = ()
-    """Of the view, as far as something of them may be shown."""
+    """Those of the view that may be shown."""
 
     @property
     def evidence(self) -> PayloadSample:
-        """The part that excerpts are cut from."""
+        """Returns the part that excerpts are cut from."""
         sample = self.sample
         return (
             PayloadSample(sample.head[: self.end], b"", self.end, sample.masked)
@@ -40,7 +40,7 @@ class CardSource(Struct, frozen=True):
         )
 
     def unseen(self, shown: list[tuple[int, int]]) -> str | None:
-        """Returns what names the longest section of which nothing is shown; None where there is none.
+        """Returns what names the longest section of which nothing is shown; None if there is none.
 
         Args:
             shown: half-open ranges of bytes, in order.
@@ -52,17 +52,17 @@ class CardSource(Struct, frozen=True):
         if longest is None:
             return None
         alone = nth_section(self.sections, longest.title) is not None
-        spoken = alone and not self.sample.masked and named_parts([longest.title])  # a title may hold what is masked
+        spoken = alone and not self.sample.masked and named_parts([longest.title])  # a title may contain what is masked
         return longest.title if spoken else longest.name
 
     def sizes(self) -> Measure:
-        """Returns the view's sizes in the form of a payload's, of which nothing was dropped."""
+        """Returns the view's sizes in the form of a payload's, without dropped bytes."""
         m = self.measure
         return Measure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens, sha256=b"", utf8=True)
 
 
 def text_of(sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], kind: Kind) -> CardSource:
-    """Returns a view as a card looks at it."""
+    """Returns a view in the form that a card uses."""
     last = sections[-1] if sections and spec_of(kind).links_last else None
     end = last.start if last is not None and last.title == LINKS and last.start > 0 else sample.size
     return CardSource(sample, measure, end, tuple([each for each in sections if each.start < end]))
@@ -76,6 +76,6 @@ def may_show_text(facts: DetectedMetadata, size: int) -> bool:
 
 
 def shows_text(facts: DetectedMetadata, size: int, extractor: str) -> bool:
-    """Returns the same, once it is known who made the view: JSON that was only indented is shown as it is."""
+    """Returns the final answer, given the extractor: JSON that was only indented is shown as it is."""
     made = spec_of(facts.kind).text_view == "document" or extractor.startswith(_EXTRACTORS)
     return may_show_text(facts, size) and made

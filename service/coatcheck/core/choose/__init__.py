@@ -1,1 +1,4 @@
-"""Which parts of a text are worth showing, and which of them fit into a budget. Knows no kind and no card."""
+"""Chooses which parts of a text are worth showing, and which of them fit into a budget.
+
+Independent of kinds and cards.
+"""

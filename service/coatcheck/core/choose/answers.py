@@ -1,6 +1,6 @@
-"""Which units of a text answer a query: BM25 over units, each lifted by its best neighbour.
+"""Rates which units of a text answer a query: BM25 over units, each raised by its best neighbour.
 
-Works on the bytes with `find`, so that only units with a word of the query cost anything.
+It works on bytes with `find`, so that only units with a word of the query cost anything.
 """
 
 import re
@@ -15,15 +15,15 @@ from coatcheck.core.passages.terms import terms_of
 
 _WORD: Final = re.compile(r"\w+")
 _PREFIX: Final = 4
-"""Characters of a word that other forms of it must begin with, at least."""
+"""Minimum characters of a word that its other forms must begin with."""
 _K1: Final = 0.6
 _REACH: Final = 8
-"""Units on either side whose answers lift a unit."""
+"""Units on either side whose scores raise a unit's."""
 _NEIGHBOUR: Final = 0.7
 
 
 def answers(units: Units, query: str) -> dict[int, float]:
-    """Returns units that answer a query by their number, scored from 0 to 1; the best one has 1."""
+    """Returns units that answer a query, by number, scored from 0 to 1; the best one has 1."""
     text = b"\n".join(units.text).lower()
     starts = list(accumulate([len(line) + 1 for line in units.text], initial=0))
     terms = {term.text: term.stem for term in terms_of(query).terms}
@@ -39,7 +39,7 @@ def answers(units: Units, query: str) -> dict[int, float]:
 
 
 def _hits(text: bytes, starts: list[int], word: str, form: str) -> Counter[int]:
-    """How often each unit has a word, or another form of it, which begins with `form`."""
+    """Returns how often each unit has a word, or another form of it, which begins with `form`."""
     stem, exact = form.encode(), word.encode()
     found: Counter[int] = Counter()
     at = text.find(stem)
@@ -59,7 +59,7 @@ def _is_letter(byte: int) -> bool:
 
 
 def _lifted(scores: dict[int, float], total: int) -> dict[int, float]:
-    """Adds to each unit a share of its best neighbour's score, which falls with the distance."""
+    """Adds to each unit a share of its best neighbour's score, decreasing with distance."""
     best = max(scores.values(), default=0.0)
     if not best:
         return {}

@@ -1,8 +1,8 @@
-"""What a run's output has that an earlier run of the same command had not: each line's distance from its nearest one.
+"""Finds what a run's output has that an earlier run of the command had not: each line's distance to its nearest.
 
-Lines are compared by their words without numbers, hashes and addresses, so that times and temporary names make nothing
-new. A line whose shape the earlier output has is not looked at further; for the others the nearest line is found
-through their rarest words, so that the cost is bounded however long both outputs are.
+Lines are compared by their words without numbers, hashes and addresses, so that times and temporary names are not new.
+A line whose shape occurs in the earlier output is not examined further; for others, the nearest line is found through
+their rarest words, so that the cost is bounded however long both outputs are.
 """
 
 import re
@@ -15,17 +15,17 @@ from coatcheck.core.choose.units import Units
 _WORD: Final = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
 _ADDRESS: Final = re.compile(rb"0x[0-9a-fA-F]+|\b(?=[0-9a-fA-F-]*\d)[0-9a-fA-F]{7,}(?:-[0-9a-fA-F]{2,})*\b")
 _SHORT: Final = 2
-"""Bytes of a word that says nothing."""
+"""Maximum bytes of a word that is ignored."""
 _NEAR: Final = 0.2
-"""Distance up to which a line counts as one that was there before."""
+"""Maximum distance of a line that counts as having been there before."""
 _LOOKED: Final = 3_000
-"""Lines of a new shape that are compared with the earlier ones; further ones count as wholly new."""
+"""Lines of a new shape that are compared with the earlier ones; further ones count as entirely new."""
 _RARE: Final = 4
-"""Words of a line by which its nearest one is looked for."""
+"""Words of a line by which its nearest one is searched for."""
 _CANDIDATES: Final = 40
-"""Lines for each of these words that are compared."""
+"""Lines compared for each of these words."""
 _KEPT: Final = 400
-"""New lines that are remembered."""
+"""New lines that are kept."""
 
 
 def novelty(units: Units, earlier: Units) -> Novelty:
@@ -40,7 +40,7 @@ def novelty(units: Units, earlier: Units) -> Novelty:
 
 
 def _unlike(units: Units, others: Units) -> list[tuple[float, int]]:
-    """The units that none of the others is like, with their distance from the nearest one."""
+    """Returns the units that resemble none of the others, with their distance from the nearest one."""
     index: _Index | None = None
     seen: dict[bytes, float] = {}
     out: list[tuple[float, int]] = []
@@ -57,7 +57,7 @@ def _unlike(units: Units, others: Units) -> list[tuple[float, int]]:
 
 
 def words_of(text: bytes) -> frozenset[bytes]:
-    """Returns the words of a line that tell it apart from others."""
+    """Returns the words of a line that distinguish it from others."""
     return frozenset(word for word in _WORD.findall(_ADDRESS.sub(b"", text)) if len(word) > _SHORT)
 
 
@@ -78,7 +78,7 @@ class _Index:
                     self._lines.append(words)
 
     def distance(self, text: bytes) -> float:
-        """Returns 0 where the earlier output has all the words of a line on one of its own, and 1 where it has none."""
+        """Returns 0 if one line of the earlier output has all the words of a line, and 1 if it has none of them."""
         words = words_of(text)
         if not words:
             return 0.0

@@ -1,4 +1,4 @@
-"""Chooses units within a budget of tokens: the most worth for its cost, what is alike once, both ends always."""
+"""Chooses units within a budget of tokens: the most worth for its cost, similar ones once, always both ends."""
 
 from collections import Counter
 from heapq import heapify, heappop, heapreplace
@@ -11,22 +11,23 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import inert
 
 SEAM: Final = 4
-"""Tokens that the line before an excerpt costs, about."""
+"""Approximate tokens of the line before an excerpt."""
 _TAIL: Final = 0.12
 _HEAD: Final = 0.08
-"""Shares of the budget that the two ends get whatever else there is."""
+"""Shares of the budget that the two ends always get."""
 _PART: Final = 0.6
-"""Of an end's share, what a part of a unit gets that is too long for it."""
+"""Share of an end's share for a part of a unit that is too long for it."""
 _SMALLEST: Final = 8
-"""Tokens under which nothing more is looked for."""
+"""Tokens below which the search ends."""
 _MISSES: Final = 40
-"""Units that do not fit, one after the other, before the search ends."""
+"""Consecutive units that do not fit, after which the search ends."""
 _PLENTY: Final = 3
-"""How many budgets of units are priced exactly."""
+"""Number of budgets' worth of units that are priced exactly."""
 
 
 _ALIKE: Final = 3
-"""Units that differ in numbers only, beside those in the ends' shares: more of them say no more than their count."""
+"""Units that differ only in numbers, apart from those in the ends' shares: more of them say no more than their
+count."""
 _CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
 
 
@@ -40,25 +41,25 @@ class Selection:
         self._tokenizer = tokenizer
         self._left = budget
         self._taken: dict[int, float] = {}
-        """By number, what each was worth when it was taken."""
+        """By number: the worth of each unit when it was taken."""
         self._ends: set[int] = set()
-        """Those that belong to an end's share, which are given up last."""
+        """Those that belong to an end's share, which are dropped last."""
         self._said: set[bytes] = set()
         self._words: dict[int, frozenset[bytes]] = {}
         self._prices: dict[int, int] = {}
         self._alike = Counter[bytes]()
         """How many units of each shape are chosen."""
         self._costs: dict[int, float] = {}
-        """How much each price counts against what a unit is worth."""
+        """How much each price counts against a unit's worth."""
         self._choose(budget)
 
     @property
     def places(self) -> list[int]:
-        """The numbers of the chosen units, in order."""
+        """Returns the numbers of the chosen units, in order."""
         return sorted(self._taken)
 
     def unseen(self) -> dict[int, float]:
-        """Returns what units say that are not chosen, beside what those say that are; of what is said alike, once."""
+        """Returns what units that are not chosen add to the chosen ones; only one of similar units counts."""
         worth, units = self._worth, self._units
         seen = {b"", *[units.shape[place].strip() for place in self._taken]}
         found = {place: value for place, value in worth.stated.items() if units.shape[place].strip() not in seen}
@@ -70,7 +71,7 @@ class Selection:
         return found
 
     def drop(self, tokens: int) -> bool:
-        """Gives up units of the least worth for so many tokens; False when none are left."""
+        """Drops the least valuable units until `tokens` are saved; returns False if none are left."""
         while tokens > 0 and self._taken:
             least = min(self._taken, key=lambda place: (place in self._ends, self._taken[place], place))
             del self._taken[least]
@@ -81,12 +82,15 @@ class Selection:
         units = self._units
         total = len(units)
         tail = self._end(range(total - 1, -1, -1), budget * _TAIL)
+        opening = self._opening(tail)
+        tail[1:1] = opening
         head = self._end(range(total), budget * _HEAD)
         first = self._candidates(budget)
         self._price({*first, *tail, *head})
-        long = {end[0]: int(budget * share * _PART) for end, share in ((tail, _TAIL), (head, _HEAD)) if end}
+        parts = [*((place, _TAIL) for place in [*tail[:1], *opening]), *((place, _HEAD) for place in head[:1])]
+        long = {place: int(budget * share * _PART) for place, share in parts}
         long = {place: room for place, room in long.items() if self._prices[place] * _PART > room}
-        self._left -= sum(long.values())  # so that a part of each can be shown, whatever else is
+        self._left -= sum(long.values())  # so that a part of each can be shown in any case
         for places, share in ((tail, _TAIL), (head, _HEAD)):
             self._fill(places, budget * share)
         heap = [(-value / self._costs[place], place) for place, value in first.items() if place not in self._taken]
@@ -98,7 +102,7 @@ class Selection:
                 heappop(heap)
                 continue
             now = self._rate(place)
-            if now < -rate - 1e-9:  # something like it was taken meanwhile
+            if now < -rate - 1e-9:  # a similar one was taken meanwhile
                 if now > 0:
                     heapreplace(heap, (-now, place))
                 else:
@@ -116,7 +120,7 @@ class Selection:
             self._take_part(place, room, last=place == tail[0])
 
     def _fill(self, places: list[int], room: float) -> None:
-        """Takes the units of an end, from the end inwards, as far as its share goes."""
+        """Takes the units of an end, from the end inwards, within its share."""
         for place in places:
             if place in self._taken:
                 continue
@@ -126,20 +130,26 @@ class Selection:
             room -= self._prices[place]
 
     def _take_part(self, place: int, room: int, *, last: bool) -> None:
-        """Takes a unit at an end whole if there is room left, else as much of it as its share pays for."""
+        """Takes a unit at an end whole if there is room left, else as much of it as its share allows."""
         if not self._take(place, self._rate(place)):
             text = self._units.text[place]
             size = len(text) * (room - SEAM) // self._prices[place]
-            part = text[-size:] if last else text[:size]
-            price = counts([part.decode("utf-8", "replace")], self._tokenizer)[0]
+            price = self._part_price(text, size, last=last)
+            if price > self._left - SEAM:  # the end of a line may be denser than the whole of it
+                size = size * (self._left - SEAM) // (price + SEAM)
+                price = self._part_price(text, size, last=last)
             if not _SMALLEST // 2 <= price <= self._left - SEAM or not self._units.shorten(place, size, last=last):
                 return
             self._prices[place], self._costs[place] = price, price**self._worth.weights.thrift
             self._take(place, self._rate(place))
         self._ends.add(place)
 
+    def _part_price(self, text: bytes, size: int, *, last: bool) -> int:
+        part = text[-size:] if last else text[:size]
+        return counts([part.decode("utf-8", "replace")], self._tokenizer)[0] if size > 0 else 0
+
     def _end(self, places: range, room: float) -> list[int]:
-        """The units that may fit into an end's share, from the end inwards."""
+        """Returns the units that may fit into an end's share, from the end inwards."""
         units, out, size = self._units, list[int](), 0.0
         for place in places:
             if _says(units.text[place]):
@@ -149,8 +159,18 @@ class Selection:
                     break
         return out
 
+    def _opening(self, tail: list[int]) -> list[int]:
+        """The first piece of a long last line that is not the only one: what a line is about it opens with."""
+        units = self._units
+        if not tail or units.opens[tail[0]] or units.line[tail[0]] == units.line[0]:
+            return []
+        place = tail[0]
+        while place and not units.opens[place] and units.follows(place):
+            place -= 1
+        return [place] if units.opens[place] and units.line[place] == units.line[tail[0]] else []
+
     def _candidates(self, budget: int) -> dict[int, float]:
-        """The units worth pricing, with their values: the best of several budgets, by a guess of their price."""
+        """Returns the units worth pricing, with their values: several budgets' worth, by estimated price."""
         text, worth, thrift = self._units.text, self._worth, self._worth.weights.thrift
         values = worth.values(self._units)
         guessed = sorted([(-value / (len(text[place]) + 8) ** thrift, place) for place, value in values.items()])
@@ -178,7 +198,7 @@ class Selection:
             self._costs[place] = price**thrift
 
     def _rate(self, place: int) -> float:
-        """What a unit is worth now for its price: what is shown already counts no more."""
+        """Returns a unit's present worth for its price: what is already shown no longer counts."""
         worth, weights = self._worth, self._worth.weights
         words = self._words.get(place)
         if words is None:

@@ -1,7 +1,7 @@
-"""The lines of a payload as a card may show them: each a unit with its place; very long ones in pieces.
+"""Splits a payload into lines as a card may show them, each a unit with its position; very long ones into pieces.
 
-What a unit's text says is what a person would have seen; its bytes are those of the payload, to the last one. Units
-cover only what is at hand: of a large payload the two ends and the fragments that its survey kept.
+A unit's text is what a person would have seen; its bytes are those of the payload, without exception. Units cover only
+what is available: of a large payload the two ends and the fragments that its survey kept.
 """
 
 from collections import Counter
@@ -14,26 +14,26 @@ from coatcheck.core.text.cuts import align, align_up
 from coatcheck.core.text.terminal import overwrites, visible
 
 LONG: Final = 480
-"""Bytes of a line that is one unit."""
+"""Maximum bytes of a line that is one unit."""
 PIECE: Final = 400
-"""Bytes of a unit of a longer line, at most."""
+"""Maximum bytes of a unit of a longer line."""
 _LINE_END: Final = 2
 """Bytes of CR LF."""
 _ENDS: Final = (b"\r", b". ", b"\\n", "。".encode(), b"},", b"> ")
-"""Behind which a long line is best cut: sentences, encoded line feeds, records, tags."""
+"""Where a long line is best cut: after sentences, encoded line feeds, records, tags."""
 
 
 @final
 class Units:
-    """All units of some regions, in the payload's order. The lists have one item for each unit.
+    """All units of some regions, in the payload's order. The lists have one item per unit.
 
     Attributes:
         text: what is seen, without the line feed.
-        start, end: the unit's bytes in the payload, half-open, the line feed included.
+        start, end: the unit's bytes in the payload, half-open, including the line feed.
         line: the number of its line, from 1.
         opens, closes: whether the unit begins and ends its line.
         shortened: those that were whole lines before `shorten`.
-        shape: equal for lines that differ in numbers only; see `shapes_of`.
+        shape: equal for lines that differ only in numbers; see `shapes_of`.
         count: how many units have each shape.
     """
 
@@ -52,17 +52,17 @@ class Units:
         self.count: Counter[bytes] = Counter(self.shape)
 
     def __len__(self) -> int:
-        """How many units there are."""
+        """Returns the number of units."""
         return len(self.text)
 
     def follows(self, place: int) -> bool:
-        """Whether unit `place` stands directly behind the unit before it."""
+        """Returns whether unit `place` directly follows the unit before it."""
         return place > 0 and self.start[place] == self.end[place - 1]
 
     def shorten(self, place: int, size: int, *, last: bool) -> bool:
-        """Leaves of a unit its first bytes, or its `last` ones: about `size`. What it loses belongs to no unit.
+        """Shortens a unit to about its first `size` bytes, or its last ones. What it loses belongs to no unit.
 
-        Returns whether it could be done: not where some of its bytes were never seen, so that places are not known.
+        Returns whether that was possible: not if some of its bytes were never visible, so that positions are unknown.
         """
         text, whole = self.text[place], self.opens[place] and self.closes[place]
         ending = self.end[place] - self.start[place] - len(text)
@@ -111,7 +111,7 @@ class Units:
             self.closes[-1] = False
 
     def _put_lines(self, shown: list[bytes], ends: list[int], line: int, low: int, high: int) -> None:
-        """Adds lines `low` to `high` of a region, of which each is one unit."""
+        """Adds lines `low` to `high` of a region, each of which is one unit."""
         self.text += shown[low:high]
         self.start += ends[low:high]
         self.end += ends[low + 1 : high + 1]
@@ -120,7 +120,7 @@ class Units:
         self.closes += [True] * (high - low)
 
     def _cut(self, raw: bytes, start: int, end: int, line: int, *, frames: bool) -> None:
-        """A long line in pieces. What was overwritten in it belongs to the first."""
+        """Cuts a long line into pieces. What was overwritten in it belongs to the first."""
         body = raw.removesuffix(b"\r")
         edges = cuts(body, body.rfind(b"\r") + 1 if frames else 0)
         pieces = len(edges)

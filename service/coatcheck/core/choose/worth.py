@@ -1,8 +1,8 @@
-"""What each unit of a text is worth on a card: statements by class, rarity and place, both ends, what is new.
+"""Rates each unit of a text for a card: by statements and their class, rarity and position, by both ends, by novelty.
 
-Two situations are told apart by the text itself. In an outcome (a log, a build, a test run) statements of failure
-matter most; in a document they are what the text talks about, and its beginning, its end and what covers most matter.
-The numbers stem from experiments on sets of payloads; docs/decisions says what they gave on sets that nobody looked at.
+The text itself distinguishes two situations. In an outcome (a log, a build, a test run), statements of failure matter
+most; in a document they are its subject, and its beginning, its end and what covers most topics matter. The numbers
+stem from experiments on sets of payloads; docs/decisions has the results on sets that were not looked at.
 """
 
 import re
@@ -31,10 +31,10 @@ from coatcheck.core.text.scan import BlockPattern
 
 
 class CardWeights(Struct, frozen=True, kw_only=True):
-    """How a situation spends a card."""
+    """How a card is spent in a situation."""
 
     statements: float
-    """Of what a statement of failure is worth in an outcome."""
+    """Share of the worth that a statement of failure has in an outcome."""
     head: float
     head_reach: float
     """Share of the budget over which the worth of the beginning falls to a third."""
@@ -45,7 +45,7 @@ class CardWeights(Struct, frozen=True, kw_only=True):
     thrift: float = 0.2
     """How much a unit's price counts against its worth, as an exponent; 0 shows what is worth most, however long."""
     repeats: float = 0.0
-    """What a unit loses of its worth when all of its words were shown already."""
+    """What a unit loses of its worth if all of its words were shown already."""
 
 
 OUTCOME: Final = CardWeights(
@@ -56,71 +56,69 @@ DOCUMENT: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=2.
 _SURE: Final = 5.0
 _STRONG: Final = 3.0
 _BARE: Final = 1.5
-"""Something went wrong, in words that also mean other things."""
+"""Something went wrong, in words that also have other meanings."""
 _WEAK: Final = 0.8
 _BENIGN: Final = 0.5
-_WARNING: Final = 0.6
 _LATE: Final = 0.6
 """How much more a statement at the end is worth than one at the beginning."""
 _BELOW: Final = (0.6, 0.45, 0.3, 0.2)
 _ABOVE: Final = (0.5, 0.3)
-"""Of a statement's worth, that of the lines below and above it."""
-_PIECES: Final = 0.3
-"""Of a statement's worth, that of the other pieces of a long line."""
+"""Shares of a statement's worth that the lines below and above it get."""
 _VERDICT: Final = 6.0
 _NOVEL: Final = 2.0
-"""What a line is worth of which an earlier run has no word."""
+"""Worth of a line of which an earlier run has no word."""
 _KNOWN: Final = 0.5
-"""Of a statement's worth, what is left where an earlier run has the line too."""
+"""Share of a statement's worth that is left if an earlier run has the line too."""
 _ODD: Final = 5.0
-"""What the only line is worth that is like no other."""
+"""Worth of the only line that resembles no other."""
 _MANY: Final = 60
 _ALIKE: Final = 10
-"""Lines for each shape from which a line of a shape of its own is odd."""
+"""Lines per shape from which a line with a shape of its own is odd."""
 _QUERY: Final = 10.0
-"""What the best answer to a query is worth."""
+"""Worth of the best answer to a query."""
 _LEAST: Final = 0.05
 _LAST: Final = 12
-"""Lines before the end, blank ones aside, that tell an outcome."""
+"""Lines before the end, without blank ones, that identify an outcome."""
 _STAMPS: Final = 120
 _COVERED: Final = 400
-"""Units that are looked at for what they are about, evenly spread."""
+"""Units that are examined for their topics, evenly spread."""
 _CODE: Final = re.compile(
     rb"[;{}]\s*$|^\s*(?:def|class|import|from|return|if|elif|else|for|while|try|except|catch|finally|raise|throw|assert"
     rb"|func|fn|const|let|var|public|private|static|self|this|#include|//|/\*|\*)\b"
     rb"|^\s*(?:[})\]]|/[/*]|\*/?\s)|^\s+[\w.]+\(.*\)[;:,]?\s*$"
 )
 _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
-"""Moments without a date or a time of day."""
+"""Matches times without a date or a time of day."""
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
 SHORT: Final = 20
-"""Bytes that a unit counts as having at least, when what it covers is held against its length."""
+"""Minimum bytes that a unit counts as having when its topics are related to its length."""
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
-"""A word of five bytes or more, a path, an address; two characters of Chinese, Japanese or Korean."""
+"""Matches a word of five bytes or more, a path, an address; two characters of Chinese, Japanese or Korean."""
 _LEAST_TOPIC: Final = 5
 _IN_TOPICS: Final = bytes(c if re.match(rb"[\w./:@+-]", bytes([c])) else 0x20 for c in range(256))
-"""Blanks in place of the bytes that no topic of ASCII contains."""
+"""Replaces bytes that no ASCII topic contains by blanks."""
 _NONE: Final = frozenset([b""])
 
 
 class Worth(Struct):
-    """The worth of units by their number; those that are not named are worth nothing."""
+    """The worth of units by number; those that are not named are worth nothing."""
 
     weights: CardWeights
     base: dict[int, float]
     flags: dict[int, int]
-    """What the units state that stand for their shape: the first and the last of each, where they state anything."""
+    """What the units that represent their shapes state: the first and the last of each shape, if they state
+    anything."""
     words: dict[int, frozenset[bytes]]
-    """The words of the sampled units, where what they cover counts."""
+    """The words of the sampled units, if their topics count."""
     rarity: dict[bytes, float]
-    """What each of these words is worth the first time it is shown."""
+    """The worth of each of these words the first time it is shown."""
     stated: dict[int, float]
-    """Of `base`, what units are worth for what they say, wherever they stand."""
+    """The part of `base` that units have for what they say, wherever they are."""
     answers: frozenset[int] = frozenset()
-    """Those that answer what the reader wants to know."""
+    """Those that answer the query."""
 
     def values(self, units: Units) -> dict[int, float]:
-        """Returns what each unit is worth while nothing is shown, of those that are worth anything."""
+        """Returns the worth of each unit while nothing is shown, without worthless ones."""
         values = dict(self.base)
         cover, rarity = self.weights.cover, self.rarity.__getitem__
         covered: dict[frozenset[bytes], float] = {}
@@ -133,7 +131,7 @@ class Worth(Struct):
 
 
 def flags_of(units: Units) -> dict[int, int]:
-    """Returns what units state: of those of one shape, the first and the last are looked at."""
+    """Returns what units state; of those with the same shape, the first and the last are examined."""
     total = len(units)
     chosen: Sequence[int] = range(total)
     if len(units.count) < total:
@@ -152,7 +150,7 @@ def flags_of(units: Units) -> dict[int, int]:
 
 
 def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
-    """Returns whether a text is an outcome, and the unit near its end that is the verdict, if one is."""
+    """Returns whether a text is an outcome, and the unit near its end that is the verdict, if there is one."""
     seen = 0
     verdict: int | None = None
     strong = False
@@ -163,7 +161,7 @@ def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
         seen += 1
         if seen > _LAST:
             break
-        found = flags.get(place, 0)  # of those of one shape, the last one is looked at
+        found = flags.get(place, 0)  # of those with the same shape, the last one is examined
         if not found & (VERDICT | STRONG) or _CODE.search(text):
             continue
         strong = True
@@ -180,7 +178,7 @@ def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
 
 
 def weight(flags: int) -> float:
-    """Returns what a statement is worth before its rarity and its place are known."""
+    """Returns a statement's worth before its rarity and position are considered."""
     if flags & SURE:
         worth = _SURE
     elif flags & STRONG:
@@ -191,8 +189,6 @@ def weight(flags: int) -> float:
         return 0.0
     if flags & BENIGN:
         worth *= _BENIGN
-    if flags & WARNING and not flags & SURE:
-        worth *= _WARNING
     return worth
 
 
@@ -205,13 +201,13 @@ def worth_of(
     query: str | None = None,
     compared: Novelty | None = None,
 ) -> Worth:
-    """Returns what each unit is worth.
+    """Returns the worth of each unit.
 
     Args:
-        units: of the whole text, or of the parts of it that are at hand.
-        reach: about how many bytes the excerpts may have.
-        weights: of a kind whose structure tells its situation; None: the text tells.
-        lines: of the whole text.
+        units: those of the whole text, or of its available parts.
+        reach: approximate bytes of excerpts.
+        weights: those of a kind whose structure tells its situation; None: the text tells.
+        lines: number of lines in the whole text.
         compared: what is new since an earlier run; the rest is worth less.
         query: what the reader wants to know; units that answer it are worth most, beside the verdict.
     """
@@ -246,22 +242,18 @@ def _statements(base: dict[int, float], units: Units, flags: dict[int, int], sca
 
 
 def _around(base: dict[int, float], units: Units, place: int, worth: float) -> None:
-    """Gives the lines below and above a statement their shares of its worth; further pieces of its own line as well."""
-    line, total = units.line, len(units)
+    """Gives the units below and above a statement their shares of its worth."""
     for step, shares in ((1, _BELOW), (-1, _ABOVE)):
-        near = place + step
-        while 0 <= near < total and line[near] == line[place]:
-            base[near] = max(base.get(near, 0.0), worth * _PIECES)
-            near += step
+        near = place
         for share in shares:
-            if not 0 <= near < total:
+            near += step
+            if not 0 <= near < len(units):
                 break
             base[near] = max(base.get(near, 0.0), worth * share)
-            near += step
 
 
 def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:
-    """Adds what is new since an earlier run, and takes from statements that the earlier run made as well."""
+    """Adds what is new since an earlier run, and reduces statements that the earlier run also made."""
     new = dict(compared.new)
     for place in base:
         if units.start[place] not in new:
@@ -273,7 +265,7 @@ def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:
 
 
 def _odd(base: dict[int, float], units: Units) -> None:
-    """Adds what lines are worth that are like no other among lines that are nearly all alike."""
+    """Adds the worth of lines that resemble no other, if nearly all lines resemble others."""
     total = len(units)
     if total < _MANY or len(units.count) * _ALIKE > total:
         return
@@ -283,7 +275,7 @@ def _odd(base: dict[int, float], units: Units) -> None:
 
 
 def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: float) -> None:
-    """Adds what the two ends are worth: less with each byte between a unit and its end."""
+    """Adds the worth of the two ends: less with each byte between a unit and its end."""
     total = len(units)
     for places, worth, share in (
         (range(total), weights.head, weights.head_reach),
@@ -300,7 +292,7 @@ def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: flo
 
 @final
 class _Topics(dict[bytes, bytes]):
-    """Of a word as it stands in ASCII, what of it `_TOPIC` finds; empty where that is nothing."""
+    """For a word in ASCII, the part that `_TOPIC` finds; empty if there is none."""
 
     def __missing__(self, word: bytes) -> bytes:
         bare = word.rstrip(b"./:@+-").lstrip(b".:@+-")
@@ -309,7 +301,7 @@ class _Topics(dict[bytes, bytes]):
 
 
 def _covers(worth: Worth, units: Units) -> None:
-    """Looks up what the sampled units are about: their longer words, of which paths and names say more."""
+    """Determines the topics of the sampled units: their longer words; paths and names count more."""
     known: dict[bytes, frozenset[bytes]] = {}
     topics = _Topics().__getitem__
     for place in range(0, len(units), max(1, len(units) // _COVERED)):

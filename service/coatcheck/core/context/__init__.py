@@ -1,7 +1,7 @@
-"""Compaction and accounting of model-bound histories, in every common wire format. Pure: storing is the caller's.
+"""Compaction and accounting of model-bound histories, in every common wire format. Pure: the caller stores.
 
-`plan` names what shall be stored, `carry_out` puts cards and markers in its place and reports, `spliced` makes the same
-changes in the body's bytes, `measure` says how full a context is. See docs/decisions/0027-compaction.md.
+`plan` names what to store, `carry_out` replaces it by cards and markers and reports, `spliced` makes the same changes
+in the body's bytes, `measure` computes how full a context is. See docs/decisions/0027-compaction.md.
 """
 
 from coatcheck.core.context.apply import CompactedBody, carry_out

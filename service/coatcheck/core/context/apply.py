@@ -1,7 +1,7 @@
-"""Second phase of a compaction: the new body, and the report. The body that was given is never changed.
+"""Second phase of a compaction: makes the new body and the report. The given body is never changed.
 
-What no change reaches is the same object in both. Refuses a plan of another body. `carry_out` also says what it did as
-edits, for whoever has the body as bytes and changes nothing else of them (`splice`).
+What no change reaches is the same object in both. A plan of another body is refused. `carry_out` also returns its
+changes as edits, for callers that have the body as bytes and change nothing else in them (`splice`).
 """
 
 from collections.abc import Mapping
@@ -44,40 +44,40 @@ _OVER = (
 )
 _LARGER = "The compacted body was not smaller, so the body is unchanged."
 _LARGEST = 8
-"""Things that would have to go which a report names."""
+"""Number of large things that a report names if a body exceeds its budget."""
 
 
 class CompactedBody(Struct, frozen=True, kw_only=True):
-    """A plan carried out."""
+    """The result of a plan that was carried out."""
 
     body: Value
     report: Report
     edits: dict[Pointer, Value]
-    """The values that are set, by their places in the body that was given."""
+    """The values to set, by their places in the given body."""
     note: Value = None
-    """The message that stands where the first one stood that was left out; None where nothing is left out."""
+    """The message that replaces those that were left out; None if none were."""
     gone: tuple[int, ...] = ()
-    """Numbers of the messages that are not there any more, notices of before among them."""
+    """Numbers of the messages that are no longer there, including earlier notices."""
     index: HistoryIndex
-    """Of the new body."""
+    """That of the new body."""
     sizes: list[Sizes]
-    """Of its messages."""
+    """Those of its messages."""
 
 
 def carry_out(
     body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter
 ) -> CompactedBody:
-    """Carry a plan out.
+    """Carries out a plan.
 
     Args:
         body: the body that the plan was made of.
         plan: from `plan`.
-        stored: what became of each payload, by its key. What is missing could not be stored: an output is then cut
-            head and tail and says so, arguments and images stay.
-        counter: the one that planned.
+        stored: the result for each payload, by its key. What is missing could not be stored: an output is then cut to
+            head and tail, and says so; arguments and images stay.
+        counter: the one that was used for planning.
 
     Raises:
-        CoatcheckError: `invalid_request` when the plan is of another body.
+        CoatcheckError: `invalid_request` if the plan is of another body.
     """
     _same(body, plan)
     done = _carried_out(body, plan, stored, counter)
@@ -88,7 +88,7 @@ def carry_out(
 
 
 def _unchanged(body: Value, plan: CompactionPlan, counter: Counter) -> CompactedBody:
-    """The body as it came, where the planned changes would have made it larger."""
+    """Returns the body as it came, because the planned changes would have made it larger."""
     nothing = structs.replace(plan, payloads=[], dropped=[], dropped_bytes=[])
     done = _carried_out(body, nothing, {}, counter)
     return structs.replace(done, report=structs.replace(done.report, notes=[*done.report.notes, _LARGER]))
@@ -128,7 +128,7 @@ def _carried_out(
     ]
     after = Sizes.sum([plan.fixed, *sizes])
     gone = tuple(sorted({*plan.dropped, *plan.notices})) if plan.dropped else ()
-    # An edit inside a message that goes all the same changes nothing.
+    # An edit inside a message that is left out changes nothing.
     at = plan.index.list_at
     set_ = {where: value for where, value in set_.items() if not gone or at is None or where[len(at)] not in gone}
     return CompactedBody(
@@ -143,7 +143,10 @@ def _carried_out(
 
 
 def _kept(payload: PlannedPayload, stored: Mapping[str, StoredPayload]) -> StoredPayload | None:
-    """What became of a payload; one that is the same as an earlier one has that one's ID in place of excerpts."""
+    """Returns the result for a payload.
+
+    One that equals an earlier one names that one's ID instead of showing excerpts.
+    """
     kept = stored.get(payload.key)
     if not payload.is_stored:
         return StoredPayload(payload.artifact_id)
@@ -184,7 +187,7 @@ def _omitted(body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPaylo
 
 
 def _shortened(body: Value, plan: CompactionPlan, omitted: Omitted) -> tuple[Value, Value, list[int]]:
-    """The body without what is left out, with the notice; that notice; and each message's new number."""
+    """Returns the body without what is left out, but with the notice; that notice; and each message's new number."""
     at = cast("Pointer", plan.index.list_at)
     items = as_list(get(body, at))
     gone = {*plan.dropped, *plan.notices}
@@ -225,7 +228,7 @@ def _change(
 
 
 def _moved(plan: CompactionPlan, item: int, at: Pointer, shifts: list[int]) -> Pointer:
-    """A pointer into the given body as one into the new body."""
+    """Converts a pointer into the given body to one into the new body."""
     base = plan.index.list_at
     return at if base is None else (*base, shifts[item], *at[len(base) + 1 :])
 
@@ -294,7 +297,7 @@ def _notes(plan: CompactionPlan, changes: list[Change], invalid: list[str], over
 
 
 def _over(plan: CompactionPlan, left: list[Left], misses: int) -> Over:
-    """By how much a body misses its limit, and the largest of what is left in it."""
+    """Returns by how much a body exceeds its limit, and the largest of what is left in it."""
     dropped = {*plan.dropped, *plan.notices}
     parts = [Left("", plan.fixed.system, "instructions"), Left("", plan.fixed.tools, "tools")]
     for number, (item, size) in enumerate(zip(plan.index.items, plan.sizes, strict=True)):

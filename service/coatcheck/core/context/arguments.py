@@ -1,7 +1,7 @@
-"""What of a call's arguments can become markers: long texts, and lists, objects or whole documents that are long.
+"""Finds what in a call's arguments can become markers: long texts, and long lists, objects or whole documents.
 
-Every copy of the same value is one unit, so that all copies change together. A value keeps its type in JSON: a list
-becomes a list with a marker, an object one that holds a marker beside its short members.
+All copies of the same value form one unit, so that they change together. A value keeps its JSON type: a list becomes a
+list with a marker, an object one with a marker beside its short members.
 """
 
 from collections.abc import Iterator
@@ -18,37 +18,37 @@ from coatcheck.core.context.counting import Counter, escaped
 from coatcheck.core.text.long_text import Text, is_ascii, is_text, small
 
 OMITTED: Final = "omitted"
-"""The member of an object that holds the marker of what was taken out of it."""
+"""The member of an object that contains the marker for what was removed from it."""
 _SHORT, _KEPT = 200, 400
-"""Characters of a member that stays when the rest of the arguments goes, and of all that do."""
+"""Maximum characters of a member that stays if the rest of the arguments goes, and of all members that do."""
 _JOINT: Final = 8
-"""Tokens that a part may have alone and does not have where it stands."""
+"""Tokens that a part may have by itself but not in its place."""
 _WHOLE: Final = 4
-"""How many times the threshold all that is short may be together, before the whole document goes."""
+"""Multiple of the threshold up to which all short values together may stay before the whole document goes."""
 
 
 class ArgumentSite(Struct, frozen=True, gc=False):
-    """Where a value stands in the arguments of a call."""
+    """The place of a value in the arguments of a call."""
 
     at: Pointer
     inside: Pointer
     characters: int
     counted: bool
-    """False for any copy but the first: no provider is sent more than one."""
+    """False for all copies but the first: a provider is sent only one."""
     whole: bool = False
-    """The value is all of the arguments."""
+    """Whether the value is all of the arguments."""
     json: bool = False
-    """What stands there is no text but a list or an object."""
+    """Whether the value is a list or an object rather than text."""
 
 
 class ArgumentUnit(Struct, kw_only=True):
-    """A value, and every place where it stands."""
+    """A value, and all its places."""
 
     content: Text
     """What is stored of it: the text, or the value as JSON."""
     tokens: int
     named: bool
-    """It stands under a name that the policy gives for the tool."""
+    """Whether it has a name that the policy lists for the tool."""
     sites: list[ArgumentSite] = field(default_factory=list[ArgumentSite])
 
 
@@ -63,7 +63,7 @@ class ArgumentReader:
         self._least = least
 
     def units(self, call: HistoryCall, fields: frozenset[str]) -> list[ArgumentUnit]:
-        """Returns what is long in a call's arguments; `fields` are the names that the policy gives, `*` for all."""
+        """Returns the long values in a call's arguments; `fields` are the names that the policy lists, `*` for all."""
         found: dict[Text, ArgumentUnit] = {}
         for number, site in enumerate(call.sites):
             for text, tokens, named, place in self._of(site, fields, counted=not number):
@@ -74,7 +74,7 @@ class ArgumentReader:
         return list(found.values())
 
     def texts(self, call: HistoryCall) -> Iterator[tuple[ArgumentSite, Text]]:
-        """Every string in every copy of a call's arguments."""
+        """Yields every string in every copy of a call's arguments."""
         for number, site in enumerate(call.sites):
             value = get(self._body, site.at)
             document = parsed(value) if site.form == "json" else value
@@ -114,11 +114,11 @@ class ArgumentReader:
     def _member(
         self, site: Site, key: str, member: Value, fields: frozenset[str]
     ) -> Iterator[tuple[Text | None, int, bool, Pointer]]:
-        """The units in one member of the arguments, and under None what of it is in no unit."""
+        """Yields the units in one member of the arguments, and under None what is in no unit."""
         texts: list[tuple[Text, int, bool, Pointer]] = []
         short = 0
         for steps, text in _strings(member, (key,)):
-            # A token has at least one character, and most have about four: what is short is not counted.
+            # A token has at least one character, and most have about four, so short texts are not counted.
             tokens = self._counter.text(text) if len(text) > self._least else len(text) // 4
             if tokens > self._least:
                 names = [step for step in (*site.at, *steps) if isinstance(step, str)]
@@ -146,7 +146,7 @@ class ArgumentReader:
         return escaped(self._counter.json(members)) if members else 0
 
     def written(self, unit: ArgumentUnit) -> int:
-        """Returns the tokens of a unit as it is written where it stands: escaped, where that is a JSON string."""
+        """Returns the tokens of a unit as written in its place, including escapes inside a JSON string."""
         first = unit.sites[0]
         around = get(self._body, first.at)
         if first.json and is_text(around):
@@ -161,14 +161,14 @@ class ArgumentReader:
 
 
 def without(value: Value, marker: str, kept: Object | None = None) -> Value:
-    """Returns what stands for a list, an object or a text in arguments: of its type, and beside the marker `kept`."""
+    """Returns the replacement for a value in arguments: of the same type, with `kept` beside the marker."""
     if isinstance(value, dict):
         return {**(kept or {}), OMITTED: marker}
     return [marker] if isinstance(value, list) else marker
 
 
 def short_members(document: Object) -> Object:
-    """Returns what stays of arguments that go as a whole: short members, the first of them: a path, a command."""
+    """Returns what stays of arguments that go as a whole: their first short members, such as a path or a command."""
     short: Object = {}
     room = _KEPT
     for key, one in document.items():
@@ -186,7 +186,7 @@ def _place(site: Site, steps: Pointer, characters: int, *, counted: bool, json_:
 
 
 def _strings(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, Text]]:
-    """The strings in a document and where they are, down to a bounded depth."""
+    """Yields the strings in a document and their places, down to a bounded depth."""
     if is_text(document):
         yield steps, document
     elif len(steps) < MAX_DEPTH:

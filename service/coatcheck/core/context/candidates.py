@@ -1,7 +1,7 @@
-"""What of a body could be replaced, whatever its age: reads, searches, outputs, arguments, images, long messages.
+"""Finds what in a body could be replaced, whatever its age: reads, searches, outputs, arguments, images, long messages.
 
-Each candidate is one replacement with one payload, at one place or at all copies of it. What is not a candidate though
-it is large is named with the reason: exempt, run by the provider, ours already, no call to be completed.
+Each candidate is one replacement with one payload, at one place or at all copies of it. A large value that is not a
+candidate is named with the reason: exempt, run by the provider, already ours, a call that is not complete.
 """
 
 from typing import Any, Final, final
@@ -24,14 +24,14 @@ from coatcheck.core.reads.read_answer import read_answer_of
 from coatcheck.core.text.long_text import is_text
 
 MARKER_TOKENS: Final = 32
-"""Tokens of a marker or a placeholder, at most."""
+"""Maximum tokens of a marker or a placeholder."""
 _HALVES: Final = "holds halves of surrogate pairs, which cannot be stored"
 _GROUPED_CHARS: Final = 200
 """Characters from which a small part of a long list is worth a marker."""
 _PASSAGE_CHARS: Final = 24
 """Characters from which a passage of a search goes with the others."""
 _MESSAGE: Final = 2
-"""How many times `inline_tokens` a message is at least that is shortened to its ends."""
+"""Minimum multiple of `inline_tokens` of a message that is shortened to its ends."""
 
 
 @final
@@ -40,7 +40,7 @@ class Candidates:
 
     Attributes:
         candidates: in the order of the body.
-        left: what is large and no candidate.
+        left: what is large but not a candidate.
         copied: pointers to arguments of calls without an output in which the model repeats a marker of ours.
     """
 
@@ -112,7 +112,10 @@ class Candidates:
         return "the tool declares the schema of its output" if tool in self._shaped else None
 
     def _recognised(self, number: int, output: Output, piece: Piece, tool: str | None, tokens: int) -> str | None:
-        """Why a text is no output to be carded; empty where it is a read that has become a candidate of its own."""
+        """Returns why a text is not an output to be carded.
+
+        Empty if it is a read that has become a candidate of its own.
+        """
         text = signs.recognisable(piece.text)
         if signs.is_ours(text) or not is_utf8(text):
             return _OURS if is_utf8(text) else _HALVES
@@ -135,7 +138,7 @@ class Candidates:
         return ""
 
     def _searched(self, number: int, output: Output, tool: str | None) -> bool:
-        """Whether an output is our own answer of a web search that has a summary; if so it is a candidate."""
+        """Returns whether an output is our own answer of a web search with a summary; then it is a candidate."""
         first = output.pieces[0] if output.pieces else None
         search = signs.search_text(signs.recognisable(first.text)) if first is not None else None
         summary = self._known.summaries.get(search) if search is not None else None
@@ -154,7 +157,7 @@ class Candidates:
         return True
 
     def _many(self, number: int, output: Output, tool: str | None, small: list[Piece]) -> None:
-        """Parts that are each small enough but too much together: one card, and a marker for each other part."""
+        """Handles parts that are small, but too much together: one card, and a marker for each other part."""
         tokens = sum(self._counter.piece(piece.text) for piece in small)
         if tokens <= self._policy.inline_tokens:
             return
@@ -177,7 +180,7 @@ class Candidates:
         self._add_output(number, output, tool, tuple(places), content, sum(counted), "many parts", saves)
 
     def _add(self, message: int, output: Output, tool: str | None, **fields: Any) -> None:  # noqa: ANN401 - its fields
-        """Add what stands in an output."""
+        """Adds a candidate in an output."""
         call = self._calls.get(id(output))
         command = command_of(get(self._body, call.sites[0].at)) if call is not None and call.sites else None
         self.candidates.append(
@@ -210,7 +213,7 @@ class Candidates:
         )
 
     def _asked(self, output: Output) -> Object:
-        """The arguments of an output's call."""
+        """Returns the arguments of an output's call."""
         call = self._calls.get(id(output))
         given = get(self._body, call.sites[0].at) if call is not None and call.sites else None
         return as_object(parsed(given) if is_text(given) else given)
@@ -322,7 +325,7 @@ _OURS: Final = "is a card or a marker already"
 
 
 def _is_done(output: Output) -> bool:
-    """Whether an output is a tool's own, not what a host put where none came."""
+    """Returns whether an output is a tool's own, not what a host put where one was missing."""
     return bool(output.media or output.data) or not (
         output.pieces and all(signs.is_not_done(piece.text) for piece in output.pieces)
     )

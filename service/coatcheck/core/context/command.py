@@ -1,4 +1,4 @@
-"""The command of a tool call: what its arguments say in short. Pure; never more work than the result is long."""
+"""The command of a tool call: its arguments, shortened. Pure, with work bounded by the length of the result."""
 
 import json
 import re
@@ -8,9 +8,9 @@ from coatcheck.core.context.body.shape import Value, as_object, is_utf8
 from coatcheck.core.text.long_text import Text, head_of, is_text
 
 SHORT: Final = 500
-"""Characters of a command that is taken from a call's arguments."""
+"""Maximum characters of a command that is taken from a call's arguments."""
 _PARSED: Final = 64 * 1024
-"""Characters of a JSON document that is parsed to find a command in it."""
+"""Maximum characters of a JSON document that is parsed to find a command in it."""
 
 
 def _beginning(text: Text) -> str:
@@ -26,12 +26,12 @@ _READERS: Final = frozenset(
 )
 """Tools that show a file, by the names that agents give them."""
 _EDITORS: Final = frozenset({"str_replace_based_edit_tool", "str_replace_editor", "file_editor", "text_editor"})
-"""Tools that show a file when their command is `view`."""
+"""Tools that show a file if their command is `view`."""
 _SHOWS: Final = re.compile(r"\s*(?:cat|head|tail|nl|less|bat|sed\s+-n)\s[^|;&<>\n]*")
 
 
 def reads_file(tool: str | None, command: str | None) -> bool:
-    """Whether a call asks for a file's text: by its tool's name, or by a shell command that only shows a file."""
+    """Returns whether a call requests a file's text: by its tool's name, or by a shell command that shows a file."""
     bare = (tool or "").casefold().rpartition("__")[2]
     if bare in _READERS:
         return True
@@ -43,7 +43,7 @@ def reads_file(tool: str | None, command: str | None) -> bool:
 def command_of(arguments: Value) -> str | None:
     """Returns the `command` of a call's arguments, or else the arguments as compact JSON, cut to SHORT characters.
 
-    Arguments may be an object, an object as JSON text, or free text. Returns None for arguments that are empty or hold
+    Arguments may be an object, an object as JSON text, or free text. Returns None for empty arguments or ones with
     halves of surrogate pairs.
     """
     value: Value = _parsed(arguments) if is_text(arguments) else arguments
@@ -55,7 +55,7 @@ def command_of(arguments: Value) -> str | None:
 
 
 def _parsed(text: Text) -> Value:
-    """The object that a text is as JSON, or the text."""
+    """Returns the object in a JSON text, or the text."""
     if len(text) > _PARSED or not str(text).lstrip().startswith("{"):
         return text
     try:
@@ -65,7 +65,7 @@ def _parsed(text: Text) -> Value:
 
 
 def _compact(value: Value) -> str:
-    """The beginning of a value as JSON, at least SHORT characters and one more where it has them."""
+    """Returns the beginning of a value as JSON, at least SHORT characters, and one more if it has them."""
     text = ""
     for piece in _ENCODER.iterencode(value):
         text += piece[: SHORT + 1]

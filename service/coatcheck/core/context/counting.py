@@ -1,10 +1,10 @@
-"""Counting what a model would read of a body, in one way for every purpose: tokens of items and of their parts.
+"""Counts what a model would read of a body, always in the same way: tokens of items and of their parts.
 
-Texts are counted exactly up to 65,536 characters and from a spread sample beyond (docs/decisions/0004). What a provider
-never bills as text is not counted as text: an image counts by its provider's rule, or flat like a file, ciphertext of
-reasoning by its length, LangChain's second and third copy of a call not at all. JSON that stands as a string inside
-JSON is escaped where it is written and costs about a fifth more than its text; that allowance is on arguments and
-outputs that are such strings.
+Texts are counted exactly up to 65,536 characters, and beyond that estimated from a spread sample (docs/decisions/0004).
+What a provider never bills as text is not counted as text: an image counts by its provider's rule, or flat like a file,
+ciphertext of reasoning by its length, and LangChain's second and third copy of a call not at all. JSON in a string
+inside JSON is escaped, and costs about a fifth more than its text; arguments and outputs that are such strings have
+that allowance.
 """
 
 from collections.abc import Iterable
@@ -27,15 +27,15 @@ from coatcheck.core.tokens import Tokenizer
 MESSAGE: Final = 3
 """Tokens around a message, a call or an output: role and separators (LiteLLM's and OpenAI's own estimate)."""
 MEDIA: Final = 1_000
-"""Tokens of an image or a file whose size in pixels or pages is not known: between OpenAI's 765 for a large image in
-high detail and Anthropic's 1,568."""
+"""Tokens of an image or a file of unknown pixels or pages: between OpenAI's 765 for a large image in high detail and
+Anthropic's 1,568."""
 CIPHER: Final = 6
-"""Characters of ciphertext to a token of the reasoning inside, about: base64, and keys and tags around it."""
+"""Approximate characters of ciphertext per token of the reasoning inside: base64, with keys and tags around it."""
 _LONG: Final = 65_536
 
 
 class Sizes(Struct, frozen=True, gc=False):
-    """Tokens by what they are; they add up to `total`."""
+    """Tokens by what they are for; they add up to `total`."""
 
     system: int = 0
     tools: int = 0
@@ -49,25 +49,25 @@ class Sizes(Struct, frozen=True, gc=False):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of all."""
         return sum(astuple(self))
 
     @classmethod
     def sum(cls, sizes: Iterable["Sizes"]) -> "Sizes":
-        """The sum, part by part."""
+        """Returns the sum, field by field."""
         return cls(*map(sum, zip(*map(astuple, sizes), strict=True)))
 
 
 @final
 class CountCache:
-    """Counts of texts that were counted before, for all requests of a process: a history comes again with every turn.
+    """A cache of counts, for all requests of a process: a history returns with every turn.
 
-    It holds no texts but their hashes, which are 64 bits of a keyed function, and their lengths. The older half goes
-    when it is full. Threads may share one.
+    It contains no texts, but their hashes, which are 64 bits of a keyed function, and their lengths. When it is full,
+    the older half is dropped. Threads may share one.
     """
 
     LEAST = 128
-    """Characters from which remembering costs less than counting again."""
+    """Minimum characters of a text that is cached: shorter ones are counted as quickly."""
 
     def __init__(self, most: int = 65_536) -> None:
         self._half = most // 2
@@ -75,7 +75,7 @@ class CountCache:
         self._old: dict[tuple[int, int], int] = {}
 
     def get(self, text: Text) -> int | None:
-        """The count of a text; None when it is not known."""
+        """Returns the count of a text; None if it is unknown."""
         key = (hash(text), len(text))
         known = self._young.get(key)
         if known is None and (known := self._old.get(key)) is not None:
@@ -83,7 +83,7 @@ class CountCache:
         return known
 
     def put(self, text: Text, count: int) -> None:
-        """Remember a count."""
+        """Caches a count."""
         if len(self._young) >= self._half:
             self._old, self._young = self._young, {}
         self._young[hash(text), len(text)] = count
@@ -91,17 +91,17 @@ class CountCache:
 
 @final
 class Counter:
-    """Counts with one tokenizer, each text once. Not for use by several threads at a time."""
+    """Counts with one tokenizer, each text once. Not thread-safe."""
 
     def __init__(self, tokenizer: Tokenizer, counts: CountCache | None = None) -> None:
-        """Make a counter; `counts` were counted with the same tokenizer."""
+        """Creates a counter; `counts` were counted with the same tokenizer."""
         self.tokenizer = tokenizer
         self._counts = counts or CountCache()
         self._short: dict[Text, int] = {}
         self._pieces: dict[Text, int] = {}
 
     def text(self, text: Text) -> int:
-        """The tokens of a text; estimated beyond 65,536 characters."""
+        """Returns the tokens of a text; an estimate beyond 65,536 characters."""
         if len(text) < CountCache.LEAST:
             known = self._short.get(text)
             if known is None:
@@ -119,11 +119,11 @@ class Counter:
         return meter.finish().count
 
     def json(self, value: Value) -> int:
-        """The tokens of a value as JSON."""
+        """Returns the tokens of a value as JSON."""
         return self.text(value if is_text(value) else dumped(value))
 
     def call(self, body: Value, call: HistoryCall) -> int:
-        """A call with one copy of its arguments."""
+        """Returns the tokens of a call with one copy of its arguments."""
         tokens = MESSAGE + self.text(call.name or "")
         if call.sites:
             site = call.sites[0]
@@ -132,7 +132,7 @@ class Counter:
         return tokens
 
     def piece(self, text: Text) -> int:
-        """A text of an output; one that is JSON has its allowance."""
+        """Returns the tokens of a text in an output, with the allowance if it is JSON."""
         if head_of(text, 1) not in {"{", "["}:
             return self.text(text)
         known = self._pieces.get(text)
@@ -142,16 +142,19 @@ class Counter:
         return known
 
     def output(self, output: Output) -> int:
-        """An output's texts and what is in no known shape; not its images."""
+        """Returns the tokens of an output's texts and unknown parts, without its images."""
         texts = sum(self.piece(piece.text) for piece in output.pieces)
         return MESSAGE + texts + sum(self.json(value) for value in output.data)
 
     def opaque(self, opaque: Opaque) -> int:
-        """Reasoning and the like."""
+        """Returns the tokens of reasoning and the like."""
         return self.text(opaque.text) + opaque.blob // CIPHER
 
     def media(self, body: Value, media: Media) -> int:
-        """An image by its provider's rule, in tokens of this tokenizer like all else; MEDIA where none is known."""
+        """Returns the tokens of an image by its provider's rule, in this tokenizer's tokens.
+
+        MEDIA if no rule applies.
+        """
         part, named = as_object(media.part), get(body, ("model",))
         model = named.casefold() if isinstance(named, str) else ""
         tokens = picture_tokens(part, model)
@@ -161,7 +164,7 @@ class Counter:
         return -(-tokens * 100 // percent_of(model, claude=provider == "anthropic", gemini=provider == "gemini"))
 
     def item(self, body: Value, item: Item) -> Sizes:
-        """An item, by what its tokens are."""
+        """Returns the tokens of an item, by what they are for."""
         words = MESSAGE + sum(self.text(text) for text in item.texts) + sum(self.json(value) for value in item.data)
         pictures: list[Media] = item.media + [one for output in item.outputs for one in output.media]
         return Sizes(
@@ -176,12 +179,12 @@ class Counter:
         )
 
     def fixed(self, index: HistoryIndex) -> Sizes:
-        """Instructions and tool declarations outside the items."""
+        """Returns the tokens of instructions and tool declarations outside the items."""
         return Sizes(
             system=sum(self.json(value) for value in index.system), tools=sum(self.json(value) for value in index.tools)
         )
 
 
 def escaped(tokens: int) -> int:
-    """Returns six fifths of a count, rounded up: what a text costs that stands as a string inside JSON."""
+    """Returns six fifths of a count, rounded up: the cost of a text in a string inside JSON."""
     return -(-tokens * 6 // 5)

@@ -1,8 +1,8 @@
-"""Which wire format a body has, by its structure or by name; then its index.
+"""Determines the wire format of a body, by its structure or by name; then indexes it.
 
-Structure decides by what only one format has. A body of plain text in `messages` could be OpenAI's or Anthropic's: for
-such a body both mean the same, and it is read as OpenAI's. Refuses what is no model request, and formats without an
-adapter, in a sentence that names what was looked for.
+What only one format has decides. A body of plain text in `messages` could be OpenAI's or Anthropic's: then both mean
+the same, and it is read as OpenAI's. Anything but a model request, or without an adapter, is refused, with a sentence
+that names what was looked for.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.long_text import is_text
 
 MAX_ITEMS: Final = 100_000
-"""Messages or items of one body: Anthropic's own bound, and far more than any window holds."""
+"""Maximum messages or items of one body: Anthropic's own limit, and far more than any window holds."""
 _LISTS: Final = {
     Format.OPENAI_CHAT: "messages",
     Format.ANTHROPIC: "messages",
@@ -36,19 +36,19 @@ _BLOCKS: Final = frozenset(
 )
 _STEPS: Final = frozenset({"user_input", "model_output", "function_result", "thought", "mcp_server_tool_call"})
 _SEEN: Final = 2_000
-"""Messages that are looked at for structure."""
+"""Messages that are examined for structure."""
 
 
 def index_of(body: Value, named: str | None = None) -> HistoryIndex:
-    """The index of a request body.
+    """Returns the index of a request body.
 
     Args:
-        body: a decoded JSON body, or the list of messages alone.
-        named: its format, where the caller knows it.
+        body: a decoded JSON body, or only the list of messages.
+        named: its format, if the caller knows it.
 
     Raises:
-        CoatcheckError: `invalid_request` when the format is not known or the body has no list of that format, or one
-            that is too long; `invalid_content` when it is nested too deeply.
+        CoatcheckError: `invalid_request` if the format is unknown or the body has no list of that format, or one that
+            is too long; `invalid_content` if it is nested too deeply.
     """
     try:
         return _index(body, detect(body) if named is None else _named(named))
@@ -59,7 +59,7 @@ def index_of(body: Value, named: str | None = None) -> HistoryIndex:
 def _index(body: Value, format_: Format) -> HistoryIndex:
     key = _LISTS[format_]
     list_at: Pointer = () if isinstance(body, list) else (key,)
-    text = format_ is Format.OPENAI_RESPONSES  # whose whole input may be one
+    text = format_ is Format.OPENAI_RESPONSES  # whose whole input may be one text
     history = get(body, list_at)
     if not isinstance(history, list) and not (text and is_text(history)):
         raise CoatcheckError(
@@ -85,10 +85,10 @@ def _named(named: str) -> Format:
 
 
 def detect(body: Value) -> Format:
-    """The format of a body, by its structure.
+    """Returns the format of a body, by its structure.
 
     Raises:
-        CoatcheckError: `invalid_request` when it is none of those that are known.
+        CoatcheckError: `invalid_request` if it is not a known one.
     """
     around = as_object(body)
     messages = as_list(body) if isinstance(body, list) else as_list(around.get("messages"))
@@ -116,12 +116,12 @@ def _each(messages: list[Value], like: Callable[[Object], bool]) -> bool:
 
 
 def _is_content(message: Object) -> bool:
-    """Whether this is one of Gemini's contents."""
+    """Returns whether this is one of Gemini's contents."""
     return isinstance(message.get("parts"), list) and "content" not in message
 
 
 def _is_item(item: Object) -> bool:
-    """Whether this is an item of OpenAI's Responses, each of which but a plain message has a type."""
+    """Returns whether this is an item of OpenAI's Responses, which has a type unless it is a plain message."""
     return isinstance(item.get("type"), str) if "role" not in item else item.get("type", "message") == "message"
 
 

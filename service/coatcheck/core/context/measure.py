@@ -33,32 +33,32 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.short_number import short_number
 
 PERCENT: Final = 1_000
-"""Ratios are kept in thousandths."""
+"""Ratios are in thousandths."""
 _TURNS: Final = 20
 _LEAST, _MOST = 500, 3_000
-"""Thousandths between which a real usage is believed to be about this body."""
+"""Range, in thousandths, within which a reported usage is considered to be about this body."""
 
 
 class MeasureRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is known beside the body."""
+    """What is known besides the body."""
 
     window: ModelWindow | None = None
     real_tokens: int | None = None
-    """All input tokens that the provider counted for the last request that was answered."""
+    """All input tokens that the provider counted for the last answered request."""
     covers: int | None = None
-    """How many of the body's messages that request had. Unsaid, those before the model's last step."""
+    """How many of the body's messages that request had. Default: those before the model's last step."""
     transient_tokens: int = 0
-    """Tool payload of this turn that is not in the body."""
+    """Tokens of this turn's tool payload that is not in the body."""
     persisted_tokens: int = 0
-    """Summaries that will be in the next turn and are not in the body yet."""
+    """Tokens of summaries that will be in the next turn but are not in the body yet."""
     outputs_stay: bool = False
-    """Nothing is compacted when the turn is over: every output stays as it is."""
+    """Whether nothing is compacted at the end of the turn: every output stays as it is."""
     compact_percent: int = 80
-    """From how much of the usable window compaction is advised."""
+    """Share of the usable window from which compaction is advised."""
 
 
 class WindowShare(Struct, frozen=True):
-    """Tokens, and what they are of the usable window; percentages are None without a window."""
+    """Tokens, and their share of the usable window; percentages are None without a window."""
 
     tokens: int
     percent: float | None
@@ -67,26 +67,26 @@ class WindowShare(Struct, frozen=True):
 
 
 class TurnTokens(Struct, frozen=True, kw_only=True):
-    """What one turn of a history takes now: the user's message, and everything up to the next."""
+    """The present size of one turn of a history: the user's message, and everything up to the next."""
 
     turn: int
-    """Counts from the body's first, which is 1."""
+    """Counts from the body's first turn, which is 1."""
     message: int
     """The number of the turn's first message in the body, from 0."""
     tokens: int
     outputs: int
-    """Of `tokens`: what tools returned, cards included."""
+    """Part of `tokens`: outputs of tools, including cards."""
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """The account of one body."""
+    """The measurement of one body."""
 
     line: str
-    """The account in one line for a status bar: `context 41 % now, 12 % next turn; 184k left`. `left` is of this turn;
-    without a window, tokens stand in place of percentages."""
+    """The measurement in one line for a status bar: `context 41 % now, 12 % next turn; 184k left`. `left` is about this
+    turn; without a window, tokens replace percentages."""
     assumes: Literal["outputs_stay", "policy"]
-    """What `next_turn` takes to happen to this turn's outputs when the turn is over: nothing, or what the policy does
-    then without pressure."""
+    """What `next_turn` assumes about this turn's outputs at the end of the turn: they stay, or the policy is applied as
+    it is without pressure."""
 
     format: str
     tokenizer: str
@@ -96,9 +96,9 @@ class Measured(Struct, frozen=True, kw_only=True):
     next_turn: WindowShare
     this_turn: WindowShare
     parts: Sizes
-    """Of the body as it is, not scaled."""
+    """Those of the body as it is, not scaled."""
     turns: list[TurnTokens]
-    """The latest 20 turns, the oldest of them first."""
+    """The latest 20 turns, oldest first."""
     scale: float
     scaled_by: str
     """`usage` or `family`."""
@@ -112,11 +112,11 @@ class Measured(Struct, frozen=True, kw_only=True):
 def measure(
     body: Value, ask: MeasureRequest, policy: CompactionPolicy, counter: Counter, named: str | None = None
 ) -> Measured:
-    """The account of a body under a policy.
+    """Returns the measurement of a body under a policy.
 
     Raises:
-        CoatcheckError: `invalid_request` for a body in no known format, a policy that contradicts itself, or a window
-            with nothing left in it; `invalid_content` for a body that is nested too deeply.
+        CoatcheckError: `invalid_request` for an unknown format, a policy that contradicts itself, or a window with
+            nothing left in it; `invalid_content` for a body that is nested too deeply.
     """
     room = room_of(ask.window) if ask.window is not None else None
     index = index_of(body, named)
@@ -129,16 +129,16 @@ def measure(
 
 
 class Meters(Struct, frozen=True):
-    """The account of a body before its compaction and after it, with the same factor."""
+    """The measurements of a body before and after its compaction, with the same factor."""
 
     before: Measured
     after: Measured
 
 
 def measure_both(plan: CompactionPlan, done: CompactedBody, ask: MeasureRequest, counter: Counter) -> Meters:
-    """The accounts of a compaction, from what it counted.
+    """Returns the measurements of a compaction, from what it counted.
 
-    `ask` speaks of the body as it is sent, which is the compacted one: the provider's last usage was of such a body.
+    `ask` describes the body as it is sent, which is the compacted one: the provider's last usage was about such a body.
 
     Raises:
         CoatcheckError: `invalid_request` for a window with nothing left in it.
@@ -166,7 +166,7 @@ class _Counted(Struct, frozen=True):
     fixed: Sizes
     sizes: list[Sizes]
     flight: int
-    """What the latest turn's outputs are above the cards that they become."""
+    """By how much the latest turn's outputs exceed the cards that they become."""
 
 
 def _saved(candidates: list[ReplacementCandidate], numbers: Iterable[int], ask: MeasureRequest) -> int:
@@ -228,12 +228,12 @@ def _line(now: WindowShare, then: WindowShare) -> str:
 
 
 def _whole(share: float) -> int:
-    """A percentage without its decimal, half up."""
+    """Returns a percentage without decimals, rounded half up."""
     return scaled(round(share * 10), 1, 10)
 
 
 def _turns(of: _Counted, ratio: int) -> list[TurnTokens]:
-    """The latest turns; what stands before the first message of the user is in the first."""
+    """Returns the latest turns; what precedes the user's first message belongs to the first."""
     starts = [0, *of.line.prompts[1:]] if of.sizes else []
     turns: list[TurnTokens] = []
     for number in range(max(len(starts) - _TURNS, 0), len(starts)):
@@ -254,7 +254,7 @@ def _part(tokens: int, usable: int | None, *, left: bool = False) -> WindowShare
 
 
 def _ratio(body: Value, of: _Counted, ask: MeasureRequest, notes: list[str]) -> tuple[int, str]:
-    """What estimates are multiplied by, in thousandths, and where that comes from."""
+    """Returns the factor for estimates, in thousandths, and its origin."""
     family = 10 * family_percent(body, of.index)
     if ask.real_tokens is None:
         return family, "family"

@@ -1,9 +1,9 @@
 """The one message that says what was left out of a history: how much, where it is stored, how the user's words began.
 
-It stands where the first message that was left out stood, as a message of the user's side, which every format allows
-there: first in a history, before an assistant's message and before another message of the user. What was left out is
-one artifact with a message on each line, an earlier notice among them. A history that holds a notice already gets a new
-one in its place whose numbers are the sums. Refuses to summarise: it quotes beginnings.
+It replaces the first message that was left out, as a message of the user, which every format allows there: first in a
+history, before an assistant's message and before another message of the user. What was left out is one artifact with a
+message per line, including earlier notices. If a history already contains a notice, it is replaced by one with the
+summed numbers. Nothing is summarised: beginnings are quoted.
 """
 
 import re
@@ -42,16 +42,16 @@ _LEAST, _MOST = 400, 1_600
 
 
 def notice_tokens(settle: int) -> int:
-    """Returns how large a notice may be in a body that is brought to so many tokens."""
+    """Returns the maximum tokens of a notice in a body that is reduced to `settle` tokens."""
     return min(max(settle // 4, _LEAST), _MOST)
 
 
 class OmittedArtifact(Struct, frozen=True):
-    """Something of what was left out that is stored by itself."""
+    """A part of what was left out that is stored separately."""
 
     id: str
     about: str
-    """Its tool, command and size on one line, as far as they are known."""
+    """Its tool, command and size on one line, as far as known."""
 
 
 class Omitted(Struct, frozen=True):
@@ -60,24 +60,24 @@ class Omitted(Struct, frozen=True):
     messages: int
     prompts: int
     bytes: int
-    """Of the messages as JSON, as they came."""
+    """Bytes of the messages as JSON, as they came."""
     quotes: tuple[str, ...] = ()
-    """Beginnings of the user's messages, oldest first; the first and the newest, each on one line."""
+    """Beginnings of the user's messages, oldest first; the first one and the newest, each on one line."""
     artifacts: tuple[OmittedArtifact, ...] = ()
-    """What is stored of it apart, oldest first; the newest where there is no room for all."""
+    """Artifacts of parts, oldest first; only the newest if there is no room for all."""
     older: int = 0
-    """How many more were stored before those."""
+    """Number of artifacts stored before those."""
     stored_as: str | None = None
-    """The artifact of the messages themselves, one on each line; None where they could not be stored."""
+    """The artifact of the messages themselves, one per line; None if they could not be stored."""
 
 
 def omitted(items: list[tuple[Item, int]], stored: list[OmittedArtifact], tokenizer: Tokenizer) -> Omitted:
-    """Returns what leaving these messages out leaves out.
+    """Describes what leaving out these messages leaves out.
 
     Args:
         items: the messages, each with its bytes.
-        stored: what of them was stored apart just now.
-        tokenizer: counts what is quoted.
+        stored: parts of them that were just stored separately.
+        tokenizer: counts quotes.
     """
     prompts = [item for item, _ in items if item.prompt]
     beginnings = [
@@ -88,13 +88,13 @@ def omitted(items: list[tuple[Item, int]], stored: list[OmittedArtifact], tokeni
 
 
 def about(tool: str | None, command: str | None, size: str) -> str:
-    """Returns what an ID stands for, on one line: tool, command and size."""
+    """Returns the description of an ID on one line: tool, command and size."""
     named = ": ".join(one_line(part[:200]) for part in (tool, command) if part)
     return " · ".join(part for part in (named, size) if part)
 
 
 def joined(older: list[Omitted], newer: Omitted) -> Omitted:
-    """The sum of notices that stood in a history and of what is left out now."""
+    """Returns the sum of notices that were in a history and of what is left out now."""
     parts = [*older, newer]
     artifacts = {one.id: one for part in reversed(parts) for one in part.artifacts}
     order = dict.fromkeys(one.id for part in parts for one in part.artifacts)
@@ -114,7 +114,7 @@ def _few(quotes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def fitted(left_out: Omitted, tokens: int, tokenizer: Tokenizer) -> Omitted:
-    """Returns what a notice of at most so many tokens can say of it: older IDs are counted, then quotes go."""
+    """Returns what a notice of at most `tokens` can include: older IDs are only counted, then quotes are dropped."""
     lines = tuple(
         OmittedArtifact(one.id, fit_text(one.about, _ID_TOKENS, tokenizer)) for one in left_out.artifacts[-_SHOWN_IDS:]
     )
@@ -128,7 +128,7 @@ def fitted(left_out: Omitted, tokens: int, tokenizer: Tokenizer) -> Omitted:
 
 
 def written(left_out: Omitted) -> str:
-    """The notice's text."""
+    """Returns the notice's text."""
     o = left_out
     first = (
         f"[{o.messages:,} earlier {'message' if o.messages == 1 else 'messages'} ({o.prompts:,} of the user), "
@@ -149,7 +149,7 @@ def written(left_out: Omitted) -> str:
 
 
 def read(text: str) -> Omitted | None:
-    """What a notice of ours says; None for any other text."""
+    """Returns the content of one of our notices; None for any other text."""
     first, *lines = text[:_LONGEST].split("\n")
     found = _FIRST.fullmatch(first)
     if found is None:
@@ -171,7 +171,7 @@ def read(text: str) -> Omitted | None:
 
 
 def notice_in(item: Item) -> Omitted | None:
-    """What the notice says that an item is; None when it is none."""
+    """Returns the content of the notice that an item is; None if it is none."""
     return (
         read(head_of(item.said[0].text, _LONGEST))
         if item.role is Role.USER and len(item.said) == 1 and not item.media
@@ -180,7 +180,10 @@ def notice_in(item: Item) -> Omitted | None:
 
 
 def message(format_: Format, text: str, like: Value) -> Object:
-    """The notice as a message of a format; LangChain has two forms, and `like` is a message in the one to use."""
+    """Returns the notice as a message of a format.
+
+    For LangChain's two forms, `like` is an example of the one to use.
+    """
     match format_:
         case Format.OPENAI_RESPONSES:
             return {"type": "message", "role": "user", "content": text}

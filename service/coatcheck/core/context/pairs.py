@@ -1,8 +1,8 @@
-"""Which output answers which call, over a whole body.
+"""Pairs calls with outputs, over a whole body.
 
-By ID wherever there is one, over the whole list; an ID that was used before belongs to the newest call with it that is
-still open, and calls without IDs pair with outputs of the same name in order. What is left over is an open call or an
-orphan, which a provider may have the other half of.
+They are paired by ID wherever there is one, over the whole list; an ID that was used before belongs to the newest open
+call with it. Calls without IDs are paired with outputs of the same name in order. The rest are open calls and orphans,
+whose other half a provider may have.
 """
 
 from typing import final
@@ -13,7 +13,7 @@ from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Output
 
 
 class Pair(Struct, frozen=True):
-    """A call and its output, by the numbers of the items that hold them."""
+    """A call and its output, by the numbers of their items."""
 
     call_item: int
     call: HistoryCall
@@ -30,21 +30,21 @@ class Pairs(Struct, frozen=True):
 
 
 def pair(index: HistoryIndex) -> Pairs:
-    """Pair the calls of an index with its outputs."""
+    """Pairs the calls of an index with its outputs."""
     waiting = _Waiting()
     pairs: list[Pair] = []
     orphans: list[tuple[int, Output]] = []
     for number, item in enumerate(index.items):
         for call in item.calls:
             waiting.add(number, call)
-        for output in sorted(item.outputs, key=_without_id):  # an ID says more than an order
+        for output in sorted(item.outputs, key=_without_id):  # an ID is more reliable than the order
             found = waiting.take(output)
             if found is None:
                 orphans.append((number, output))
             else:
                 pairs.append(Pair(*found, number, output))
     late = [(orphan, found) for orphan in orphans if (found := waiting.take_by_id(orphan[1])) is not None]
-    if late:  # outputs that stand before their calls
+    if late:  # outputs that precede their calls
         pairs += [Pair(*found, number, output) for (number, output), found in late]
         pairs.sort(key=lambda one: one.output_item)
         paired = {id(output) for (_, output), _ in late}
@@ -63,12 +63,12 @@ class _Waiting:
     def __init__(self) -> None:
         self.open: dict[int, tuple[int, HistoryCall]] = {}
         self._keyed: dict[str, list[tuple[int, _Line]]] = {}
-        """For each key the items that have calls with it, the newest last."""
+        """By key, the items with such calls, newest last."""
         self._named: dict[str | None, _Line] = {}
-        """For each name its calls in order, and under None all."""
+        """By name, its calls in order; under None, all of them."""
 
     def add(self, number: int, call: HistoryCall) -> None:
-        """A call was made."""
+        """Adds a call."""
         self.open[id(call)] = (number, call)
         for key in call.keys:
             stack = self._keyed.setdefault(key, [])
@@ -79,7 +79,7 @@ class _Waiting:
             self._named.setdefault(name, _Line()).calls.append(call)
 
     def take(self, output: Output) -> tuple[int, HistoryCall] | None:
-        """The call that an output answers, which waits no longer; None when none does."""
+        """Returns the call that an output answers, which then no longer waits; None if there is none."""
         if not output.keys:
             return self._first(self._named.get(output.name, _Line()))
         for key in output.keys:
@@ -92,7 +92,7 @@ class _Waiting:
         return None
 
     def take_by_id(self, output: Output) -> tuple[int, HistoryCall] | None:
-        """The call that has the output's ID, if it waits; names say too little where order says nothing."""
+        """Returns the waiting call with the output's ID; without order, names are not reliable enough."""
         if output.call_id is None or output.call_id not in output.keys:
             return None
         for _, line in reversed(self._keyed.get(output.call_id, [])):
@@ -111,7 +111,7 @@ class _Waiting:
 
 
 class _Line:
-    """Calls that are taken from the front. There is one for each call, and a deque takes ten times the memory."""
+    """Calls that are taken from the front. There is one per call, and a deque takes ten times the memory."""
 
     __slots__ = ("at", "calls")
 

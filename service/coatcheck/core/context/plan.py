@@ -28,46 +28,47 @@ from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.context.window import Budget, ModelWindow, budget_of
 
 OMITTED: str = "omitted"
-"""Key of the payload that is the messages left out."""
+"""Key of the payload with the messages that are left out."""
 
 
 class PlanContext(Struct, frozen=True, kw_only=True):
-    """What is known beside a body and the policy."""
+    """What is known besides a body and the policy."""
 
     index: HistoryIndex | None = None
-    """Of the body, where it was made already."""
+    """That of the body, if it exists already."""
     known: KnownArtifacts = KnownArtifacts()
     window: ModelWindow | None = None
-    """The model's window; None: the one that is known by the model's name, if any."""
+    """The model's window; None: the one known by the model's name, if any."""
     compact_percent: int = 80
-    """From how much of the usable window on a body is made smaller."""
+    """Share of the usable window from which a body is made smaller."""
 
 
 class PlannedPayload(ReplaceablePayload, frozen=True, kw_only=True):
     """A payload to be stored."""
 
     key: str
-    """Names it in what the caller hands to `carry_out`; the same in every plan of the same body."""
+    """Its name in the argument of `carry_out`; the same in every plan of the same body."""
     role: str
     left_out: bool = False
-    """Its message is left out of the history: it is stored so that the notice can name it; nothing takes its place."""
+    """Whether its message is left out of the history: it is stored so that the notice can name it, and nothing replaces
+    it."""
     title: str | None = None
     same_as: str | None = None
-    """Key of the payload before it that is the very same."""
+    """Key of an earlier payload that is identical."""
 
     @property
     def is_stored(self) -> bool:
-        """Whether it is to be stored; what is in an artifact already is not, nor are words that are left out whole."""
+        """Whether it is to be stored; not if it is already in an artifact, or is text that is left out as a whole."""
         return self.content is not None and not (self.left_out and self.kind == "message" and self.places)
 
     @property
     def needs_card(self) -> bool:
-        """Whether a card takes its place; otherwise its ID is enough."""
+        """Whether a card replaces it; otherwise its ID is enough."""
         return self.kind == "output" and not self.left_out
 
     @property
     def pointers(self) -> tuple[str, ...]:
-        """Where it stands in the body, as RFC 6901."""
+        """Its places in the body, as RFC 6901."""
         return tuple(render(place.at) for place in self.places)
 
 
@@ -86,24 +87,24 @@ class CompactionPlan(Struct, frozen=True, kw_only=True):
     copied: list[str]
     line: Timeline
     fixed: Sizes
-    """Of what stands outside the messages."""
+    """Sizes of what is outside the messages."""
     sizes: list[Sizes]
-    """Of each message, as it is."""
+    """Present size of each message."""
     replaceable: list[ReplacementCandidate]
     """Everything that the policy could replace, whatever its age."""
     replaced: set[int]
-    """Which of them are."""
+    """Those that are replaced."""
     before: Sizes
-    """Of the whole body, as it is."""
+    """Present sizes of the whole body."""
     expected: int
-    """Tokens of the body afterwards, at most."""
+    """Maximum tokens of the body afterwards."""
     budget: Budget | None
     dropped_bytes: list[int]
-    """Of each message that is left out, as JSON."""
+    """Bytes of each message that is left out, as JSON."""
 
     @property
     def stored(self) -> list[PlannedPayload]:
-        """The payloads that are to be stored."""
+        """The payloads to store."""
         return [payload for payload in self.payloads if payload.is_stored]
 
 
@@ -113,17 +114,17 @@ def plan(
     counter: Counter,
     context: PlanContext = PlanContext(),  # noqa: B008 - frozen
 ) -> CompactionPlan:
-    """Decide what to do with a body.
+    """Decides what to do with a body.
 
     Args:
-        body: a decoded request body in any format, or its list of messages alone.
-        policy: what is wanted.
-        counter: counts tokens; hand the same one to `carry_out`, and no text is counted twice.
+        body: a decoded request body in any format, or only its list of messages.
+        policy: how to compact.
+        counter: counts tokens; use the same one for `carry_out`, so that no text is counted twice.
         context: what else is known.
 
     Raises:
-        CoatcheckError: `invalid_request` for a body in no known format or a policy that contradicts itself;
-            `invalid_content` for a body that is nested too deeply.
+        CoatcheckError: `invalid_request` for an unknown format or a policy that contradicts itself; `invalid_content`
+            for a body that is nested too deeply.
     """
     policy = checked(policy)
     index = context.index or index_of(body)
@@ -184,7 +185,7 @@ def _payload(index: HistoryIndex, one: ReplacementCandidate, number: int, decisi
 
 
 def _left_out(index: HistoryIndex, first: int, lines: JsonLines) -> PlannedPayload:
-    """The messages that are left out, earlier notices among them, as one payload."""
+    """Returns the messages that are left out, including earlier notices, as one payload."""
     return PlannedPayload(
         kind="message",
         why="left out",
@@ -202,7 +203,7 @@ def _left_out(index: HistoryIndex, first: int, lines: JsonLines) -> PlannedPaylo
 
 
 def _left(found: Candidates, decisions: ReplayDecisions, policy: CompactionPolicy) -> list[Left]:
-    """What is large and stays."""
+    """Returns what is large and stays."""
     left = [one for one in found.left if one.message not in decisions.dropped]
     for number, one in enumerate(found.candidates):
         if number not in decisions.replaced and one.message not in decisions.dropped:
@@ -220,7 +221,7 @@ def _left(found: Candidates, decisions: ReplayDecisions, policy: CompactionPolic
 
 
 def _left_around(body: Value, index: HistoryIndex, policy: CompactionPolicy, counter: Counter) -> list[Left]:
-    """Instructions and tools outside the messages that are large."""
+    """Returns large instructions and tools outside the messages."""
     left: list[Left] = []
     for key, value in as_object(body).items():
         if value is index.tools or any(value is one for one in index.system):

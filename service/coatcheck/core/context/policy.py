@@ -1,7 +1,7 @@
-"""What a caller wants of a compaction. Every size is in tokens of the counter that is handed in.
+"""How a caller wants a body compacted. Every size is in tokens of the given counter.
 
-The defaults act on what is certainly bulk and touch nothing that the model is still working on. A policy that
-contradicts itself is refused when it is made use of, with the field's name.
+The defaults act only on what is certainly bulk, and change nothing that the model is still working on. A policy that
+contradicts itself is refused when it is used, with the field's name.
 """
 
 from typing import Final, Literal
@@ -29,7 +29,7 @@ WRITERS: Final = (
 """Tools that write a whole file, by the names that agents give them; compared without case and a host's prefix."""
 WRITTEN: Final = ("content", "contents", "file_text", "text", "file_content")
 EXEMPT: Final = ("$web_search",)
-"""Kimi's built-in search: its tool message echoes an ID that the provider looks up."""
+"""Kimi's built-in search: its tool message repeats an ID that the provider looks up."""
 
 
 class CompactionRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,54 +37,53 @@ class CompactionRule(Struct, frozen=True, forbid_unknown_fields=True):
 
     tools: tuple[str, ...] = WRITERS
     fields: tuple[str, ...] = WRITTEN
-    """Names of arguments, at any depth; `*` for every text, also the free text of a custom tool."""
+    """Names of arguments, at any depth; `*` for every text, including the free text of a custom tool."""
 
 
 class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a body is compacted."""
 
     inline_tokens: int = 1_000
-    """An output's text of at most this many tokens stays as it is."""
+    """Texts of outputs up to this many tokens stay as they are."""
     card_tokens: int = 600
-    """No card is larger. What is planned counts on it; the caller makes cards of this budget."""
+    """Maximum size of a card. The plan assumes it; the caller makes cards of this budget."""
     protect: Protect = "turn"
-    """What is spared while the model works with it. `turn`: everything from the last message of the user on, and the
-    model's last step before it. `step`: the model's last message or run of items, and what came back since. `none`:
-    nothing but calls that have no output yet; then an output is a card from its first request on, which costs no
-    prompt cache and no thinking."""
+    """What is spared while the model works with it. `turn`: everything from the user's last message on, and the model's
+    last step before it. `step`: the model's last message or run of items, and later results. `none`: only calls without
+    an output yet; then an output is a card from its first request on, which costs no prompt cache and no thinking."""
     latest_tokens: int | None = 10_000
-    """A protected output's text over this size is made a card all the same, at once: one that breaks the next request
-    protects nothing. None spares it whatever its size; less than `inline_tokens` is as much as these."""
+    """Texts of protected outputs above this size become cards nevertheless, at once: one that breaks the next request
+    protects nothing. None spares every size; values below `inline_tokens` are raised to it."""
     exempt_tools: tuple[str, ...] = EXEMPT
-    """Outputs of these tools never become cards, their arguments never markers."""
+    """Tools whose outputs never become cards, and whose arguments never become markers."""
     arguments: tuple[CompactionRule, ...] = (CompactionRule(),)
     argument_tokens: int = 500
-    """An argument of at most this many tokens stays as it is."""
+    """Arguments up to this many tokens stay as they are."""
     media: Media = "keep"
-    """Whether images and files in outputs that are not protected stay or become placeholders."""
+    """Whether images and files in unprotected outputs stay or become placeholders."""
     server_tools: bool = False
-    """Whether outputs and arguments of tools that the provider ran itself are replaced, too, where they are text."""
+    """Whether outputs and arguments of tools that the provider ran are replaced too, as far as they are text."""
     batch_tokens: int | None = None
-    """What is out of protection waits until this many tokens can be saved at once, so that the prompt's cached prefix
-    changes rarely. 0: each turn is compacted once, when it is over. None: with `protect=turn`, what can be had again
-    (reads, search texts) is replaced once its turn is over; written files, and outputs once the next turn is over, too,
-    wait until QUIET_BATCH can be saved and repeating them has cost what changing the prefix costs; otherwise 0."""
+    """What is no longer protected waits until this many tokens can be saved at once, so that the prompt's cached prefix
+    changes rarely. 0: each turn is compacted once, at its end. None: with `protect=turn`, what can be repeated (reads,
+    search texts) is replaced at the end of its turn; written files, and outputs at the end of the next turn, wait until
+    QUIET_BATCH can be saved and repeating them has cost as much as changing the prefix costs; otherwise 0."""
     max_tokens: int | None = None
-    """Budget of the whole body. None: the window, where it is given or known by the model's name."""
+    """Budget of the whole body. None: the window, if it is given or known by the model's name."""
     settle_percent: int = 60
-    """A body over its budget is brought to this much of it, so that the next turns need nothing."""
+    """A body over its budget is reduced to this share of it, so that the next turns need no change."""
 
     @property
     def is_quiet(self) -> bool:
-        """Whether outputs of turns that are over wait for the window to be at stake, or for a large batch."""
+        """Whether outputs of finished turns wait for pressure on the window, or for a large batch."""
         return self.batch_tokens is None and self.protect == "turn"
 
 
 LEAST_BUDGET: Final = 2_000
 QUIET_BATCH: Final = 20_000
-"""Tokens that must be saved at once while the window is not at stake, unless a policy says another number."""
+"""Default tokens that must be saved at once while there is no pressure on the window."""
 CACHED_PERCENT: Final = 10
-"""What caches of prompts charge for what they have, in percent of the price: OpenAI, Anthropic and Gemini alike."""
+"""What prompt caches charge for cached tokens, in percent of the price: the same for OpenAI, Anthropic and Gemini."""
 BOUNDS: Final = {
     "inline_tokens": (64, 1_000_000),
     "card_tokens": (64, 8_192),
@@ -95,7 +94,7 @@ BOUNDS: Final = {
 
 
 def checked(policy: CompactionPolicy) -> CompactionPolicy:
-    """The policy, if it makes sense.
+    """Returns the policy after checking it.
 
     Raises:
         CoatcheckError: `invalid_request`, naming the field.
@@ -118,7 +117,7 @@ def _refused(sentence: str, field: str) -> CoatcheckError:
 
 
 def same_tool(name: str | None, names: tuple[str, ...]) -> bool:
-    """Whether a tool is one of these, also under the prefix that a host gives it (`mcp__server__write_file`)."""
+    """Returns whether a tool is one of these, even with a host's prefix (`mcp__server__write_file`)."""
     if name is None:
         return False
     folded = name.casefold()

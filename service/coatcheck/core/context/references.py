@@ -1,7 +1,7 @@
-"""What a history refers to in the store: artifacts that were read, searches whose answers stand in it.
+"""What a history refers to in the store: artifacts that were read, and searches whose answers it contains.
 
-A history is planned only with what is known of these, because a read that cannot be repeated must stay, and a search's
-summary is made from what is stored. Refuses to ask the store itself: the caller does, between the two.
+A plan needs to know these, because a read that cannot be repeated must stay, and a search's summary is made from what
+is stored. The caller queries the store.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,23 +21,23 @@ from coatcheck.core.text.long_text import is_text
 
 
 class HistoryReferences(Struct, frozen=True):
-    """What is to be asked of the store."""
+    """What to query the store for."""
 
     reads: frozenset[str]
-    """IDs of artifacts of which answers stand in the history."""
+    """IDs of artifacts that the history contains answers from."""
     searches: frozenset[SearchText]
 
 
 class KnownArtifacts(Struct, frozen=True, kw_only=True):
-    """What the store said."""
+    """The store's answer."""
 
     readable: frozenset[str] | None = None
     """Artifacts that can be read now; None: all of them."""
     summaries: Mapping[SearchText, str] = field(default_factory=dict[SearchText, str])
-    """The text to keep of each search; a search without one is an output like any other."""
+    """The text to keep of each search; a search without one is treated like any output."""
 
     def is_readable(self, artifact_id: str) -> bool:
-        """Whether an artifact can be read now."""
+        """Returns whether an artifact can be read now."""
         return self.readable is None or artifact_id in self.readable
 
 

@@ -1,6 +1,6 @@
-"""What stands where something was replaced: a card, a marker, a placeholder; a cut where storing failed.
+"""What replaces a payload: a card, a marker, a placeholder; a cut if storing failed.
 
-Only the value that held the payload changes; its type, its neighbours, cache marks and whether the tool failed stay.
+Only the value that contained the payload changes; its type, its neighbours, cache marks and the tool's failure stay.
 """
 
 import json
@@ -26,11 +26,11 @@ _UNSTORED: Final = (
     "left out here: they could not be stored and cannot be read back. Run the tool again if you need them."
 )
 _OUR_WORDS: Final = 64
-"""Tokens of the line between the two ends of a cut, and of what joining them may cost."""
+"""Tokens of the line between the two ends of a cut, including what joining them may cost."""
 
 
 class StoredPayload(Struct, frozen=True):
-    """What became of a payload. Leave it out of the answers, or without an ID, when it could not be stored."""
+    """The result of storing a payload. Leave it out, or without an ID, if it could not be stored."""
 
     artifact_id: str | None
     card: str | None = None
@@ -39,7 +39,7 @@ class StoredPayload(Struct, frozen=True):
 
 
 class Swap(Struct, frozen=True):
-    """One value that changes: at a place of the body, or inside the JSON document that is the string there."""
+    """One value that changes: at a place in the body, or inside the JSON document in the string there."""
 
     place: ReplacementSite
     new: Value
@@ -51,7 +51,7 @@ class Swap(Struct, frozen=True):
 def swaps(
     body: Value, payload: PlannedPayload, stored: StoredPayload | None, budget: int, tokenizer: Tokenizer
 ) -> list[Swap]:
-    """What changes for one payload; nothing when it could not be stored and must stay."""
+    """Returns the changes for one payload; none if it could not be stored and must stay."""
     kept = stored.artifact_id if stored is not None and stored.stored else None
     match payload.kind:
         case "media":
@@ -129,7 +129,7 @@ def _text(body: Value, place: ReplacementSite) -> Text:
 
 
 def _cut(text: Text, line: str, budget: int, tokenizer: Tokenizer) -> str:
-    """Head and tail of a text within a card's budget, with a line between them that says how much is missing."""
+    """Returns head and tail of a text within a card's budget, and a line between them on how much is missing."""
     data = encoded(text)
     room = max(budget - _OUR_WORDS, 2) // 2
     first, last = head(data, room, tokenizer), tail(data, room, tokenizer)
@@ -138,7 +138,7 @@ def _cut(text: Text, line: str, budget: int, tokenizer: Tokenizer) -> str:
 
 
 def edits(body: Value, changes: list[Swap]) -> dict[Pointer, Value]:
-    """The values to set, by pointer; several changes inside one JSON string become one."""
+    """Returns the values to set, by pointer; several changes inside one JSON string become one."""
     found: dict[Pointer, Value] = {}
     within: dict[Pointer, dict[Pointer, Value]] = {}
     for swap in changes:

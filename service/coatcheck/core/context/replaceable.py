@@ -1,4 +1,4 @@
-"""The nouns of a compaction: payloads that can be taken out of a body, where they stand, and what large stays."""
+"""The values of a compaction: payloads that can be taken out of a body, their places, and large things that stay."""
 
 from typing import Literal
 
@@ -23,21 +23,21 @@ Why = Literal[
 
 
 class ReplacementSite(Struct, frozen=True, gc=False):
-    """Where a text to be replaced stands, and what takes its place."""
+    """The place of a text to replace, and its replacement."""
 
     at: Pointer
     inside: Pointer = ()
     shows: Literal["card", "marker", "whole", "given", "passage", "ends"] = "card"
-    """`whole`: the card in an object, or the marker in all of the arguments, that stand at `at`. `given`: the
-    payload's own `shown`, and `passage` a sign that it stands elsewhere. `ends`: both ends of the text."""
+    """`whole`: the card in an object, or the marker in all of the arguments, at `at`. `given`: the payload's own
+    `shown`. `passage`: a sign that the text is elsewhere. `ends`: both ends of the text."""
     characters: int = 0
-    """Of the text that stands there."""
+    """Characters of the text there."""
     counted: bool = True
     """False for another copy of a call's arguments, which no provider is sent."""
 
 
 class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
-    """A payload in a body, and the places of which it can be taken out."""
+    """A payload in a body, and the places from which it can be taken."""
 
     kind: Kind
     why: Why
@@ -45,31 +45,31 @@ class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
     """The number of its message in the body's list."""
     places: tuple[ReplacementSite, ...]
     content: Value = None
-    """As ingest takes it: text, one part, or a list of parts. None where nothing is stored."""
+    """As ingest accepts it: text, one part, or a list of parts. None if nothing is stored."""
     tool: str | None
     call_id: str | None
     command: str | None = None
-    """The arguments of its call in short, where it is a call's output."""
+    """The arguments of its call, shortened, if it is a call's output."""
     failed: bool = False
     media: Media | None = None
     tokens: int
     shown: str | None = None
-    """What takes its place where nothing is stored: the line of a read, the summary of a search."""
+    """The replacement if nothing is stored: the line of a read, the summary of a search."""
     artifact_id: str | None = None
-    """What it is read from, where nothing is stored."""
+    """The artifact that it was read from, if nothing is stored."""
 
 
 class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=False):
     """One possible replacement."""
 
     ready: int
-    """The number of messages after which all that belongs to it is there: up to its own, or its last output's."""
+    """The number of messages after which all that belongs to it has arrived: up to its own, or its last output's."""
     saves: int
-    """Tokens that the replacement saves at least."""
+    """Minimum tokens that the replacement saves."""
     pressed: bool = False
-    """It is replaced only when the window is at stake."""
+    """Whether it is replaced only under pressure on the window."""
     file: bool = False
-    """The model asked for this file's text, so it is replaced last."""
+    """Whether the model asked for this file's text, so that it is replaced last."""
 
     @property
     def can_be_had_again(self) -> bool:
@@ -77,7 +77,7 @@ class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=Fal
         return self.kind in {"read", "search"}
 
     def is_transient(self, policy: CompactionPolicy) -> bool:
-        """Whether it is tool payload that goes as soon as its turn is over, by a policy."""
+        """Returns whether it is tool payload that a policy replaces as soon as its turn is over."""
         return self.can_be_had_again or (self.kind in {"output", "media"} and not policy.is_quiet)
 
 
@@ -85,7 +85,7 @@ class Left(Struct, frozen=True):
     """Something large that stays, and why."""
 
     pointer: str
-    """In the body that was given."""
+    """In the given body."""
     tokens: int
     why: str
     message: int | None = None

@@ -31,41 +31,41 @@ from coatcheck.core.text.long_text import Text, is_text
 
 
 class Rank(IntEnum):
-    """In which order candidates go while a body is over its budget."""
+    """The order in which candidates go while a body is over its budget."""
 
     READS = 0
-    """Answers of reads from turns that are over."""
+    """Answers of reads from finished turns."""
     SEARCHES = 1
     OUTPUTS = 2
     ARGUMENTS = 3
     STEPS = 4
-    """Outputs and arguments of the latest turn's steps that are over."""
+    """Outputs and arguments of the latest turn's finished steps."""
     FILES = 5
-    """Files that the model asked for, of any step that is over."""
+    """Files that the model asked for, of any finished step."""
     REPEATABLE = 6
-    """Reads and searches of the latest turn's steps that are over."""
+    """Reads and searches of the latest turn's finished steps."""
     MESSAGES = 7
     LAST_STEP = 8
-    """What the last step brought: only where what may not be left out is alone too much."""
+    """Results of the last step: only if what may not be left out is too much by itself."""
 
 
 class ReplayDecisions(Struct, frozen=True):
-    """What replaying a history decided."""
+    """The decisions of a replayed history."""
 
     replaced: dict[int, int | None]
-    """Numbers of candidates in the order of their replacement; with each, the one before it that has the same content
-    and was replaced, too."""
+    """Numbers of candidates in the order of their replacement; each with the earlier replaced one that has the same
+    content, if any."""
     dropped: set[int]
     """Numbers of items."""
     expected: int
-    """Tokens of the result, at most."""
+    """Maximum tokens of the result."""
     waiting: set[int]
-    """Numbers of candidates that are out of protection and wait for a batch."""
+    """Numbers of candidates that are no longer protected and wait for a batch."""
 
 
 @final
 class Replay:
-    """One walk through a history."""
+    """One pass through a history."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Replay:
         self._policy = policy
         self._budget = budget
         self._now = list(sizes)
-        """Tokens of each item after what was decided so far."""
+        """Tokens of each item after the decisions so far."""
         self._fixed = fixed
         self._total = fixed
         self._held = [0]
@@ -103,12 +103,12 @@ class Replay:
         self._early = _Waiting(candidates, [number for number in unpressed if number not in late])
         self._late = _Waiting(candidates, [number for number in unpressed if number in late])
         self._released: list[int] = []
-        """Candidates that are out of protection and wait."""
+        """Candidates that are no longer protected and wait."""
         self._spent = 0
-        """What repeating what waits has cost since it waits, in hundredths of a token."""
+        """What repeating the waiting candidates has cost so far, in hundredths of a token."""
 
     def run(self) -> ReplayDecisions:
-        """Decide at every moment in order."""
+        """Decides at every moment, in order."""
         before = 0
         for moment in self._line.moments:
             self._total += sum(self._now[before:moment])
@@ -132,7 +132,7 @@ class Replay:
                 self._replace([number])
 
     def _release(self, moment: int) -> None:
-        """Replace what is out of protection now, where that is worth what it changes."""
+        """Replaces what is no longer protected, if that is worth the change."""
         turn = self._line.turn(moment)
         border = {"turn": turn, "step": self._line.step(moment), "none": moment}[self._policy.protect]
         self._released += self._early.release(min(border, moment), turn, moment)
@@ -147,10 +147,10 @@ class Replay:
             self._released, self._spent = [], 0
 
     def _is_worth(self, moment: int, saved: int) -> bool:
-        """Whether what waits is replaced: once waiting has cost what replacing it costs.
+        """Returns whether waiting candidates are replaced: once waiting has cost as much as replacing them costs.
 
-        A cache charges a tenth for what it has, so each request that repeats what waits costs a tenth of that in vain;
-        replacing it costs the rest of the price, once, for everything behind the first place that changes.
+        A cache charges a tenth for what it has, so each request that repeats them wastes a tenth of their price;
+        replacing them costs the rest of the price, once, for everything after the first place that changes.
         """
         if not self._policy.is_quiet:
             return saved >= max(self._policy.batch_tokens or 0, 1)
@@ -197,15 +197,15 @@ class Replay:
             self._leave_out(moment, step, settle)
 
     def _kept(self, moment: int, step: int) -> int:
-        """Tokens that cannot be left out at a moment."""
+        """Returns the tokens that cannot be left out at a moment."""
         prompt = self._line.prompt(moment)
         alone = self._now[prompt] if prompt is not None and prompt < step else 0
         return self._fixed + self._held[step] + alone + sum(self._now[step:moment]) + self._notice
 
     def _leave_out(self, moment: int, step: int, settle: int) -> None:
-        """The oldest blocks, until the body is small enough or nothing is left that may go.
+        """Leaves out the oldest blocks, until the body is small enough or nothing is left that may go.
 
-        None at all where they are together smaller than the notice in their place.
+        Leaves out none if together they are smaller than the notice that replaces them.
         """
         prompt = self._line.prompt(moment)
         cost = 0 if self._dropped or self._line.notices else self._notice
@@ -230,7 +230,7 @@ class Replay:
 
 
 def _rank(one: ReplacementCandidate, turn: int, step: int, prompt: int | None) -> Rank | None:  # noqa: PLR0911 - a table
-    """When a candidate goes; None while it may not."""
+    """Returns when a candidate goes; None while it may not."""
     at = one.message
     if one.kind == "message":
         return Rank.MESSAGES if at < max(step, prompt or 0) and at != prompt else None
@@ -249,17 +249,17 @@ def _rank(one: ReplacementCandidate, turn: int, step: int, prompt: int | None) -
 
 @final
 class _Waiting:
-    """Candidates in the order in which they come out of protection."""
+    """Candidates in the order in which they cease to be protected."""
 
     def __init__(self, candidates: list[ReplacementCandidate], order: list[int]) -> None:
         self._all = candidates
         self._reads = deque(number for number in order if candidates[number].kind in {"read", "search"})
         self._others = deque(number for number in order if candidates[number].kind not in {"read", "search"})
         self._incomplete: list[int] = []
-        """Out of protection, with a call that is not answered completely."""
+        """No longer protected, but with a call that is not completely answered."""
 
     def release(self, border: int, turn: int, moment: int) -> list[int]:
-        """Take what stands before the border and is complete; reads and searches only once their turn is over."""
+        """Takes what precedes the border and is complete; reads and searches only once their turn is over."""
         released: list[int] = []
         while self._reads and self._all[self._reads[0]].message < min(border, turn):
             released.append(self._reads.popleft())

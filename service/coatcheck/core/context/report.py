@@ -1,4 +1,4 @@
-"""What a compaction did to a body, for the caller: every change, what it saved, and what must be sent along with it."""
+"""What a compaction did to a body, for the caller: every change, what it saved, and what to send along with it."""
 
 from msgspec import Struct
 
@@ -10,14 +10,14 @@ from coatcheck.core.context.window import Budget
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """One place that is different."""
+    """One place that has changed."""
 
     pointer: str
     """In the new body (RFC 6901)."""
     message: int
-    """The number of its message in the body that was given."""
+    """The number of its message in the given body."""
     to: str
-    """`card`, `marker`, `placeholder`, `line` for a read, `summary` for a search, `ends` for a message, or `cut` where
+    """`card`, `marker`, `placeholder`, `line` for a read, `summary` for a search, `ends` for a message, or `cut` if
     storing failed."""
     why: str
     tool: str | None
@@ -32,16 +32,16 @@ class Send(Struct, frozen=True, kw_only=True):
 
     headers: dict[str, str]
     body: dict[str, Value]
-    """Top-level fields to set, each with all it must contain."""
+    """Top-level fields to set, each with its complete value."""
 
 
 class Cache(Struct, frozen=True, kw_only=True):
     """What the change means for the provider's prompt cache."""
 
     kept_tokens: int
-    """Before the first change: still cached where it was."""
+    """Tokens before the first change, which are still cached."""
     rewritten_tokens: int
-    """From the first change on: paid for once more."""
+    """Tokens from the first change on, which are paid for again."""
     advice: str
 
 
@@ -49,27 +49,27 @@ class Over(Struct, frozen=True, kw_only=True):
     """What keeps a body from its limit."""
 
     tokens: int
-    """By how many it misses the limit."""
+    """Tokens above the limit."""
     largest: list[Left]
-    """What would have to go, the largest first: sizes are of the body that was given."""
+    """What would have to go, largest first; sizes are those in the given body."""
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """All of it."""
+    """The whole report."""
 
     format: str
     changed: bool
     first_changed: int | None
-    """The number of the first message, in the body that was given, that is different or left out."""
+    """The number of the first message, in the given body, that has changed or is left out."""
     changes: list[Change]
     left: list[Left]
     """Large things that stay, with reasons."""
     copied: list[str]
     """Where the model repeated a marker in a call that is still open: its real text must be read back first."""
     omitted: Omitted | None
-    """What is left out, earlier compactions included; None when nothing is."""
+    """What is left out, including earlier compactions; None if nothing is."""
     omitted_now: int
-    """Messages that this compaction left out."""
+    """Number of messages that this compaction left out."""
     before: Sizes
     after: Sizes
     tokens_before: int
@@ -77,11 +77,11 @@ class Report(Struct, frozen=True, kw_only=True):
     fits: bool | None
     """Whether the result is within its budget's limit; None without a budget."""
     budget: Budget | None
-    """What the body was kept within; None where neither the policy, a window nor the model says one."""
+    """The budget that applied; None if neither the policy, a window nor the model determines one."""
     over: Over | None
-    """By how much the result misses the limit, and why; None where it does not."""
+    """By how much the result exceeds the limit, and why; None if it does not."""
     invalid_thinking: list[str]
-    """Pointers, in the new body, to thinking blocks that were bound to what is different now."""
+    """Pointers, in the new body, to thinking blocks that were bound to something that has changed."""
     send: Send | None
     cache: Cache
     notes: list[str]

@@ -1,8 +1,8 @@
-"""What this service leaves in a history, and how it is known again: markers, placeholders, notices, fallback cuts.
+"""Recognises what this service leaves in a history: markers, placeholders, notices, fallback cuts.
 
-Known again exactly and as a whole, never by a phrase somewhere in a text: what is recognised is left as it is, so that
-a history that was compacted stays as it is when it is compacted again. Cards and answers of the declared tool are
-recognised where they are made (core/card/recognition.py, core/reads/read_answer.py).
+They are recognised exactly and as a whole, never by a phrase within a text: what is recognised stays as it is, so that
+compacting a compacted history changes nothing. Cards and answers of the declared tool are recognised where they are
+made (core/card/recognition.py, core/reads/read_answer.py).
 """
 
 import re
@@ -36,8 +36,8 @@ _SEARCH: Final = re.compile(
 )
 _RESULT: Final = re.compile(rf"^{MARK} (r[0-9]{{1,6}}) ", re.MULTILINE)
 PASSAGE: Final = "[…]"
-"""Stands for a passage of a search in a block of its own, when the summary stands in the first block: a block cannot be
-empty, and taking it out would renumber those that follow."""
+"""Replaces a passage of a search in a block of its own, if the summary is in the first block: a block cannot be empty,
+and removing it would renumber those that follow."""
 _SUMMARY: Final = re.compile(
     rf"{MARK} [^\n]+\n(?:[^\n]*\n)*?(?:{MARK} sources\n|- [^\n]+ \[)art_[0-9]{{18}}#r[0-9]+[ \]]"
 )
@@ -55,18 +55,18 @@ _BEGINNINGS: Final = ("[", "art_", MARK)
 
 
 def marker(characters: int, artifact_id: str) -> str:
-    """Stands for a text that was taken out of a history."""
+    """Returns the replacement for a text that was taken out of a history."""
     return f"[… {characters:,} characters, stored as {artifact_id}; omitted from history, do not copy]"
 
 
 def placeholder(media_type: str, size: int, artifact_id: str) -> str:
-    """Stands for an image or a file that was taken out of a history."""
+    """Returns the replacement for an image or a file that was taken out of a history."""
     shown = media_type if re.fullmatch(r"[-!#$&^_.+a-zA-Z0-9/]{1,100}", media_type) else "file"
     return f"[{shown}, {size:,} bytes, stored as {artifact_id}; omitted from history, do not copy]"
 
 
 def is_marker(text: str) -> bool:
-    """Whether a text is one of our markers or placeholders and nothing else."""
+    """Returns whether a text is exactly one of our markers or placeholders."""
     if len(text) > _LONGEST_MARKER:
         return False
     found = _MARKER.fullmatch(text)
@@ -79,22 +79,22 @@ def recognisable(text: Text) -> str:
 
 
 def marker_in(text: Text) -> str | None:
-    """The first marker inside a text, for telling a model that it copied one into a new call; None without any."""
+    """Returns the first marker inside a text, to tell a model that it copied one into a new call; None without any."""
     found = _MARKER.search(str(text)) if "omitted from history, do not copy]" in text else None
     return found[0] if found is not None and is_id(found[1]) else None
 
 
 def is_ours(text: str) -> bool:
-    """Whether a text is a card, a marker, a placeholder, the line of a read or the summary of a search of ours."""
+    """Returns whether a text is our card, marker, placeholder, line of a read or summary of a search."""
     return is_marker(text) or is_card(text) or is_read_line(text) or is_summary(text)
 
 
 def read_line(text: str, arguments: Object) -> str | None:
-    """Returns the line that stands for an answer of `read_artifact`; None for text that is none.
+    """Returns the line that replaces an answer of `read_artifact`; None for any other text.
 
     Args:
         text: the answer; its first line names the artifact, the part and the view.
-        arguments: of its call, of which what was looked for is repeated.
+        arguments: those of its call, of which the search terms are repeated.
     """
     answer = read_answer_of(text)
     if answer is None:
@@ -109,26 +109,26 @@ def read_line(text: str, arguments: Object) -> str | None:
 
 
 def is_read_line(text: str) -> bool:
-    """Whether a text is the line that stands for a read, and nothing else."""
+    """Returns whether a text is exactly the line that replaces a read."""
     found = _READ_LINE.fullmatch(text) if len(text) <= _LONGEST_LINE and text.endswith(_READ_END) else None
     return found is not None and is_id(found[1])
 
 
 class SearchText(Struct, frozen=True):
-    """What identifies the answer of a web search that stands in a history."""
+    """Identifies the answer of a web search in a history."""
 
     artifact_id: str
-    """Of the provider's response."""
+    """That of the provider's response."""
     query: str
-    """As the answer shows it; empty where it shows none."""
+    """As the answer shows it; empty if it shows none."""
     shown: int
-    """Results whose text is shown."""
+    """Number of results whose text is shown."""
     sections: tuple[str, ...] = ()
-    """Which they are, where the answer is one text."""
+    """Their sections, if the answer is one text."""
 
 
 def search_text(text: str) -> SearchText | None:
-    """Returns which search a text is the answer of; None for any other text."""
+    """Returns the search that a text is the answer of; None for any other text."""
     found = _SEARCH.match(text) if text.startswith(MARK) else None
     if found is None or not is_id(found[3]):
         return None
@@ -138,21 +138,22 @@ def search_text(text: str) -> SearchText | None:
 
 
 def is_summary(text: str) -> bool:
-    """Whether a text is the summary of a search, as it is kept for later turns."""
+    """Returns whether a text is the summary of a search, as it is kept for later turns."""
     fits = len(text) <= _LONGEST_SUMMARY and text.startswith(MARK)
     return fits and search_text(text) is None and _SUMMARY.match(text) is not None
 
 
 def is_not_done(text: Text) -> bool:
-    """Whether a short output says that its call was never carried out: hosts put such texts where a result is missing.
+    """Returns whether a short output, as hosts put it in place of a missing result, says that the call was never made.
 
-    Wider than the words of any one host. Taking a real output for one costs nothing: its call's arguments stay.
+    The pattern is wider than any one host's words. Mistaking a real output for one does no harm: its call's arguments
+    stay.
     """
     return len(text) <= _LONGEST_NOT_DONE and _NOT_DONE.search(str(text)) is not None
 
 
 def card_size(text: str) -> str | None:
-    """Returns how large a card says that its payload is; None for text that is no card."""
+    """Returns the payload size that a card states; None for text that is not a card."""
     if not is_card(text):
         return None
     parts = text.partition("\n")[0].split(" · ")
@@ -160,20 +161,23 @@ def card_size(text: str) -> str | None:
 
 
 def shortened(artifact_id: str) -> str:
-    """Stands between the two ends of a message that was shortened; a pattern for how many bytes are missing."""
+    """Returns the line between the two ends of a shortened message; a pattern for how many bytes are missing."""
     return f"[… {{:,}} bytes of this message left out; all of it is stored as {artifact_id}]"
 
 
 def is_read(text: Text, tool: str | None) -> bool:
-    """Whether a tool output is what the declared tool answered; by its form, or by the tool's name up to its size."""
+    """Returns whether a tool output is an answer of the declared tool.
+
+    By its form, or by the tool's name up to its size.
+    """
     return is_read_answer(recognisable(text)) or (len(text) <= MAX_CHARS and is_own_tool(tool))
 
 
 def is_own_tool(name: str | None) -> bool:
-    """Whether a tool is one of ours, also under the prefix that hosts give to tools of a server."""
+    """Returns whether a tool is one of ours, even with the prefix that hosts give to tools of a server."""
     return name is not None and (name in _OWN_TOOLS or name.endswith(tuple(f"__{own}" for own in _OWN_TOOLS)))
 
 
 def ids_in(text: str) -> list[str]:
-    """The artifact IDs in a text, each once, in order; only those whose check digits are right."""
+    """Returns the artifact IDs in a text, without duplicates, in order; only those with correct check digits."""
     return [found for found in dict.fromkeys(_IDS.findall(text)) if is_id(found)]

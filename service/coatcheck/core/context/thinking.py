@@ -1,10 +1,9 @@
 """Thinking that a change makes invalid, and what to send so that the provider drops it instead of refusing.
 
-Anthropic binds each thinking block of its newer models by signature to everything before it: system, tools, all
-earlier messages. Once something before a block is different the request is refused, unless it carries a field and a
-header that allow dropping it, on this and every later request
-(platform.claude.com/docs/build-with-claude/preserved-thinking). Blocks before the change, and in the changed message
-before its first changed block, stay valid.
+Anthropic binds each thinking block of its newer models by signature to everything before it: system, tools, all earlier
+messages. If anything before a block has changed, the request is refused, unless it has a field and a header that allow
+dropping the block, in this and every later request (platform.claude.com/docs/build-with-claude/preserved-thinking).
+Blocks before the change, and in the changed message before its first changed block, stay valid.
 """
 
 from typing import Final
@@ -21,7 +20,7 @@ Position = tuple[int, int]
 
 
 def position(item: int, item_at: Pointer, at: Pointer) -> Position:
-    """Where a pointer into an item stands; what is in no block of its content is after all of them."""
+    """Returns the position of a pointer into an item; what is in no block of its content comes after all of them."""
     steps = at[len(item_at) :]
     for number, step in enumerate(steps[:-1]):
         after = steps[number + 1]
@@ -31,7 +30,7 @@ def position(item: int, item_at: Pointer, at: Pointer) -> Position:
 
 
 def invalid(index: HistoryIndex, first: Position, dropped: set[int]) -> list[tuple[int, Pointer]]:
-    """The thinking blocks after the first change, with their messages' numbers; not those that are left out."""
+    """Returns the thinking blocks after the first change, with their messages' numbers, except left-out ones."""
     return [
         (number, opaque.at)
         for number, item in enumerate(index.items)
@@ -42,7 +41,7 @@ def invalid(index: HistoryIndex, first: Position, dropped: set[int]) -> list[tup
 
 
 def send(format_: Format, body: Value) -> Send | None:
-    """What must accompany a body whose thinking is invalid in part; None where no such thing exists."""
+    """Returns what must accompany a body whose thinking is partly invalid; None if there is no such thing."""
     if format_ not in {Format.ANTHROPIC, Format.LANGCHAIN}:
         return None
     thinking = as_object(as_object(body).get("thinking")) or {"type": "adaptive"}

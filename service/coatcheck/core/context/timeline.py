@@ -1,12 +1,11 @@
 """When a history was sent, what was the latest turn then, and which of its items stay or go together.
 
-A request was sent before each run of items that the model wrote, and one is sent now: those are the moments. What a
-moment knows is the history before it, nothing later, so that decisions made moment by moment are the same in every
-longer history.
+A request was sent before each run of items that the model wrote, and one is sent now: those are the moments. A moment
+knows only the history before it, so that decisions made moment by moment are the same in every longer history.
 
-A segment is a message of the user, or a run of the model with the outputs that follow it (parallel calls are one
-run). Segments that a call and its output connect are one block, wherever they stand; a block with a call that is still
-open at a moment ends after that moment, and is never left out.
+A segment is a message of the user, or a run of the model with the outputs that follow it (parallel calls are one run).
+Segments that a call and its output connect form one block, wherever they are; a block with a call that is still open at
+a moment ends after that moment, and is never left out.
 """
 
 from bisect import bisect_left
@@ -45,33 +44,36 @@ class Timeline:
         self.blocks = self._blocks(items, pairs)
 
     def prompt(self, moment: int) -> int | None:
-        """The number of the last message of the user at a moment."""
+        """Returns the number of the user's last message at a moment."""
         at = bisect_left(self.prompts, moment)
         return self.prompts[at - 1] if at else None
 
     def step(self, moment: int) -> int:
-        """Where the model's last step begins at a moment: its last run, with what came back since.
+        """Returns where the model's last step begins at a moment: its last run, with later results.
 
-        The moment itself where the model has said nothing yet.
+        Returns the moment itself if the model has not said anything yet.
         """
         at = bisect_left(self.runs, moment)
         return self.runs[at - 1] if at else moment
 
     def turn(self, moment: int) -> int:
-        """Where the latest turn begins at a moment: the last message of the user, or the last step if it is earlier."""
+        """Returns where the latest turn begins at a moment: the user's last message, or the last step if earlier."""
         prompt = self.prompt(moment)
         step = self.step(moment)
         return step if prompt is None else min(prompt, step)
 
     def recent(self, moment: int) -> int:
-        """Where the turn before the latest one begins at a moment: the user may still speak of what it did."""
+        """Returns where the turn before the latest begins at a moment: the user may still refer to it."""
         turn = self.turn(moment)
         step = self.step(turn)
         prompt = self.prompt(step)
         return min(turn, step, prompt or 0)
 
     def _blocks(self, items: list[Item], pairs: Pairs) -> list[TimelineBlock]:
-        """What may be left out, in the order of the blocks' ends; blocks that never may are marked as pinned items."""
+        """Returns what may be left out, in the order of the blocks' ends.
+
+        Blocks that never may are marked as pinned items.
+        """
         segment, links = self._segments(items)
         links += [(segment[one.call_item], segment[one.output_item]) for one in pairs.pairs]
         root = _joined(segment[-1] + 1 if segment else 0, links)
@@ -89,7 +91,7 @@ class Timeline:
         return sorted(blocks, key=lambda block: block.end)
 
     def _segments(self, items: list[Item]) -> tuple[list[int], list[tuple[int, int]]]:
-        """Which segment each item is in, and which segments one run of the model goes through."""
+        """Returns the segment of each item, and the segments that one run of the model connects."""
         starts, prompts = set(self.runs), set(self.prompts)
         segment: list[int] = []
         links: list[tuple[int, int]] = []
@@ -107,7 +109,7 @@ class Timeline:
 
 
 def _transparent(item: Item) -> bool:
-    """Whether an item says nothing about whose turn it is."""
+    """Returns whether an item says nothing about whose turn it is."""
     return not item.model and item.role in {Role.SYSTEM, Role.OTHER}
 
 
@@ -123,7 +125,7 @@ def _run_starts(items: list[Item]) -> list[int]:
 
 
 def _joined(count: int, links: list[tuple[int, int]]) -> list[int]:
-    """The representative of each segment's group."""
+    """Returns the representative of each segment's group."""
     parent = list(range(count))
 
     def top(one: int) -> int:

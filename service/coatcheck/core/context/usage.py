@@ -1,4 +1,4 @@
-"""The input tokens that a provider's own usage object reports, in anyone's shape; and rounding, once for all."""
+"""The input tokens in any provider's usage object; and rounding, in one place."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,9 +10,9 @@ _CACHED: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 def input_tokens(usage: Mapping[str, Value]) -> int | None:
-    """All input tokens, cached ones included; None when the object says nothing.
+    """Returns all input tokens, including cached ones; None if the object has none.
 
-    OpenAI, Gemini and LangChain report the sum; Anthropic reports cached tokens beside `input_tokens`, to be added.
+    OpenAI, Gemini and LangChain report the sum; Anthropic reports cached tokens separately from `input_tokens`.
     """
     for name in _WHOLE:
         if _is_count(usage.get(name)):
@@ -27,10 +27,10 @@ def _is_count(value: Value) -> bool:
 
 
 def scaled(tokens: int, numerator: int, denominator: int) -> int:
-    """Tokens times a ratio, half up."""
+    """Returns tokens times a ratio, rounded half up."""
     return (2 * tokens * numerator + denominator) // (2 * denominator)
 
 
 def percent(part: int, whole: int) -> float:
-    """`part` of `whole` in percent with one decimal, half up; 100 of nothing."""
+    """Returns `part` of `whole` in percent with one decimal, rounded half up; 100 if `whole` is 0."""
     return scaled(part, 1_000, whole) / 10 if whole > 0 else 100.0

@@ -1,8 +1,8 @@
-"""Windows of models: what of one is for the conversation, and the budget that compaction keeps a body within.
+"""Models' windows: which part is for the conversation, and the budget within which compaction keeps a body.
 
-A window is given with the request or known by the model's name. Estimates are of o200k_base, windows are in the model's
-own tokens, so a budget is the window divided by the factor of the model's family. Refuses to guess: without a window
-and with a model that is not known there is no budget, and nothing is ever left out.
+A window is given with the request or known by the model's name. Estimates are of o200k_base, but windows are in the
+model's own tokens, so a budget is the window divided by the factor of the model's family. Without a window and a known
+model there is no budget, and nothing is ever left out.
 """
 
 import re
@@ -19,8 +19,8 @@ from coatcheck.core.errors import CoatcheckError, Code
 
 _OLDER_CLAUDE: Final = re.compile(r"claude-(?:[123]\b|instant|(?:opus|sonnet|haiku)-(?:3|4(?:-[0-6])?(?!\d|-7|-8|-9)))")
 FAMILIES: Final = {"claude": 175, "older claude": 135, "gemini": 115, "other": 100}
-"""Percent of o200k_base's count. Claude from 4.7 on has a tokenizer of about 30 % more tokens than before, and was
-seen at 1.57 to 2.08 times o200k_base; Gemini takes about four characters a token."""
+"""Percent of o200k_base's count. Claude from 4.7 on has a tokenizer with about 30 % more tokens than before, and was
+measured at 1.57 to 2.08 times o200k_base; Gemini takes about four characters per token."""
 _MODELS: Final = tuple(
     (re.compile(name), window, output)
     for name, window, output in (
@@ -41,10 +41,10 @@ _MODELS: Final = tuple(
         (r"deepseek|glm-4", 128_000, 32_000),
     )
 )
-"""Windows and largest outputs in tokens, by what a model's name contains, the first that fits. From the providers' own
-model pages as of November 2026; of a family whose members differ, the smallest."""
+"""Windows and largest outputs in tokens, by what a model's name contains; the first match counts. From the providers'
+own model pages as of November 2026; of a family whose members differ, the smallest."""
 _RESERVE: Final = 32_000
-"""Tokens reserved for an answer whose request sets no limit, unless the model's own is smaller."""
+"""Tokens reserved for an answer if the request sets no limit, unless the model's own is smaller."""
 _OUTPUT_LIMITS: Final = (
     ("max_tokens",),
     ("max_completion_tokens",),
@@ -53,16 +53,16 @@ _OUTPUT_LIMITS: Final = (
     ("generation_config", "max_output_tokens"),
     ("config", "max_output_tokens"),
 )
-"""Where requests limit the answer's tokens."""
+"""Fields in which requests limit the answer's tokens."""
 
 
 class ModelWindow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model has room for, and what of it is not for the conversation."""
+    """A model's window, and what part of it is not for the conversation."""
 
     model: int
     """The model's whole window."""
     shown: int | None = None
-    """The window that the host shows or allows, where it is another."""
+    """The window that the host shows or allows, if it differs."""
     output_reserve: int = 0
     safety_margin: int = 0
     compaction_limit: int | None = None
@@ -86,20 +86,20 @@ class Room(Struct, frozen=True, kw_only=True):
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """What compaction keeps a body within, in tokens of its estimates."""
+    """The tokens, as estimated, within which compaction keeps a body."""
 
     limit: int
-    """The body fits up to this many."""
+    """Maximum size of a body that fits."""
     start: int
-    """The body is made smaller from here on."""
+    """Size from which a body is made smaller."""
     settle: int
-    """What a body that is made smaller is brought to."""
+    """Size to which it is reduced."""
     source: str
-    """`max_tokens`, `window` where one was given, or `model` where it is known by the model's name."""
+    """`max_tokens`, `window` if one was given, or `model` if it is known by the model's name."""
 
 
 def room_of(window: ModelWindow) -> Room:
-    """Returns what of a window is usable, and what takes the rest.
+    """Returns the usable part of a window, and what takes the rest.
 
     Raises:
         CoatcheckError: `invalid_request` for a window with nothing left in it.
@@ -121,13 +121,13 @@ def room_of(window: ModelWindow) -> Room:
 
 
 def family_percent(body: Value, index: HistoryIndex) -> int:
-    """Returns what the model's family makes of 100 tokens of o200k_base."""
+    """Returns the tokens of the model's family for 100 tokens of o200k_base."""
     model = _model(body)
     return percent_of(model, claude=index.format is Format.ANTHROPIC, gemini=index.format is Format.GEMINI)
 
 
 def percent_of(model: str, *, claude: bool, gemini: bool) -> int:
-    """Returns what a model makes of 100 tokens of o200k_base, by its name or else by the format of the request."""
+    """Returns a model's tokens for 100 tokens of o200k_base, by its name or else by the format of the request."""
     if claude or "claude" in model:
         return FAMILIES["older claude" if _OLDER_CLAUDE.search(model) else "claude"]
     return FAMILIES["gemini" if gemini or "gemini" in model else "other"]
@@ -136,9 +136,9 @@ def percent_of(model: str, *, claude: bool, gemini: bool) -> int:
 def budget_of(
     body: Value, index: HistoryIndex, policy: CompactionPolicy, window: ModelWindow | None, percent: int
 ) -> Budget | None:
-    """Returns the budget of a body: the policy's, else of the window that is given, else of the model's known window.
+    """Returns the budget of a body: by the policy, else the given window, else the model's known window.
 
-    Of a window, compaction begins at `percent` of what is usable, where it is advised. None without any.
+    Within a window, compaction begins at `percent` of the usable part, where it is advised. None without any of these.
     """
     if policy.max_tokens is not None:
         limit = start = policy.max_tokens

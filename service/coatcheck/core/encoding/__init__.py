@@ -1,1 +1,1 @@
-"""How payloads are kept: blob IDs, frames and seekable compression."""
+"""How payloads are stored: blob IDs, frames and seekable compression."""

@@ -1,6 +1,6 @@
-"""Names of blobs: UUIDv7 (RFC 9562, section 5.7) as 32 hexadecimal digits, ordered by the time of making.
+"""Names of blobs: UUIDv7 (RFC 9562, section 5.7) as 32 hexadecimal digits, ordered by creation time.
 
-A name is made by the server, used for one write and never again. Time and randomness are handed in.
+The server makes each name, which is used for one write and never again. Time and randomness are arguments.
 """
 
 import re
@@ -12,7 +12,7 @@ _SHAPE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 def new_blob_id(now: datetime, randomness: bytes) -> str:
-    """A new name: 48 bits of milliseconds since 1970, then 74 of the 80 bits of `randomness`."""
+    """Returns a new name: 48 bits of milliseconds since 1970, then 74 of the 80 bits of `randomness`."""
     if len(randomness) != RANDOM_BYTES:
         raise ValueError(f"a blob name takes {RANDOM_BYTES} random bytes, not {len(randomness)}")
     milliseconds = (now - _EPOCH) // timedelta(milliseconds=1)
@@ -23,15 +23,17 @@ def new_blob_id(now: datetime, randomness: bytes) -> str:
 
 
 def is_blob_id(text: str) -> bool:
-    """Whether this has the shape of a blob's name, and so may become part of a path."""
+    """Returns whether a text has the form of a blob's name, and so may become part of a path."""
     return _SHAPE.fullmatch(text) is not None
 
 
 def blob_day(blob_id: str) -> str:
-    """The day of a name's making in UTC, as `yyyymmdd`: part of where an object store keeps it, told by the name.
+    """Returns the UTC day on which a name was made, as `yyyymmdd`.
+
+    It is part of the blob's location in an object store.
 
     Raises:
-        ValueError: it is no blob's name.
+        ValueError: it is not a blob's name.
     """
     if not is_blob_id(blob_id):
         raise ValueError("not a blob's name")

@@ -1,4 +1,4 @@
-"""Zstandard as Python 3.14's standard library has it; before that, from its backport."""
+"""Zstandard, from Python 3.14's standard library or its backport."""
 
 import sys
 

@@ -1,8 +1,7 @@
-"""Where each frame of a stored payload begins, and how many lines and characters lie before it.
+"""Where each frame of a stored payload begins, and how many lines and characters precede it.
 
-An index answers "which stored bytes hold this byte, line or character" without reading any of them. It is
-a value: built once while the payload is compressed, packed beside the blob's row, never changed. It neither
-compresses nor decompresses.
+An index answers "which stored bytes contain this byte, line or character" without reading any of them. It is a value:
+built once while the payload is compressed, packed beside the blob's row, never changed.
 """
 
 import struct
@@ -19,15 +18,15 @@ from coatcheck.core.errors import CoatcheckError, Code
 Ints = Sequence[int] | NDArray[np.integer[Any]]
 
 FRAME_BYTES = 128 * 1024
-"""Bytes of content in every frame but the last. At 128 KiB a 4 KiB read decompresses at most two frames."""
+"""Bytes of content in every frame but the last. With 128 KiB, a 4 KiB read decompresses at most two frames."""
 FRAME_LIMIT = 0x8000000
-"""Frames that the seekable format allows in one file."""
+"""Maximum number of frames in one file of the seekable format."""
 
 _VERSION = 1
 _HEADER = struct.Struct("<BBIQQII")
-"""Version, flags, frame size, size, stored size, frames, CRC-32 of all (with this field 0)."""
+"""Version, flags, frame size, size, stored size, frames, CRC-32 of everything (with this field 0)."""
 _ONE_BYTE_CHARS = 1
-"""Flag: every byte is a character (as in ASCII), so that the characters' column is left out."""
+"""Flag: every byte is a character (as in ASCII), so the characters' column is left out."""
 
 
 class FrameIndex:
@@ -35,8 +34,8 @@ class FrameIndex:
 
     Attributes:
         frame_size: bytes of content in every frame but the last.
-        size: bytes of content in all.
-        stored_size: bytes as stored in all, the seek table included.
+        size: total bytes of content.
+        stored_size: total bytes as stored, including the seek table.
         count: frames; 0 for empty content.
     """
 
@@ -62,44 +61,44 @@ class FrameIndex:
 
     @property
     def newlines(self) -> int:
-        """LF bytes in the whole content."""
+        """Number of LF bytes in the whole content."""
         return int(self._newlines[self.count])
 
     @property
     def chars(self) -> int:
-        """Characters in the whole content: bytes that continue no UTF-8 sequence."""
+        """Number of characters in the whole content: bytes that do not continue a UTF-8 sequence."""
         return int(self._chars[self.count])
 
     def stored_range(self, i: int, j: int) -> tuple[int, int]:
-        """Stored offsets, half-open, of frames `i` to `j` - 1. Needs 0 <= i <= j <= count."""
+        """Returns the half-open stored offsets of frames `i` to `j` - 1. Needs 0 <= i <= j <= count."""
         if not 0 <= i <= j <= self.count:
             raise IndexError(f"frames {i}:{j} of {self.count}")
         return int(self._offsets[i]), int(self._offsets[j])
 
     def frame_length(self, i: int) -> int:
-        """Bytes of content in frame `i`."""
+        """Returns the bytes of content in frame `i`."""
         if not 0 <= i < self.count:
             raise IndexError(f"frame {i} of {self.count}")
         return min(self.frame_size, self.size - i * self.frame_size)
 
     def newlines_before(self, i: int) -> int:
-        """LF bytes in the frames before frame `i`. Needs 0 <= i <= count."""
+        """Returns the number of LF bytes before frame `i`. Needs 0 <= i <= count."""
         return _before(self._newlines, i)
 
     def chars_before(self, i: int) -> int:
-        """Characters in the frames before frame `i`. Needs 0 <= i <= count."""
+        """Returns the number of characters before frame `i`. Needs 0 <= i <= count."""
         return _before(self._chars, i)
 
     def frame_of_newline(self, n: int) -> int:
-        """The frame that holds LF number `n`. Needs 0 <= n < newlines."""
+        """Returns the frame that contains LF number `n`. Needs 0 <= n < newlines."""
         return _holder(self._newlines, n)
 
     def frame_of_char(self, n: int) -> int:
-        """The frame that holds the first byte of character number `n`. Needs 0 <= n < chars."""
+        """Returns the frame that contains the first byte of character number `n`. Needs 0 <= n < chars."""
         return _holder(self._chars, n)
 
     def pack(self) -> bytes:
-        """The index as bytes: 30, and 8 a frame (12 when some character takes several bytes)."""
+        """Returns the index as bytes: 30, and 8 per frame (12 if some character takes several bytes)."""
         columns = [_differences(self._offsets), _differences(self._newlines)]
         flags = _ONE_BYTE_CHARS
         if self.chars != self.size:
@@ -112,7 +111,7 @@ class FrameIndex:
 
     @classmethod
     def unpack(cls, packed: bytes) -> "FrameIndex":
-        """Read a packed index back.
+        """Reads a packed index.
 
         Raises:
             CoatcheckError: `integrity` for anything that `pack` did not write.
@@ -154,7 +153,7 @@ class FrameIndex:
 
 
 _Sums = NDArray[np.int64] | tuple[int, ...]
-"""Of one frame at most, as nearly every payload has, no array: making those takes longer than all else here."""
+"""No array for a single frame, as nearly every payload has: creating one takes longer than all else here."""
 
 
 def _sums(values: Ints) -> _Sums:

@@ -1,7 +1,7 @@
-"""A payload on its way in: hash, frames, counts, head and tail, in one pass over the bytes.
+"""Encodes a payload as it arrives: hash, frames, counts, head and tail, in one pass over the bytes.
 
-Pure: takes bytes, gives the bytes to store, and knows everything about the payload at its end. Holds at most a frame,
-the two sample ends and the token meter's sample, whatever the payload's size. Decides nothing about placement.
+Pure: takes bytes, returns the bytes to store, and has the payload's properties at its end. It holds at most a frame,
+the two sample ends and the token meter's sample, whatever the payload's size.
 """
 
 import codecs
@@ -16,11 +16,11 @@ from coatcheck.core.tokens import Tokenizer
 
 LF = 0x0A
 HELD_WHOLE = 2 * 1024**2
-"""Bytes up to which a payload is held as it is until it has ended."""
+"""Maximum bytes of a payload that is held whole until its end."""
 
 
 class PayloadEncoder:
-    """One payload being taken in: `feed` its bytes, `end` with the last of them, `count`, then read the rest."""
+    """Encodes one payload: `feed` its bytes, `end` with the last of them, `count`, then read the rest."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._sha = hashlib.sha256()
@@ -36,11 +36,11 @@ class PayloadEncoder:
 
     @property
     def size(self) -> int:
-        """Bytes of payload taken in so far."""
+        """Bytes of payload taken so far."""
         return self._encoder.size
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes; answers the stored bytes that became complete, perhaps none."""
+        """Takes the next bytes; returns the stored bytes that became complete, possibly none."""
         if not data:
             return b""
         self._sha.update(data)
@@ -53,17 +53,17 @@ class PayloadEncoder:
         return self._encoder.feed(data)
 
     def end(self, last: bytes) -> bytes:
-        """Take the last bytes and end the payload; answers the last stored bytes, the seek table included."""
+        """Takes the last bytes and ends the payload; returns the last stored bytes, including the seek table."""
         stored = self.feed(last)
         self._validate(b"", final=True)
         return stored + self._encoder.finish()
 
     def count(self) -> None:
-        """Count the tokens; after `end`. Payloads of up to EXACT_BYTES cost about 15 ms a megabyte, others 1 ms."""
+        """Counts the tokens; after `end`. Payloads of up to EXACT_BYTES cost about 15 ms per megabyte, others 1 ms."""
         self._tokens = self._meter.finish()
 
     def _survey(self, data: bytes) -> None:
-        """Surveys a payload from the moment on when it is too large to be held in a sample."""
+        """Surveys a payload from the moment when it is too large for a sample."""
         if self._surveyor is None:
             if self._encoder.size + len(data) <= 2 * SAMPLE_BYTES:
                 return
@@ -72,7 +72,7 @@ class PayloadEncoder:
         self._surveyor.feed(data)
 
     def survey(self) -> Survey | None:
-        """Returns what lies between the ends of a payload that its sample does not hold; None: it holds all of it."""
+        """Returns the survey of what its sample does not hold; None: the sample holds all of it."""
         return None if self._surveyor is None else self._surveyor.finish()
 
     def _validate(self, data: bytes, *, final: bool) -> None:
@@ -91,7 +91,7 @@ class PayloadEncoder:
 
     @property
     def payload(self) -> bytes | None:
-        """All that was taken in so far; None when it is more than HELD_WHOLE."""
+        """All that was taken so far; None if it is more than HELD_WHOLE."""
         return None if self._blocks is None else b"".join(self._blocks)
 
     def _sample(self, data: bytes) -> None:
@@ -106,7 +106,7 @@ class PayloadEncoder:
 
     @property
     def sha256(self) -> bytes:
-        """Digest of what was taken in so far."""
+        """Digest of what was taken so far."""
         return self._sha.digest()
 
     @property
@@ -119,11 +119,11 @@ class PayloadEncoder:
 
     @property
     def stored_size(self) -> int:
-        """Stored bytes given out so far."""
+        """Number of stored bytes returned so far."""
         return self._encoder.stored_size
 
     def measure(self, *, dropped: int = 0, dropped_at: int = 0) -> Measure:
-        """The sizes and the digest; after `end` and `count`."""
+        """Returns the sizes and the digest; after `end` and `count`."""
         if self._tokens is None:
             raise ValueError("the tokens have not been counted")
         return Measure(
@@ -138,7 +138,7 @@ class PayloadEncoder:
         )
 
     def sample(self) -> PayloadSample:
-        """The ends of the payload, or all of it when it is short; the same as `sample_ranges` would read back."""
+        """Returns the ends of the payload, or all of a short one; the same as a read of `sample_ranges` would."""
         if self.size <= 2 * SAMPLE_BYTES:
             return PayloadSample(bytes(self._head), b"", self.size)
         tail = self._tail
@@ -148,7 +148,7 @@ class PayloadEncoder:
 
 
 def sample_ranges(size: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The two byte ranges that a Sample of a stored payload of this size is read from."""
+    """Returns the two byte ranges from which the sample of a stored payload of this size is read."""
     if size <= 2 * SAMPLE_BYTES:
         return (0, size), (size, size)
     return (0, SAMPLE_BYTES), (size - SAMPLE_BYTES, size)

@@ -1,8 +1,8 @@
-"""Payload bytes to stored bytes and back, in the Zstandard Seekable Format (its specification 0.1.0).
+"""Encodes payloads in the Zstandard Seekable Format (its specification 0.1.0), and decodes them.
 
-Independent frames of 128 KiB of content, each with its size and a checksum, then the seek table in a
-skippable frame: `zstd -d` opens a stored payload without Coatcheck, and a range read decompresses only what
-it touches. It reads and writes no file, and it never gives back bytes that it did not verify.
+Independent frames of 128 KiB of content, each with its size and a checksum, then the seek table in a skippable frame:
+`zstd -d` opens a stored payload without Coatcheck, and a range read decompresses only the frames that it touches. Bytes
+are returned only if they were verified.
 """
 
 import struct
@@ -25,31 +25,31 @@ _FOOTER = struct.Struct("<IBI")
 _SEEKABLE_MAGIC = 0x8F92EAB1
 
 _DESCRIPTOR = 4
-"""Where a frame header has its flags."""
+"""Offset of a frame header's flags."""
 _CHECKSUM = 0x04
 """The flag of a content checksum (RFC 8878, section 3.1.1.1.1)."""
 _LEVEL = 1
 _RAW_LEVEL = -131072
-"""The lowest level: blocks are stored as they are, at 5 GB/s against 3 GB/s for level 1 on random bytes."""
+"""The lowest level: blocks are stored as they are, at 5 GB/s instead of 3 GB/s for level 1 on random bytes."""
 _DECODING: dict[int, int] = {zstd.DecompressionParameter.window_log_max: FRAME_BYTES.bit_length() - 1}
-"""A window beyond a frame's content is a damaged header's."""
+"""A window larger than a frame's content means a damaged header."""
 _WORTH = 1.05
-"""Least ratio of the first frame for which the others are compressed too."""
+"""Minimum ratio of the first frame for compressing the others too."""
 _FIRST_BYTES = -64
-"""As signed bytes, UTF-8 continuation bytes (0x80 to 0xBF) are the ones below -64."""
+"""As signed bytes, UTF-8 continuation bytes (0x80 to 0xBF) are those below -64."""
 
 _IDLE: Final[deque[zstd.ZstdCompressor]] = deque(maxlen=16)
-"""Compressors between two payloads: making one costs more than compressing a small payload. Safe for threads."""
+"""Idle compressors: creating one costs more than compressing a small payload. Thread-safe."""
 
 
 class FrameEncoder:
-    """One payload being compressed. Holds at most a frame of it. Not for two threads at once.
+    """Compresses one payload. Holds at most a frame of it. Not thread-safe.
 
     Attributes:
         size: bytes of content taken so far.
         newlines: LF bytes among them.
-        chars: characters among them (bytes that continue no UTF-8 sequence).
-        stored_size: stored bytes given out so far.
+        chars: characters among them (bytes that do not continue a UTF-8 sequence).
+        stored_size: stored bytes returned so far.
         index: after `finish`, the index of the whole.
     """
 
@@ -70,7 +70,7 @@ class FrameEncoder:
         self._frame_chars = 0
 
     def feed(self, data: Buffer) -> bytes:
-        """Take more content; give out the stored bytes of the frames that it completes."""
+        """Takes more content; returns the stored bytes of the frames that it completes."""
         if self.index is not None:
             raise ValueError("the payload is finished")
         out: list[bytes] = []
@@ -89,7 +89,7 @@ class FrameEncoder:
         return b"".join(out)
 
     def finish(self) -> bytes:
-        """End the content: the stored bytes of its last frame and the seek table."""
+        """Ends the content; returns the stored bytes of its last frame and the seek table."""
         if self.index is not None:
             raise ValueError("the payload is finished")
         last = self._close(self._frame) if self._frame else b""
@@ -135,10 +135,10 @@ class FrameEncoder:
 
 
 def decode_frames(stored: Buffer, index: FrameIndex, i: int, j: int) -> bytes:
-    """The content of frames `i` to `j` - 1, from exactly their stored bytes (`index.stored_range(i, j)`).
+    """Returns the content of frames `i` to `j` - 1, from exactly their stored bytes (`index.stored_range(i, j)`).
 
     Raises:
-        CoatcheckError: `integrity` when anything is not as it was written: a length, a header, a checksum.
+        CoatcheckError: `integrity` if anything differs from what was written: a length, a header, a checksum.
     """
     start, end = index.stored_range(i, j)
     view = memoryview(stored).cast("B")
@@ -153,8 +153,8 @@ def decode_frames(stored: Buffer, index: FrameIndex, i: int, j: int) -> bytes:
 
 
 def _decode(piece: memoryview, length: int, frame: int) -> bytes:
-    # The header is read before anything is allocated: it must promise exactly what the index says and carry a
-    # checksum, so that a damaged header can neither ask for memory nor switch the verification off.
+    # The header is checked before anything is allocated: it must match the index and have a checksum, so that a damaged
+    # header can neither request memory nor turn off verification.
     try:
         header = zstd.get_frame_info(piece)
         if header.decompressed_size != length or not piece[_DESCRIPTOR] & _CHECKSUM or header.dictionary_id:
@@ -186,7 +186,7 @@ def _seek_table(stored: "array[int]", size: int) -> bytes:
     if count:
         sizes[-1] = size - (count - 1) * FRAME_BYTES
     entries = struct.pack(f"<{2 * count}I", *chain.from_iterable(zip(stored, sizes, strict=True)))
-    # The frames carry their own checksums, so that the table's optional ones would only repeat them.
+    # The frames have checksums of their own, so the table's optional ones would be redundant.
     body = entries + _FOOTER.pack(count, 0, _SEEKABLE_MAGIC)
     return _SKIPPABLE.pack(_SKIPPABLE_MAGIC, len(body)) + body
 

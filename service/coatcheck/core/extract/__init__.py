@@ -1,6 +1,6 @@
-"""Text views: what a reader reads of a payload. Pure, linear in the payload, bounded, and never raising for one.
+"""Text views: the readable text of a payload. Pure, linear in the payload, bounded, and never raising because of it.
 
-The same payload gives the same view wherever it is made: in a worker process, or here when there is none to be had.
+The same payload gives the same view wherever it is made: in a worker process, or here if none is available.
 """
 
 import html
@@ -17,7 +17,7 @@ from coatcheck.core.extract.tags import TAG, without_opaque
 from coatcheck.core.views.view import ExtractedText, TextForm
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of a page that are looked at; a longer one has a partial view."""
+"""Bytes of a page that are read; a longer one has a partial view."""
 _STRIPPED: Final = "markup-dropped 1"
 _STRIPPED_BYTES: Final = 4 * 1024 * 1024
 _BREAKS: Final = re.compile(
@@ -27,13 +27,13 @@ _BLANKS: Final = re.compile(r"[ \t\f\v\u00a0]+")
 
 
 def extract_text(form: TextForm, media_type: str | None, url: str | None, payload: bytes) -> ExtractedText | None:
-    """Returns the text view of a payload; None where there is none but the raw one, or nothing could be read.
+    """Returns the text view of a payload; None if there is only the raw one, or nothing could be read.
 
     Args:
         form: how the payload is read; `document` needs an adapter, and has no view here.
-        media_type: what was declared or recognised.
-        url: where it stems from, or what its file is called.
-        payload: its bytes, of a page PAGE_BYTES at most.
+        media_type: the declared or detected one.
+        url: its origin, or its file name.
+        payload: its bytes, of a page at most PAGE_BYTES.
     """
     match form:
         case "page":
@@ -52,7 +52,7 @@ def extract_text(form: TextForm, media_type: str | None, url: str | None, payloa
 
 
 def strip_markup(media_type: str | None, payload: bytes) -> ExtractedText | None:
-    """Returns the words of a page, without looking for its main text: cheap, and for what defeats `extract_text`."""
+    """Returns the words of a page, without looking for its main text: cheap, for pages that defeat `extract_text`."""
     text = without_opaque(decoded(payload[:_STRIPPED_BYTES], media_type))
     text = html.unescape(TAG.sub(" ", _BREAKS.sub(lambda match: f"\n{match.group()}", text)))
     lines = (line.strip() for line in _BLANKS.sub(" ", text).split("\n"))

@@ -1,8 +1,8 @@
-"""The blocks of a page that are its article, chosen by where its prose stands. Linear in the page.
+"""Chooses the blocks of a page that are its article, by where its prose is. Linear in the page.
 
-Elements score by the prose in them, as browsers' reader modes do it: a paragraph counts for the element that holds it,
-and half for the one around that. The element that scores best is the article, with its siblings that score like it, and
-with the prose between the headline and it. Decides nothing about how the text looks.
+Elements are scored by the prose in them, as in browsers' reader modes: a paragraph counts for the element that contains
+it, and half for the one around that. The article is the element with the best score, with siblings that score like it,
+and with the prose between the headline and it.
 """
 
 from typing import Final
@@ -13,31 +13,32 @@ from coatcheck.core.extract.tags import words
 
 _LEAVES: Final = words("p li dd dt td th pre blockquote")
 _PROSE: Final = 25
-"""Characters from which a block may be prose."""
+"""Minimum characters of a block of prose."""
 _MOST: Final = 0.5
-"""Share of the page's prose from which an element that holds the headline is no boilerplate, whatever its name."""
+"""Share of the page's prose from which an element with the headline is not boilerplate, whatever its name."""
 _NEARLY_ALL: Final = 0.8
-"""Share of the page's prose from which an element without the headline is no boilerplate."""
+"""Share of the page's prose from which an element without the headline is not boilerplate."""
 _FEW: Final = 500
-"""Characters of prose under which suspect elements are searched, too."""
+"""Characters of prose below which suspect elements are searched too."""
 _NONE: Final = 140
-"""Characters of prose under which comments are searched, too; and the page has no article if there are none."""
+"""Characters of prose below which comments are searched too; without any, the page has no article."""
 _CLIMBS: Final = 4
-"""Elements around the best one that may be taken in its place."""
+"""Number of elements around the best one that may replace it."""
 _PURE: Final = 0.9
 """Share of such an element's text that must be prose."""
 _MORE: Final = 1.3
-"""How many times the prose of the best one it must hold."""
+"""Factor by which its prose must exceed that of the best one."""
 _PART: Final = 2.0
-"""How many times the prose of the best one the page's `main` must hold to be taken, as in references of many parts."""
+"""Factor by which the prose of the page's `main` must exceed that of the best one to replace it, as in references of
+many parts."""
 _LISTS: Final = 0.4
-"""Share of links that it may hold; more is a list of other pages."""
+"""Share of links that it may have; with more it is a list of other pages."""
 _SPARSE: Final = 0.15
-"""Share of links that it may hold."""
+"""Share of links that it may have."""
 _PARAGRAPH: Final = 80
 """Characters of prose from which a paragraph beside the article belongs to it."""
 _DENSE: Final = 0.25
-"""Share of links that such a paragraph may hold."""
+"""Share of links that such a paragraph may have."""
 _BEGINNING: Final = 300
 """Characters from which paragraphs between the headline and the article are its beginning."""
 _HEADLINE: Final = 10
@@ -105,7 +106,7 @@ def _verdicts(reader: PageReader, headline: int | None) -> dict[Element, int]:
 
 
 def _count(reader: PageReader, verdicts: dict[Element, int] | None, limit: int) -> None:
-    """Count characters, prose and score of all elements, of those blocks whose verdict is within the limit."""
+    """Counts characters, prose and score of all elements, over blocks whose verdict is within the limit."""
     for element in reader.elements:
         element.score = element.weight
         element.chars = element.prose = element.linked = 0
@@ -164,7 +165,7 @@ def _choose(reader: PageReader, verdicts: dict[Element, int], limit: int) -> tup
 
 
 def _is_akin(element: Element, best: Element) -> bool:
-    """Whether a sibling of the best element reads like it; beside an `article` only another one does."""
+    """Returns whether a sibling of the best element reads like it; beside an `article`, only another one does."""
     if best.name in {"article", "main"}:
         return element.name == best.name and element.prose > 0
     if element.name == "p":
@@ -176,7 +177,7 @@ def _is_akin(element: Element, best: Element) -> bool:
 def _opening(blocks: list[PageBlock], verdicts: dict[Element, int]) -> list[PageBlock]:
     """Returns the paragraphs and code between the headline and the article, which are its beginning unless short.
 
-    Paragraphs that are shorter are a byline or a standfirst, which the article repeats.
+    Short paragraphs are a byline or a standfirst, which the article repeats.
     """
     found = [
         block
@@ -190,7 +191,7 @@ def _opening(blocks: list[PageBlock], verdicts: dict[Element, int]) -> list[Page
 
 
 def _is_link_list(block: PageBlock) -> bool:
-    """Whether a block is one of many that only lead elsewhere."""
+    """Returns whether a block is one of many that only link elsewhere."""
     if block.linked * 2 <= len(block.text) or block.kind == "h":
         return False
     holder = block.owner.parent if block.owner.name in _LEAVES and block.owner.parent else block.owner

@@ -1,7 +1,7 @@
-"""A readable text built block by block: headings, paragraphs, lists, tables, code, and the links that it had.
+"""Builds a readable text block by block: headings, paragraphs, lists, tables, code, and its links.
 
-Markdown-like, so that a reader recognises what is what, without its escapes: the words stand as they are. Whoever finds
-the blocks in a page calls this; it decides how they look and where sections begin.
+The form resembles Markdown, so that a reader recognises the structure, but without escapes: the words are unchanged.
+The caller finds the blocks in a page; this module decides how they look and where sections begin.
 """
 
 from typing import Final
@@ -17,10 +17,10 @@ _DEEPEST: Final = 6
 
 
 class Blocks:
-    """A text in the making. Every method is linear in what it is given."""
+    """A text under construction. Every method is linear in its input."""
 
     def __init__(self, base: str | None) -> None:
-        """`base` is the page's URL, which relative links are resolved against."""
+        """`base` is the page's URL, against which relative links are resolved."""
         self._base = base
         self._here = urldefrag(base).url if base else ""
         self._parts: list[str] = []
@@ -35,7 +35,7 @@ class Blocks:
         return self._size
 
     def heading(self, level: int, text: str) -> None:
-        """A heading, which begins a section; of one that has no words nothing is kept."""
+        """Adds a heading, which begins a section; one without words is dropped."""
         flat = " ".join(text.split())
         if flat:
             level = min(max(level, 1), _DEEPEST)
@@ -44,7 +44,7 @@ class Blocks:
             self._put(f"{'#' * level} {flat}\n")
 
     def paragraph(self, text: str) -> None:
-        """A paragraph; line feeds in it are kept, other blanks are folded."""
+        """Adds a paragraph; line feeds are kept, other blanks are folded."""
         self._add(_folded(text))
 
     def quote(self, text: str) -> None:
@@ -52,13 +52,13 @@ class Blocks:
         self._add(_folded(text), mark="> ", indent="> ")
 
     def item(self, text: str, *, depth: int = 0, number: int | None = None) -> None:
-        """An item of a list, `depth` lists inside another; with `number` of one that counts."""
+        """Adds a list item, nested in `depth` other lists; with `number` in a numbered list."""
         indent = "  " * min(depth, _DEEPEST)
         mark = "-" if number is None else f"{number}."
         self._add(_folded(text), mark=f"{indent}{mark} ", indent=f"{indent}  ", tight=True)
 
     def row(self, cells: list[str]) -> None:
-        """A row of a table, on one line. A table of one column is no table to a reader."""
+        """Adds a table row, on one line. A table of one column is not shown as a table."""
         flat = [" ".join(cell.split()) for cell in cells]
         if len([cell for cell in flat if cell]) == 1 and len(flat) <= 1:
             self.paragraph(flat[0])
@@ -67,7 +67,7 @@ class Blocks:
             self._put(f"| {' | '.join(flat)} |\n")
 
     def code(self, text: str) -> None:
-        """Code, line for line."""
+        """Adds code, line by line."""
         body = text.strip("\r\n").rstrip()
         if body.strip():
             self._gap()
@@ -75,7 +75,7 @@ class Blocks:
             self._put(f"{fence}\n{body}\n{fence}\n")
 
     def link(self, text: str, url: str) -> None:
-        """Where some words of the text lead. Links to the page itself are none."""
+        """Adds the target of some words of the text. Links to the page itself are ignored."""
         if len(self._links) >= _LINKS or not url or len(url) > _LONGEST_URL or url[0] == "#":
             return
         try:
@@ -87,7 +87,7 @@ class Blocks:
             self._links[full] = " ".join(text[: 4 * _LINK_WORDS].split())[:_LINK_WORDS]
 
     def end(self) -> tuple[bytes, tuple[Section, ...]]:
-        """The text with its links after it, and its sections."""
+        """Returns the text followed by its links, and its sections."""
         if self._links and self._size:
             self._gap()
             self._heads.append((self._size, LINKS, 1, None))
@@ -101,13 +101,13 @@ class Blocks:
         return data, found
 
     def _add(self, text: str, *, mark: str = "", indent: str = "", tight: bool = False) -> None:
-        """Add a block of some lines, the first behind `mark`, the others behind `indent`; none of an empty text."""
+        """Adds a block of lines, the first after `mark`, the others after `indent`; none for an empty text."""
         if text:
             self._gap(tight=tight)
             self._put(f"{mark}{text.replace(chr(10), chr(10) + indent)}\n")
 
     def _gap(self, *, tight: bool = False) -> None:
-        """An empty line between blocks, but none between two items or two rows."""
+        """Adds an empty line between blocks, but not between two items or two rows."""
         if self._size and not (tight and self._tight):
             self._put("\n")
         self._tight = tight
@@ -118,7 +118,7 @@ class Blocks:
 
 
 def _folded(text: str) -> str:
-    """Blanks folded in every line, empty lines gone."""
+    """Returns a text with blanks folded in every line, without empty lines."""
     if "\n" not in text:
         return " ".join(text.split())
     return "\n".join(flat for line in text.split("\n") if (flat := " ".join(line.split())))

@@ -1,6 +1,6 @@
-"""Whether an element is boilerplate, judged by its tag name and attributes alone, and how likely it holds the article.
+"""Judges by tag name and attributes alone whether an element is boilerplate, and how likely it contains the article.
 
-The verdict is a guess: names lie. `article.py` overrules it for an element that holds most of the page's prose.
+The verdict is a guess: names lie. `article.py` overrules it for an element with most of the page's prose.
 """
 
 import re
@@ -37,15 +37,15 @@ _ROLES: Final = words("navigation banner contentinfo complementary search dialog
 _TAG_WEIGHTS: Final = {"article": 25.0, "main": 15.0, "div": 2.0, "section": 2.0, "pre": 1.0, "td": 1.0, "form": -3.0}
 _LIKELY_WEIGHT: Final = 10.0
 _NAMES: Final = 300
-"""Characters of class and ID that are looked at."""
+"""Characters of class and ID that are examined."""
 
 
 def judge(name: str, rest: str) -> tuple[int, float]:
-    """Returns the verdict on an element and the score that it starts with.
+    """Returns the verdict on an element and its initial score.
 
     Args:
         name: its tag name, in lower case.
-        rest: its attributes, as they stand in the tag.
+        rest: its attributes, as written in the tag.
     """
     if name in _HIDDEN_TAGS:
         return HIDDEN, 0.0
@@ -70,9 +70,9 @@ def judge(name: str, rest: str) -> tuple[int, float]:
 
 
 def _judge_names(names: str) -> tuple[int, bool]:
-    """Returns the verdict on an element's classes and ID, and whether one of them says that it holds an article.
+    """Returns the verdict on an element's classes and ID, and whether one of them indicates an article.
 
-    A name of one word is believed; one of several (`has-sidebar`) is not beside a name that says article.
+    A name of one word is trusted; one of several (`has-sidebar`) is not, next to a name that indicates an article.
     """
     verdict, likely, plain = CONTENT, False, False
     for raw in names.split():

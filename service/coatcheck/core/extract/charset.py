@@ -1,4 +1,4 @@
-"""A page's bytes as text: UTF-8 where they are that, else as the header or the page says, else as they look."""
+"""Decodes a page's bytes: as UTF-8 if valid, else as the header or the page declares, else by detection."""
 
 import codecs
 import re
@@ -12,9 +12,9 @@ _META: Final = re.compile(
 )
 _META_BYTES: Final = 4 * 1024
 _DETECTED: Final = 32 * 1024
-"""Bytes beyond ASCII and their surroundings that detection looks at."""
+"""Bytes outside ASCII, with their surroundings, that detection uses."""
 _WRONG: Final = 0.02
-"""Share of characters that may be undecodable before a declared encoding is taken for a mistake."""
+"""Share of undecodable characters above which a declared encoding is considered wrong."""
 _LATIN: Final = {
     "iso-8859-1": "cp1252",
     "ascii": "cp1252",
@@ -22,11 +22,11 @@ _LATIN: Final = {
     "gb2312": "gb18030",
     "gbk": "gb18030",
 }
-"""What browsers take for these names (WHATWG Encoding, section 4.2)."""
+"""What browsers understand by these names (WHATWG Encoding, section 4.2)."""
 
 
 def decoded(data: bytes, media_type: str | None) -> str:
-    """The text of a page; what cannot be decoded is replaced, NUL is dropped. Never raises."""
+    """Returns the text of a page; undecodable bytes are replaced, NUL is dropped. Never raises."""
     for bom, name in _BOMS:
         if data.startswith(bom):
             return _clean(data[len(bom) :].decode(name, "replace"))
@@ -59,7 +59,7 @@ def _declared(data: bytes, media_type: str | None) -> list[str]:
 
 
 def _try(data: bytes, name: str) -> str | None:
-    """The text in an encoding of text; None where too much of it is none."""
+    """Returns the text in an encoding; None if it does not fit, or is not an encoding of text."""
     try:
         text = data.decode(name, "replace")
     except (LookupError, ValueError, AssertionError):  # not an encoding of text

@@ -1,8 +1,8 @@
-"""Headings of documents that read as they are: Markdown, reStructuredText, plain text. The view is the payload itself.
+"""Headings of documents that are readable as they are: Markdown, reStructuredText, plain text. The view is the payload.
 
-Recognises `#` headings and underlined ones outside of fenced code, and numbered ones that stand alone where there are
-at least three. In what may be a source file or an output, `#` begins a comment or a banner: `reads_as_document` tells
-whether it is a document all the same, by its name or by the text, whatever tool it came from.
+Recognises `#` headings and underlined ones outside fenced code, and numbered ones on lines of their own if there are at
+least three. In a source file or an output, `#` begins a comment or a banner; `reads_as_document` decides by the name or
+the text whether it is a document nevertheless, whatever tool it came from.
 """
 
 import re
@@ -19,7 +19,7 @@ _DOCUMENTS: Final = ("markdown", "x-rst", "restructuredtext")
 _SUFFIXES: Final = (".md", ".markdown", ".rst", ".mdx", ".txt", ".adoc")
 _LOOKED: Final = 64 * 1024
 _SUBHEADING: Final = re.compile(rb"^\r?\n##{1,3} [A-Z\d]\S*.*\n\r?$", re.MULTILINE)
-"""A heading of Markdown below the first level, between empty lines: hardly a comment stands like that."""
+"""A Markdown heading below the first level, between empty lines: comments are hardly ever set like that."""
 _TITLED: Final = re.compile(rb"\A# [^\n]+\n\r?\n")
 _FENCED: Final = re.compile(rb"^(`{3,}|~{3,})[^\n]*\n(?:.*?^\1|.*\Z)", re.MULTILINE | re.DOTALL)
 _MARKED: Final = re.compile(rb"^#{1,6} \S", re.MULTILINE)
@@ -30,7 +30,7 @@ _CODE: Final = re.compile(
     re.MULTILINE,
 )
 _LITTLE: Final = 3
-"""Lines of code at the margin, outside of fences, from which a text is a source file."""
+"""Unindented lines of code, outside fences, from which a text is a source file."""
 _SEVERAL: Final = 2
 _CANDIDATE: Final = re.compile(
     rb"^(?:[ ]{0,3}(?:(#{1,6})[ \t]+(\S[^\n]{0,400})|(`{3,}|~{3,})[^\n]*|([=\-~^\"'`*+#.:_]{3,120})[ \t\r]*)"
@@ -38,18 +38,18 @@ _CANDIDATE: Final = re.compile(
     re.MULTILINE,
 )
 _MARKDOWN: Final = {b"=": 1, b"-": 2}
-"""Levels of underlines where there are no others; in reStructuredText the order in which they appear decides."""
+"""Levels of underlines in Markdown; in reStructuredText, their order of appearance decides."""
 _NUMBERED: Final = 3
 _UNDERLINED: Final = 120
 _SENTENCE: Final = (b".", b",", b";", b":", b"?", b"!")
 
 
 def reads_as_document(media_type: str | None, url: str | None, data: bytes) -> bool:
-    """Returns whether a text that may be anything is a document with headings.
+    """Returns whether a text of unknown type is a document with headings.
 
-    It is by its media type, by the ending of its name, or because headings of Markdown below the first level stand
-    between empty lines in its first 64 KiB: two of them, or one and a title in the first line. A source file with
-    comments of that form is none.
+    It is if its media type or the ending of its name says so, or if its first 64 KiB have Markdown headings below the
+    first level between empty lines: two of them, or one and a title in the first line. A source file with such comments
+    is not.
     """
     if any(name in (media_type or "") for name in _DOCUMENTS):
         return True
@@ -58,18 +58,18 @@ def reads_as_document(media_type: str | None, url: str | None, data: bytes) -> b
     wanted = _SEVERAL - (_TITLED.match(data) is not None)
     if data.startswith(b"#!") or _count(_SUBHEADING, data[:_LOOKED], wanted) < wanted:
         return False
-    text = _FENCED.sub(b"", data[:_LOOKED])  # comments mostly stand right above or below what they speak of
+    text = _FENCED.sub(b"", data[:_LOOKED])  # comments are usually directly above or below what they describe
     mostly_alone = _count(_ALONE, text, _LOOKED) * 3 >= _count(_MARKED, text, _LOOKED) * 2
     return mostly_alone and _count(_CODE, text, _LITTLE) < _LITTLE
 
 
 def _count(pattern: re.Pattern[bytes], data: bytes, most: int) -> int:
-    """How often a pattern stands in a text, up to `most`."""
+    """Returns how often a pattern occurs in a text, up to `most`."""
     return sum(1 for _ in islice(pattern.finditer(data), most))
 
 
 def extract_headings(data: bytes) -> ExtractedText | None:
-    """Returns the sections of a document; None where it has no headings."""
+    """Returns the sections of a document; None if it has no headings."""
     starts = _starts(data)
     if not starts:
         return None
@@ -95,11 +95,11 @@ class _Seen:
         self._fence = b""
         self._marked: list[SectionStart] = []
         self._ruled: dict[int, bytes] = {}
-        """Of the marked ones those that are underlined, and with what."""
+        """The underlined ones, and their underline characters."""
         self._numbered: list[SectionStart] = []
 
     def take(self, match: "re.Match[bytes]", at: int, line: int) -> None:
-        """Look at a line that may be part of a heading."""
+        """Processes a line that may be part of a heading."""
         hashes, title, ticks, rule, number, words = match.groups()
         if ticks is not None or self._fence:
             self._code(ticks)
@@ -121,7 +121,7 @@ class _Seen:
             self._fence = b""
 
     def starts(self) -> list[SectionStart]:
-        """The headings by place, with their levels."""
+        """Returns the headings in order, with their levels."""
         if not self._marked:
             return self._numbered if len(self._numbered) >= _NUMBERED else []
         styles = list(dict.fromkeys(self._ruled.values()))
@@ -132,7 +132,7 @@ class _Seen:
 
 
 def _underlined(data: bytes, at: int, rule: bytes) -> int | None:
-    """Where the line before an underline begins, if that reads as a heading: short, and nothing right above it."""
+    """Returns where the line before an underline begins, if it reads as a heading: short, with nothing right above."""
     if len(set(rule)) > 1 or at == 0:
         return None
     start = data.rfind(b"\n", max(0, at - 1 - _UNDERLINED), at - 1) + 1
@@ -146,7 +146,7 @@ def _underlined(data: bytes, at: int, rule: bytes) -> int | None:
 
 
 def _alone(data: bytes, span: tuple[int, int]) -> bool:
-    """Whether empty lines are around a line."""
+    """Returns whether a line is surrounded by empty lines."""
     start, end = span
     before = data[max(0, start - 4) : start]
     return (not before or before.endswith((b"\n\n", b"\r\n\r\n"))) and data[end : end + 2] in {

@@ -1,6 +1,6 @@
-"""Minified JSON as a reader reads it: one member a line, indented. Values stand as they are written, none is parsed.
+"""Formats minified JSON for reading: one member per line, indented. Values stay as they are written; none is parsed.
 
-A document that breaks off or is not quite JSON (NaN, a missing brace) is indented as far as it can be told apart.
+A document that is cut off or not quite JSON (NaN, a missing brace) is indented as far as possible.
 """
 
 import re
@@ -14,16 +14,16 @@ from coatcheck.core.views.view import ExtractedText
 EXTRACTOR: Final = "json-indented 1"
 _BOM: Final = b"\xef\xbb\xbf"
 _PRETTY: Final = 200
-"""Mean bytes of a line up to which a document reads well as it is."""
+"""Mean bytes of a line up to which a document is readable as it is."""
 _TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
 _DEEPEST: Final = 32
-"""Levels that are indented; deeper ones stand below each other, or a short document could become a huge one."""
+"""Levels that are indented; deeper ones are not, or a short document could become a huge one."""
 _GROWTH: Final = 8
 _TOKENS: Final = 4_000_000
 
 
 def extract_json(data: bytes) -> ExtractedText | None:
-    """The indented text; None where the document reads well as it is, is NDJSON, or does not begin like JSON."""
+    """Returns the indented text; None if the document is readable as it is, is NDJSON, or does not begin like JSON."""
     body = data.removeprefix(_BOM).strip(b" \t\r\n")
     if body[:1] not in {b"{", b"["} or _reads_well(body):
         return None
@@ -54,7 +54,7 @@ def _reads_well(body: bytes) -> bool:
 
 
 def indented(text: str) -> tuple[str, bool]:
-    """The document indented token by token, and whether it was whole: every bracket closed, every string ended."""
+    """Returns the document indented token by token, and whether it was complete: all brackets and strings closed."""
     out: list[str] = []
     stack: list[str] = []
     whole = True

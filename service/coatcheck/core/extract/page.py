@@ -1,4 +1,4 @@
-"""The text view of a page: the blocks of its article, rendered, in one linear pass over its markup at any size."""
+"""The text view of a page: the blocks of its article, rendered, in one linear pass over markup of any size."""
 
 import html
 from typing import Final
@@ -13,11 +13,11 @@ EXTRACTOR: Final = "markup-removed 2"
 
 
 def extract_page(text: str, url: str | None, *, partial: bool = False) -> ExtractedText | None:
-    """Returns the text view of a page, or None when there is no text in it.
+    """Returns the text view of a page, or None if it has no text.
 
     Args:
         text: its markup.
-        url: its address, which relative links are resolved against.
+        url: its address, against which relative links are resolved.
         partial: whether the markup is only the beginning of the page.
     """
     reader = PageReader()

@@ -1,6 +1,6 @@
-"""A tool result of several parts as a text: each part's own text under a heading, other parts in a line each.
+"""A tool result of several parts as text: the text of each part under a heading, other parts on one line each.
 
-What a part is, `core/views/parts.py` knows. Base64 is never shown: a reader is told what it is and how much there is.
+`core/views/parts.py` defines what a part is. Base64 is never shown: the text says what it is, and its size.
 """
 
 import re
@@ -34,12 +34,12 @@ _START: Final = re.compile(rb'\s*(?:\[\s*[{"]|\{\s*"content"\s*:\s*\[)')
 
 
 def may_be_parts(head: bytes) -> bool:
-    """Whether a document that begins like this is worth reading as parts."""
+    """Returns whether a document that begins like this is worth reading as parts."""
     return bool(_START.match(head) and _MARK.search(head))
 
 
 def extract_parts(data: bytes) -> ExtractedText | None:
-    """The text of a payload that `core/views/parts.py` made of several parts; None when it is no such payload."""
+    """Returns the text of a payload that `core/views/parts.py` made of several parts; None for any other payload."""
     if not may_be_parts(data):
         return None
     try:
@@ -58,7 +58,7 @@ def extract_parts(data: bytes) -> ExtractedText | None:
 
 
 def is_parts(value: list[object]) -> bool:
-    """Whether a list is a provider's parts, and not data that looks a little like them."""
+    """Returns whether a list is a provider's parts, rather than similar data."""
     typed = 0
     for each in value:
         if isinstance(each, str):
@@ -96,7 +96,7 @@ def _written(value: list[object], structured: object) -> ExtractedText:
 
 
 def _part(part: object) -> tuple[str, str, str | None]:
-    """A part's title, what a reader reads of it, and its URL."""
+    """Returns a part's title, its readable text, and its URL."""
     if isinstance(part, str):
         return "text", part, None
     block = cast("dict[str, Any]", part)
@@ -138,7 +138,7 @@ def _json(value: object) -> str:
 
 
 def _readable(value: object, depth: int) -> object:
-    """A value without encoded bytes in it."""
+    """Returns a value without encoded bytes in it."""
     if isinstance(value, str):
         encoded = len(value) > _LONG and (value[:5] == "data:" or set(value[:2000]) <= _ENCODED)
         return f"[{len(value)} characters of encoded bytes, not shown]" if encoded else value

@@ -1,7 +1,6 @@
-"""A page read once, tag by tag, into blocks of text and the elements that they stand in.
+"""Reads a page once, tag by tag, into blocks of text and the elements that contain them.
 
-Unclosed and crossing tags are taken as they come: a closing tag closes the nearest open element of its name, if there
-is one near. Decides nothing about which text matters.
+Unclosed and overlapping tags are accepted: a closing tag closes the nearest open element of its name, if one is near.
 """
 
 import html
@@ -20,15 +19,15 @@ _VOID: Final = words("br hr img input meta link area base col embed source track
 _NOTED: Final = words("pre ul ol li table tr td th blockquote")
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 _CELL: Final = 300
-"""Characters of a cell that still stands in a row."""
+"""Characters of a cell that is still shown in a row."""
 _TAGS: Final = 400_000
-"""Tags that are looked at, in about two seconds; pages have some thousands."""
+"""Tags that are read, in about two seconds; pages have some thousands."""
 _CLOSES: Final = 64
 """Open elements among which a closing tag looks for its own."""
 
 
 class Element(Struct, eq=False):
-    """An element that is or was open, and what it holds."""
+    """An element that is or was open, and its contents."""
 
     name: str
     parent: "Element | None"
@@ -43,7 +42,7 @@ class Element(Struct, eq=False):
     score: float = 0.0
     chars: int = 0
     prose: int = 0
-    """Of its characters, those in blocks that read as prose."""
+    """Of its characters, those in blocks of prose."""
     linked: int = 0
     """Of its characters, those in links."""
 
@@ -80,7 +79,7 @@ class PageReader:
         self.elements = [root]
         self.blocks: list[PageBlock] = []
         self.partial = False
-        """More tags than are looked at."""
+        """Whether there are more tags than are read."""
         self.title = ""
         self._open = [root]
         self._block = PageBlock()
@@ -89,10 +88,10 @@ class PageReader:
         self._link: tuple[str, int] | None = None
         self._lists: list[int | None] = []
         self._rows: list[tuple[int, int]] = []
-        """Of each open table: the block that its row began with, and the cells so far."""
+        """For each open table: the block with which its row began, and the cells so far."""
 
     def read(self, text: str) -> None:
-        """Take the page."""
+        """Reads the page."""
         split = pieces(text, _TAGS)
         last = len(split) - 1
         self.partial = last >= 4 * _TAGS
@@ -152,7 +151,7 @@ class PageReader:
             self._note(name)
 
     def _note(self, name: str) -> None:
-        """What an element says of the block that begins with it."""
+        """Records what an element means for the block that begins with it."""
         block = self._block
         if name in _HEADINGS:
             block.kind, block.level = "h", _HEADINGS[name]
@@ -193,7 +192,7 @@ class PageReader:
                 end = len(self.blocks)
 
     def _leave(self, name: str) -> None:
-        if not self._block.parts:  # what it was to be, it never became
+        if not self._block.parts:  # its intended kind no longer applies
             self._block = PageBlock()
         if name == "pre":
             self._pre -= 1
@@ -229,9 +228,9 @@ class PageReader:
         if not block.parts:
             return
         raw = "".join(block.parts)
-        if raw.isspace() or self._open[-1].name == "title":  # of which the card has a line of its own
+        if raw.isspace() or self._open[-1].name == "title":  # the card has a line of its own for the title
             self.title = self.title or html.unescape(raw.strip())
-            block.parts.clear()  # and what its tag said of it stays
+            block.parts.clear()  # and what its tag meant stays
             if self._link is not None:
                 self._link = (self._link[0], 0)
             return

@@ -1,14 +1,13 @@
-"""A search response as a list, a section for each result: what `core/search` lays out, and nothing else.
+"""A search response as a list with a section for each result, exactly as `core/search` lays it out.
 
-The ranges that a budgeted search gives are ranges of this view, so that there must be only one maker of it. What holds
-neither a result nor a provider's answer is none of its business.
+Budgeted searches give ranges of this view, so there must be only one way to make it.
 """
 
 from coatcheck.core.views.view import ExtractedText
 
 
 def extract_results(data: bytes) -> ExtractedText | None:
-    """The list; None where nothing was found in the response."""
+    """Returns the list; None if neither a result nor a provider's answer was found in the response."""
     from coatcheck.core.search import search_view  # noqa: PLC0415 - a worker starts without what reads responses
 
     made = search_view(data)

@@ -1,4 +1,4 @@
-"""Sections from the places where parts of a view begin. Linear; knows nothing of what the parts are."""
+"""Makes sections from the positions where parts of a view begin. Linear."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ _LEVELS: Final = 6
 
 
 class SectionStart(Struct, frozen=True):
-    """Where a part of a view begins: at the start of a line."""
+    """Where a part of a view begins, always at the start of a line."""
 
     title: str
     level: int
@@ -23,17 +23,19 @@ class SectionStart(Struct, frozen=True):
 
 
 def one_line(text: str) -> str:
-    """A title: blanks folded, at most TITLE_CHARS characters, the last of them `…` where more was there."""
+    """Returns a title: blanks folded, cut to TITLE_CHARS characters, in which case the last is `…`."""
     flat = " ".join(text[: 8 * TITLE_CHARS].split())
     return flat if len(flat) <= TITLE_CHARS else f"{flat[: TITLE_CHARS - 1]}…"
 
 
 def sections(starts: Sequence[SectionStart], *, prefix: str, size: int, lines: int) -> tuple[Section, ...]:
-    """Name the parts in order; each reaches to the next one of its level or above, the last to the end of the view.
+    """Returns named sections in order.
+
+    Each extends to the next one of its level or above, the last to the end of the view.
 
     Args:
-        starts: the parts, by place; no two at the same.
-        prefix: `s`, `r` or `p`; names are it and a number from 1.
+        starts: the parts, in order; no two at the same byte.
+        prefix: `s`, `r` or `p`, which a number from 1 follows in names.
         size: bytes of the view.
         lines: lines of the view.
     """
@@ -60,7 +62,10 @@ def sections(starts: Sequence[SectionStart], *, prefix: str, size: int, lines: i
 
 
 def _kept(starts: Sequence[SectionStart]) -> Sequence[SectionStart]:
-    """All of them, or those of the highest levels that are not too many; the first where one level is."""
+    """Returns all of them, or those of the highest levels if there are too many.
+
+    The first ones if one level has too many.
+    """
     if len(starts) <= MAX_SECTIONS:
         return starts
     counts = [0] * (_LEVELS + 2)
@@ -73,14 +78,14 @@ def _kept(starts: Sequence[SectionStart]) -> Sequence[SectionStart]:
             break
         if counts[level]:
             deepest = level
-    if not deepest:  # the highest level that there is has too many
+    if not deepest:  # the highest level alone has too many
         highest = min(start.level for start in starts)
         return [start for start in starts if start.level == highest][:MAX_SECTIONS]
     return [start for start in starts if start.level <= deepest]
 
 
 def placed(marks: Iterable[tuple[int, str, int, str | None]], data: bytes) -> list[SectionStart]:
-    """Starts from (byte, title, level, URL) in order of place, with their lines counted in one pass."""
+    """Returns starts in order, from (byte, title, level, URL), with their lines counted in one pass."""
     starts: list[SectionStart] = []
     at, line = 0, 1
     for place, title, level, url in marks:
@@ -91,5 +96,5 @@ def placed(marks: Iterable[tuple[int, str, int, str | None]], data: bytes) -> li
 
 
 def count_lines(data: bytes) -> int:
-    """Lines as a Measure counts them."""
+    """Returns the number of lines as a ViewMeasure counts them."""
     return data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))

@@ -1,4 +1,4 @@
-"""A page's markup as a stream of tags and texts. Linear in the page whatever it holds; builds no tree, raises never."""
+"""Splits a page's markup into tags and texts. Linear in any page; builds no tree and never raises."""
 
 import html
 import re
@@ -6,7 +6,7 @@ from typing import Final
 
 
 def words(text: str) -> frozenset[str]:
-    """Names, as they are listed."""
+    """Returns a set of listed names."""
     return frozenset(text.split())
 
 
@@ -24,19 +24,18 @@ TAG: Final = re.compile(
     r"([^<>\"']*+(?>(?:(?:\"[^\"<]*+\"|'[^'<]*+'|(?<==)(?:\"[^\"]*+\"|'[^']*+'))[^<>\"']*+)*)>|[^<>]*+>)"
     r"|[!?/][^<>]*+>)"
 )
-"""A tag: slash, name, attributes with the `>` after them; where its quotes are broken, what stands before the next `>`.
-
-Linear, though a quoted value may hold `<`: of two tries that began at different places each quotation mark moves both,
-and never to the same state, so that at most three are alive at any place before one meets a `<` and ends."""
+"""Matches a tag: slash, name, attributes including the `>`; with broken quotes, everything before the next `>`. It is
+linear although a quoted value may contain `<`: each quotation mark moves two attempts that began at different places to
+different states, so at most three are alive at any place before one meets a `<` and ends."""
 _BROKEN: Final = re.compile(r"<[a-zA-Z/!?][^>]*+>?")
 _ATTRIBUTE: Final = re.compile(r"([a-zA-Z][a-zA-Z-]{0,30}+)\s*=\s*(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))")
 _HREF: Final = re.compile(r"\bhref\s*=\s*(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))", re.IGNORECASE)
 _LOOKED_AT: Final = 4_000
-"""Characters of a tag whose attributes are looked at."""
+"""Characters of a tag whose attributes are read."""
 
 
 def without_opaque(text: str) -> str:
-    """The page without scripts, styles, comments and the like. What is never closed ends the page."""
+    """Returns the page without scripts, styles, comments and the like. One that is never closed ends the page."""
     pieces: list[str] = []
     at = 0
     while (match := _OPAQUE.search(text, at)) is not None:
@@ -52,7 +51,10 @@ def without_opaque(text: str) -> str:
 
 
 def attributes(tag: str) -> dict[str, str]:
-    """A tag's attributes by lower-cased name, as far as they are quoted or simple; the first of a name counts."""
+    """Returns a tag's attributes by lower-case name, as far as they are quoted or simple.
+
+    The first of a name counts.
+    """
     found: dict[str, str] = {}
     for match in _ATTRIBUTE.finditer(tag, 0, _LOOKED_AT):
         name, double, single, bare = match.groups()
@@ -61,16 +63,19 @@ def attributes(tag: str) -> dict[str, str]:
 
 
 def without_broken(text: str) -> str:
-    """Text between tags without what was meant to be one: `<` and a letter, up to the next `>`."""
+    """Returns text between tags without broken tags: `<` and a letter, up to the next `>`."""
     return _BROKEN.sub(" ", text) if "<" in text else text
 
 
 def href(tag: str) -> str:
-    """Where a link leads; empty where its tag does not say it."""
+    """Returns the target of a link; empty if its tag has none."""
     match = _HREF.search(tag, 0, _LOOKED_AT)
     return html.unescape(match.group(1) or match.group(2) or match.group(3) or "") if match else ""
 
 
 def pieces(text: str, most: int) -> list[str | None]:
-    """Text, slash, name, attributes, text, and so on, for `most` tags; the last is text. Entities are not resolved."""
+    """Returns text, slash, name, attributes, text, and so on, for `most` tags; the last is text.
+
+    Entities stay as they are.
+    """
     return TAG.split(text, most)

@@ -1,9 +1,9 @@
-"""Which artifacts say all words of a query: words to keys, keys of many documents to one segment, segments to fewer.
+"""Finds artifacts that contain all words of a query: words become keys, documents segments, segments fewer segments.
 
-The same on every database, because no database's own text search is used: they split no Chinese, Japanese or Thai,
-and row-level security keeps PostgreSQL from its text indexes. What is stored are 40 bits of a hash of each word, so
-that no word of what was deleted lies in the index. Pure. It knows no order of words but inside identifiers and paths,
-ranks nothing, and understands nothing: a document that says it in other words is not found.
+It works the same on every database, because no database's own text search is used: those do not split Chinese, Japanese
+or Thai, and row-level security keeps PostgreSQL from its text indexes. For each word, 40 bits of a hash are stored, so
+no word of what was deleted remains in the index. Pure. Word order counts only inside identifiers and paths; nothing is
+ranked, and matching is by words, not by meaning.
 """
 
 from coatcheck.core.fulltext.document import ENDS, MAX_KEYS, fingerprint, keys_of

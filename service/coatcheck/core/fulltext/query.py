@@ -1,7 +1,7 @@
-"""A query into the keys that a document must have: of each term one.
+"""Converts a query to terms: of each, a document must have one of the keys.
 
-Words that ask rather than name are left out, unless there are no others. Refuses what names nothing to look for, and
-what is longer than a query can be: leaving part of it out would answer another question.
+Question words are left out, unless there are no others. A query without anything to search for is refused, as is one
+that is too long: leaving part of it out would answer another question.
 """
 
 import itertools
@@ -14,7 +14,7 @@ from coatcheck.core.passages.terms import KANA
 
 MAX_QUERY_CHARS: Final = 1_000
 MAX_QUERY_TERMS: Final = 64
-"""Different keys of one query."""
+"""Maximum different keys of one query."""
 
 
 Term = tuple[int, ...]
@@ -22,10 +22,10 @@ Term = tuple[int, ...]
 
 
 def query_keys(query: str) -> tuple[Term, ...]:
-    """The terms that a document must have, all of them.
+    """Returns the terms, all of which a document must have.
 
     Raises:
-        CoatcheckError: `invalid_request` for a query without a word, and for one that is too long.
+        CoatcheckError: `invalid_request` for a query without a word, or one that is too long.
     """
     if len(query) > MAX_QUERY_CHARS:
         raise _too_long(f"It has {len(query):,} characters, {MAX_QUERY_CHARS:,} are possible.")
@@ -48,7 +48,7 @@ def _keys(query: str, *, stop: bool) -> list[Term]:
 
 
 def _of_chunk(chunk: Chunk, *, stop: bool) -> list[Term]:
-    """Whole words; of those that are made of parts, which part follows which, or the word in one piece."""
+    """Returns terms of whole words; for a composed word, its sequence of parts, or the word in one piece."""
     terms: list[Term] = [
         (word_key(word),)
         for word, parts in chunk.words
@@ -61,7 +61,7 @@ def _of_chunk(chunk: Chunk, *, stop: bool) -> list[Term]:
 
 
 def _telling(grams: tuple[str, ...], *, stop: bool) -> list[str]:
-    """The longest grams of a run; of those that merely tie words together none, unless there are no others."""
+    """Returns the longest grams of a run, without those that only connect words, unless there are no others."""
     longest = [gram for gram in grams if len(gram) == max(map(len, grams))]
     return [g for g in longest if not stop or (not KANA.fullmatch(g) and PARTICLES.isdisjoint(g))]
 

@@ -1,8 +1,8 @@
-"""A segment: which documents have which keys, packed into parts of which a query reads few.
+"""A segment: which documents have which keys, packed into parts of which a query reads only a few.
 
-A part holds the keys that begin with the same bits, each with its documents: sorted, delta-coded, byte by byte in
-planes, compressed. A segment never changes; several become one by `merged`, which leaves out what is gone. Bytes that
-`built` did not make raise `integrity`.
+A part contains the keys that begin with the same bits, each with its documents: sorted, delta-coded, in byte planes,
+compressed. A segment never changes; `merged` combines several, leaving out what is gone. Bytes that `built` did not
+make raise `integrity`.
 """
 
 import itertools
@@ -23,7 +23,7 @@ Keys = NDArray[np.uint64]
 MAX_DOCUMENTS: Final = 65_535
 _DOC_BITS: Final = 16
 _PART_POSTINGS: Final = 8_192
-"""In one part on average: 10 to 16 KiB as stored, 0.1 ms to read."""
+"""Average postings per part: 10 to 16 KiB stored, 0.1 ms to read."""
 _MAX_BITS: Final = 12
 _HEAD: Final = struct.Struct("<BII")
 _VERSION: Final = 1
@@ -31,20 +31,20 @@ _LEVEL: Final = 3
 
 
 class IndexedDocument(Struct, frozen=True):
-    """A document on its way into a segment."""
+    """A document to put into a segment."""
 
     row: int
     """The artifact's place in the order of arrival."""
     fingerprint: int
     keys: Keys
-    """Sorted, each once."""
+    """Sorted, without duplicates."""
 
 
 class PackedSegment(Struct, frozen=True):
     """A segment as it is stored."""
 
     bits: int
-    """Of a key that choose its part."""
+    """Number of a key's bits that choose its part."""
     first: int
     """The oldest row."""
     last: int
@@ -53,11 +53,11 @@ class PackedSegment(Struct, frozen=True):
     listed: bytes
     """Its documents."""
     parts: tuple[bytes, ...]
-    """Postings, 2 to the power of `bits` parts."""
+    """Postings, in 2 to the power of `bits` parts."""
 
 
 def built(documents: Sequence[IndexedDocument]) -> PackedSegment:
-    """A segment of 1 to MAX_DOCUMENTS documents."""
+    """Returns a segment of 1 to MAX_DOCUMENTS documents."""
     order = sorted(documents, key=lambda document: document.row)
     postings = np.concatenate(
         [(document.keys << np.uint64(_DOC_BITS)) | np.uint64(at) for at, document in enumerate(order)]
@@ -68,15 +68,15 @@ def built(documents: Sequence[IndexedDocument]) -> PackedSegment:
 
 
 def merged(segments: Sequence[PackedSegment], live: Sequence[NDArray[np.bool_]]) -> PackedSegment | None:
-    """One segment of several; None when nothing of them is left.
+    """Merges several segments into one; returns None if nothing of them is left.
 
     Args:
-        segments: the later one wins where two have the same row.
-        live: for each, which of its documents are still true, in the order of `documents_of`.
+        segments: if two have the same row, the later one counts.
+        live: for each, which of its documents are still valid, in the order of `documents_of`.
     """
     rows_of, prints_of = zip(*(documents_of(segment.listed) for segment in segments), strict=True)
     all_rows, all_prints = np.concatenate(rows_of), np.concatenate(prints_of)
-    # The last occurrence of each row that is live.
+    # The last live occurrence of each row.
     kept = np.flatnonzero(np.concatenate(live))[::-1]
     rows, at = np.unique(all_rows[kept], return_index=True)
     if not len(rows):
@@ -98,7 +98,7 @@ def merged(segments: Sequence[PackedSegment], live: Sequence[NDArray[np.bool_]])
 
 
 def documents_of(listed: bytes) -> tuple[Keys, Keys]:
-    """Rows, ascending, and fingerprints of a segment's documents."""
+    """Returns rows, ascending, and fingerprints of a segment's documents."""
     raw = _decompressed(listed)
     count = len(raw) // 16
     if len(raw) != 16 * count:
@@ -108,7 +108,7 @@ def documents_of(listed: bytes) -> tuple[Keys, Keys]:
 
 
 def is_whole(segment: PackedSegment) -> bool:
-    """Whether every byte of a segment is as it was stored, and all its parts are there."""
+    """Returns whether every byte of a segment is intact and all its parts are present."""
     try:
         rows, _ = documents_of(segment.listed)
         postings = sum(_opened(part).steps.shape[1] for part in segment.parts)
@@ -118,15 +118,15 @@ def is_whole(segment: PackedSegment) -> bool:
 
 
 def locate(key: int, bits: int) -> int:
-    """The part of a segment that holds a key."""
+    """Returns the part of a segment that contains a key."""
     return key >> (KEY_BITS - bits)
 
 
 def matches(terms: Sequence[Sequence[int]], bits: int, parts: dict[int, bytes]) -> NDArray[np.int64]:
-    """The documents that have a key of each term, by their places; `parts` are those that `locate` names.
+    """Returns the indices of documents that have a key of each term; `parts` are those that `locate` names.
 
     Raises:
-        KeyError: a part is not there.
+        KeyError: a part is missing.
     """
     found: NDArray[np.int64] | None = None
     open_parts = {at: _opened(part) for at, part in parts.items()}
@@ -179,13 +179,13 @@ def _pack(keys: Keys, docs: NDArray[np.int64]) -> bytes:
 
 
 class _Part(NamedTuple):
-    """A part opened: cheap to search, its documents still as they are stored."""
+    """A part opened for searching; its documents are still encoded."""
 
     keys: Keys
     counts: NDArray[np.int64]
-    """Documents of each key."""
+    """Number of documents per key."""
     steps: NDArray[np.uint8]
-    """One key's documents after the other's, as the first and the steps from there: low bytes, then high bytes."""
+    """The documents of one key after another's, as the first one and increments: low bytes, then high bytes."""
 
 
 def _opened(part: bytes) -> _Part:
@@ -209,17 +209,17 @@ def _joined(planes: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def _unpacked(part: bytes) -> tuple[Keys, NDArray[np.int64], NDArray[np.int64]]:
-    """Keys, how many documents each has, and these, one key's after the other's."""
+    """Returns keys, their numbers of documents, and the documents, key by key."""
     keys, counts, planes = _opened(part)
     sums = np.cumsum(_joined(planes))
     starts = np.cumsum(counts) - counts
-    # Each key's steps begin anew.
+    # Each key's increments start anew.
     before = np.where(starts > 0, sums[starts - 1], 0) if len(keys) else starts
     return keys, counts, sums - np.repeat(before, counts)
 
 
 def _planes(values: NDArray[np.uint64] | NDArray[np.int64], width: int) -> bytes:
-    """Numbers as their lowest bytes, then their next ones: alike bytes lie together."""
+    """Returns numbers as their lowest bytes, then their next ones, so that similar bytes are adjacent."""
     raw = values.astype("<u8").view(np.uint8).reshape(len(values), 8)
     return np.ascontiguousarray(raw[:, :width].T).tobytes()
 

@@ -1,6 +1,6 @@
-"""Which segments to make one of, so that a query looks into few and each document is rewritten seldom.
+"""Decides which segments to merge, so that a query reads few, and each document is rewritten seldom.
 
-Segments of about one size are merged by eights; those that have grown large are left alone. Knows sizes only.
+Segments of about equal size are merged by eights; large ones are left alone. Only sizes matter.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from msgspec import Struct
 
 FAN: Final = 8
 MAX_POSTINGS: Final = 2_000_000
-"""Postings of the largest segment: 4,000 documents of 500 words. Merging takes 40 bytes of memory for each."""
+"""Maximum postings of a segment: 4,000 documents of 500 words. Merging takes 40 bytes of memory for each."""
 
 
 class SegmentSize(Struct, frozen=True):
-    """What is known of a segment without reading it."""
+    """What is known about a segment without reading it."""
 
     id: int
     documents: int
@@ -22,7 +22,7 @@ class SegmentSize(Struct, frozen=True):
 
 
 def to_merge(sizes: Sequence[SegmentSize], most_documents: int) -> list[int]:
-    """The IDs of segments to make one of next, given oldest first; none when all is well."""
+    """Returns the IDs of the segments to merge next, given oldest first; none if nothing is to be done."""
     tiers: dict[int, list[SegmentSize]] = {}
     for size in sizes:
         tiers.setdefault(_tier(size.postings), []).append(size)
@@ -43,7 +43,7 @@ def to_merge(sizes: Sequence[SegmentSize], most_documents: int) -> list[int]:
 
 
 def _tier(postings: int) -> int:
-    """Segments of up to 1,000 postings, 8,000, 64,000 and so on."""
+    """Returns the tier: up to 1,000 postings, 8,000, 64,000 and so on."""
     tier = 0
     while postings > 1_000 * FAN**tier:
         tier += 1

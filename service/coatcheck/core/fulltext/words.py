@@ -1,10 +1,9 @@
-"""Text into words as they are compared, and words into keys.
+"""Splits text into words in compared form, and maps words to keys.
 
 A chunk is a word, or several that belong together (an identifier, a path, an address, a number), or a run of a script
-without blanks. Words are folded and cut to their stems; runs
-of Chinese, Japanese and Korean become characters and pairs of neighbours, of Thai and its kin triples. Of an identifier
-or a path, the parts count, and which part follows which: `src/app/main.py` is found by `app/main.py` and by `main`, but
-not by `main/app`. What a query leaves out is not decided here.
+without blanks. Words are folded and reduced to stems; runs of Chinese, Japanese and Korean become characters and pairs
+of neighbours, of Thai and related scripts triples. Of an identifier or a path, the parts and their sequence count:
+`src/app/main.py` is found by `app/main.py` and by `main`, but not by `main/app`.
 """
 
 import hashlib
@@ -23,16 +22,16 @@ from coatcheck.core.passages.terms import PAIRS, PARTS, SUFFIX, TRIPLES, WORD
 
 KEY_BITS: Final = 40
 MAX_WORD: Final = 128
-"""Letters of the longest word that counts, a SHA-512 in hexadecimal; longer runs are encoded bytes."""
+"""Maximum letters of a word that counts, a SHA-512 in hexadecimal; longer runs are encoded bytes."""
 _MAX_PARTS: Final = 6
-"""Parts that a word is divided into; what has more is a digest, not an identifier."""
+"""Maximum parts of a word; one with more is a digest rather than an identifier."""
 _CACHED: Final = 32_768
-"""Texts between blanks, words and pairs whose keys are kept."""
+"""Number of texts between blanks, words and pairs whose keys are cached."""
 _CACHED_CHARS: Final = 64
 
 _PAIRS: Final = f"{PAIRS}\uff66-\uff9f"
 _JOINT: Final = r"(?:://|::|->|[._/\\:@+~#%'\u2019-])"
-"""What may stand between two parts of one identifier, path, address or number, or inside a word."""
+"""What may be between two parts of one identifier, path, address or number, or inside a word."""
 _ASCII_RUN: Final = re.compile(f"[A-Za-z0-9]+(?:{_JOINT}[A-Za-z0-9]+)*")
 _LETTERS: Final = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{_PAIRS}{TRIPLES}]]+"
 _RUN: Final = regex.compile(rf"(?V1)[{_PAIRS}]+|[{TRIPLES}]+|{_LETTERS}(?:{_JOINT}{_LETTERS})*")
@@ -41,7 +40,7 @@ _APOSTROPHES: Final = re.compile("(?<=[^\\W\\d_])['\u2019](?=[^\\W\\d_])")
 
 _ASCII_WORD: Final = re.compile("[A-Za-z0-9]+")
 _ASCII_PARTS: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-"""Words and their parts in ASCII text, four times as fast as the expressions for all letters."""
+"""Matches words and their parts in ASCII text, four times as fast as the expressions for all letters."""
 _ASCII_BREAK: Final = re.compile("([^A-Za-z0-9]+)")
 _JOINTS: Final = frozenset(["://", "::", "->", *"._/\\\\:@+~#%'-"])
 """What `_JOINT` matches in ASCII."""
@@ -59,7 +58,7 @@ class Chunk(Struct, frozen=True):
     """The words of one chunk, folded."""
 
     words: tuple[tuple[str, tuple[str, ...]], ...]
-    """Whole words, in their order, each with the parts that it is made of, if it is of several."""
+    """Whole words in order, each with its parts, if it has several."""
     joined: tuple[tuple[str, str], ...]
     """Neighbours in an identifier or a path that belong to different words: the last part of one, the first of the
     next."""
@@ -68,12 +67,12 @@ class Chunk(Struct, frozen=True):
 
 
 def runs(text: str) -> list[str]:
-    """The chunks of a text, in its order."""
+    """Returns the chunks of a text, in order."""
     return _ASCII_RUN.findall(text) if text.isascii() else _RUN.findall(text)
 
 
 def read(chunk: str) -> Chunk:
-    """The words of a chunk of `runs`."""
+    """Returns the words of a chunk of `runs`."""
     if _UNSPACED.match(chunk):
         return Chunk((), (), _grams(chunk))
     words: list[tuple[str, tuple[str, ...]]] = []
@@ -95,16 +94,16 @@ class _Word(NamedTuple):
 
     word: str
     parts: tuple[str, ...]
-    """What it is made of, if it is of several."""
+    """Its parts, if it has several."""
     first: str
     last: str
     """Its outer parts, or the word itself."""
     keys: tuple[int, ...]
-    """Those of the word, of its parts, and of which part follows which."""
+    """Those of the word, of its parts, and of their sequence."""
 
 
 def _words_of(chunk: str) -> "Iterable[_Word | None]":
-    """The words of a chunk; None for one that is too long to count."""
+    """Yields the words of a chunk; None for one that is too long to count."""
     ascii_only = chunk.isascii()
     chunk = _APOSTROPHES.sub("", chunk) if "'" in chunk or "\u2019" in chunk else chunk
     return map(_ascii_word, _ASCII_WORD.findall(chunk)) if ascii_only else map(_folded_word, WORD.findall(chunk))
@@ -129,7 +128,7 @@ def _word(written: str, word: str) -> _Word | None:
 
 @lru_cache(_CACHED)
 def _parts(written: str) -> tuple[str, ...]:
-    """The parts that a word is made of, by its capitals and digits; none when it is of one piece, or of too many."""
+    """Returns the parts of a word, by its capitals and digits; none if it has only one, or too many."""
     if written.isalpha() and (written.islower() or written[1:].islower()):
         return ()
     if written.isascii():
@@ -147,7 +146,7 @@ def _grams(run: str) -> tuple[str, ...]:
 
 
 def stem(word: str) -> str:
-    """What a folded word and its inflected forms share, as far as their endings are regular."""
+    """Returns what a folded word and its regularly inflected forms share."""
     if word.startswith(_ARTICLE) and len(word) > _LEAST_STEM:
         return word[len(_ARTICLE) :]
     if len(word) <= _LEAST_STEM:
@@ -160,7 +159,7 @@ def stem(word: str) -> str:
 
 @lru_cache(_CACHED)
 def word_key(word: str) -> int:
-    """The key of a folded word: of its stem."""
+    """Returns the key of a folded word: that of its stem."""
     return _key(stem(word))
 
 
@@ -171,7 +170,7 @@ def gram_key(gram: str) -> int:
 
 @lru_cache(_CACHED)
 def pair_key(pair: tuple[str, str]) -> int:
-    """The key of two parts that follow each other."""
+    """Returns the key of two consecutive parts."""
     return _key(f"{pair[0]}\1{pair[1]}")
 
 
@@ -181,10 +180,10 @@ def _key(text: str) -> int:
 
 
 def keys_of_words(written: Sequence[str]) -> Iterable[int]:
-    """Every key under which a document is found that says this, some perhaps twice.
+    """Yields every key under which a document with this text is found, possibly with duplicates.
 
     Args:
-        written: what stands between blanks.
+        written: texts between blanks.
     """
     known = list(map(_known.get, written))
     numbered: list[str] = []
@@ -209,7 +208,10 @@ def _remembered(text: str) -> tuple[int, ...]:
 
 
 def _keys_of_numbered(text: str) -> list[int]:
-    """The keys of ASCII text with numbers in it: moments, addresses. Its words come again, as a whole it does not."""
+    """Returns the keys of ASCII text with numbers, such as times and addresses.
+
+    Its words recur, but not the text itself.
+    """
     pieces = _ASCII_BREAK.split(_APOSTROPHES.sub("", text) if "'" in text else text)
     words, breaks = pieces[::2], pieces[1::2]
     seen = {word: _ascii_word(word) for word in dict.fromkeys(words)}
@@ -238,4 +240,4 @@ def _chunk_keys(chunk: str) -> tuple[int, ...]:
 
 
 _known: Final[dict[str, tuple[int, ...]]] = {}
-"""The keys of what was written in one of the texts before, without numbers: most of a text was in the text before."""
+"""Keys of texts without numbers that occurred in the last texts: most of a text occurred in the previous one."""

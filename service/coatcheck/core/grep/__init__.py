@@ -1,1 +1,1 @@
-"""Lines by a regular expression, over any text in constant memory."""
+"""Finds lines by a regular expression, in any text, in constant memory."""

@@ -1,10 +1,10 @@
-"""Find matching lines in content that streams past, in bounded memory and with a deadline.
+"""Finds matching lines in streamed content, in bounded memory and with a deadline.
 
-A call to the pattern cannot be interrupted. So it gets only as many bytes as it could finish in time at its worst;
-for all but patterns with large repeats that is everything at hand.
+A call of the pattern cannot be interrupted, so it gets only as many bytes as it could process in time at worst; except
+for patterns with large repetitions, that is everything available.
 
-A hit is a matching line. In a line of more than 2,000 bytes every stretch of 2,000 bytes that begins with a match is
-a hit of its own, so that each can be counted, skipped and reached. It shows nothing; `grep_text` does.
+A hit is a matching line. In a line of more than 2,000 bytes, every stretch of 2,000 bytes that begins with a match is a
+separate hit, so that each can be counted, skipped and reached.
 """
 
 from collections.abc import Callable
@@ -15,19 +15,19 @@ from coatcheck.core.grep.patterns import WORST_SECONDS, Pattern
 from coatcheck.core.views.window import Extent, newlines
 
 STRETCH = 2_000
-"""Bytes of a line that make one hit."""
+"""Bytes of a line that form one hit."""
 PIECE = 1024 * 1024
 """A line longer than this is searched in pieces."""
 OVERLAP = 64 * 1024
-"""Bytes that pieces share: the longest match that is sure to be found whole in such a line."""
+"""Bytes that pieces share: the longest match that is certain to be found in such a line."""
 MATCHES_LIMIT = 16
-"""Matches kept of one hit."""
+"""Maximum matches kept per hit."""
 _AT_ONCE = 2 * PIECE
-"""More is never at hand: a piece, and a block of content after it."""
+"""Maximum bytes available at once: a piece, and a block of content after it."""
 _SLICE_SECONDS = 0.25
-"""What searching a few whole lines may take at worst."""
+"""Maximum time for searching a few whole lines."""
 _GRACE_SECONDS = 0.3
-"""How far past the deadline a call may end at worst."""
+"""Maximum time by which a call may exceed the deadline."""
 
 
 class LineHit(Struct, frozen=True):
@@ -40,16 +40,16 @@ class LineHit(Struct, frozen=True):
     matches: list[Extent]
     """At least one, in order; at most MATCHES_LIMIT."""
     more: bool
-    """There are more matches in this stretch."""
+    """Whether there are more matches in this stretch."""
 
 
 class ScanPosition(Struct, frozen=True):
-    """Where a scan can go on: so many hits lie before a byte of a line."""
+    """Where a scan can continue: so many hits precede a byte of a line."""
 
     hits: int = 0
     byte: int = 0
     newlines: int = 0
-    """LF bytes before `line_start`."""
+    """Number of LF bytes before `line_start`."""
     line_start: int = 0
 
 
@@ -58,11 +58,11 @@ class PatternScan:
 
     Attributes:
         hits: the page, in order.
-        count: hits so far, those before the page and after it included.
-        expired: the deadline came first; `mark()` is where it stopped.
-        in_pieces: a line was too long to be searched at once.
+        count: hits so far, including those before and after the page.
+        expired: whether the deadline came first; `mark()` is where it stopped.
+        in_pieces: whether a line was too long to be searched at once.
         piece: bytes of a line above which that is so.
-        overlap: the longest match that is sure to be found in such a line.
+        overlap: the longest match that is certain to be found in such a line.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class PatternScan:
         deadline: float,
         count_on: float,
     ) -> None:
-        """Keep `keep` hits after the first `skip`; when the page is full, count on for `count_on` seconds at most."""
+        """Keeps `keep` hits after the first `skip`; when the page is full, counts on for at most `count_on` seconds."""
         self.hits: list[LineHit] = []
         self.count = mark.hits
         self.expired = False
@@ -105,7 +105,7 @@ class PatternScan:
 
     @property
     def needs(self) -> int:
-        """The byte that the next block must begin with."""
+        """The byte with which the next block must begin."""
         return self._base + len(self._buffer)
 
     @property
@@ -114,11 +114,11 @@ class PatternScan:
         return self.expired or self._at >= self._size
 
     def mark(self) -> ScanPosition:
-        """Where the scan stands."""
+        """Returns where the scan is."""
         return ScanPosition(self.count, self._at, self._lines_before(self._line_start), self._line_start)
 
     def feed(self, block: bytes) -> None:
-        """Search as far as whole lines, or pieces of very long ones, are at hand."""
+        """Searches as far as whole lines, or pieces of very long ones, are available."""
         self._buffer = self._buffer + block if self._buffer else block
         while not self.done:
             start = self._at - self._base
@@ -133,7 +133,10 @@ class PatternScan:
             self._drop()
 
     def _long_line(self, start: int, length: int) -> bool:
-        """Search a line that is longer than a slice, whole or in pieces. False: more of it must come first."""
+        """Searches a line that is longer than a slice, whole or in pieces.
+
+        Returns False if more of it must come first.
+        """
         end = min(length, start + self._most)
         if (lf := self._buffer.find(b"\n", start, end)) >= 0:
             self._search(start, lf + 1, lf + 1, last=False)
@@ -147,7 +150,7 @@ class PatternScan:
         return True
 
     def _drop(self) -> None:
-        """Forget what is searched, but for one byte, which anchors and word boundaries look back at."""
+        """Drops what is searched, except for one byte, which anchors and word boundaries look back at."""
         self._newlines = self._lines_before(self._line_start)
         self._counted = self._line_start
         low = max(self._base, min(self._at, self._base + len(self._buffer)) - 1)
@@ -163,7 +166,7 @@ class PatternScan:
         return self._newlines
 
     def _search(self, position: int, stop: int, end: int, *, last: bool) -> None:
-        """Search matches that begin before `stop`, looking no further than `end`."""
+        """Searches matches that begin before `stop`, looking no further than `end`."""
         buffer = self._buffer
         ends_line = stop > 0 and buffer[stop - 1] == 10  # noqa: PLR2004 - LF
         self._ahead = None
@@ -191,12 +194,15 @@ class PatternScan:
             self._line_start = max(self._line_start, self._base + stop)
 
     def _too_late(self, size: int) -> bool:
-        """Whether so many bytes cannot be searched in time. A scan's first are searched, so that each gets further."""
+        """Returns whether so many bytes cannot be searched in time.
+
+        The first bytes always can, so that each scan advances.
+        """
         worst = size * self._pattern.byte_seconds
         return self._begun and self._clock() + worst > self._deadline + _GRACE_SECONDS
 
     def _find(self, position: int, end: int) -> tuple[int, int] | None:
-        """The next match, which collecting a hit may have come upon already."""
+        """Returns the next match, which collecting a hit may have found already."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             start, known_end, found = ahead
@@ -205,7 +211,10 @@ class PatternScan:
         return self._pattern.find(self._buffer, position, end)
 
     def _pass_by(self, found: tuple[int, int], position: int) -> int:
-        """Count a hit outside the page in the cheapest way, if its line is surely short; -1 when it is not."""
+        """Counts a hit outside the page in the cheapest way, if its line is certainly short.
+
+        Returns -1 if it is not.
+        """
         if self._line_start != self._base + position or self._skip <= self.count < self._skip + self._keep:
             return -1
         # Every line that begins at `position` or later and ends by then is no longer than a stretch.
@@ -217,7 +226,7 @@ class PatternScan:
         return line_end + 1
 
     def _hit(self, found: tuple[int, int], end: int, *, last: bool) -> int:
-        """Count a hit, keep it if it belongs to the page, and answer where to search on."""
+        """Counts a hit, keeps it if it belongs to the page, and returns where to continue."""
         start, match_end = found
         buffer, line_start = self._buffer, self._line_start - self._base
         stretch_end = max(start + STRETCH, match_end, start + 1)
@@ -258,6 +267,6 @@ class PatternScan:
 
 
 def _bytes_in(seconds: float, pattern: Pattern) -> int:
-    """Bytes that the pattern is sure to have searched in that time; no more than are ever at hand."""
+    """Returns how many bytes the pattern can certainly search in that time; at most those that are ever available."""
     worst = pattern.byte_seconds * _AT_ONCE
     return _AT_ONCE if worst <= seconds else int(_AT_ONCE * seconds / worst)

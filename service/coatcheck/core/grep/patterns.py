@@ -1,7 +1,7 @@
-"""Patterns of a search: RE2 on bytes, linear in the text whatever the pattern.
+"""Callers' search patterns: RE2 on bytes, linear in the text for every pattern.
 
-For patterns of callers, who keep a small cache; `core/text/scan.py` holds our own.
-A call cannot be interrupted, so each pattern says how long a byte takes it at worst.
+Compiled patterns are cached in small numbers; `core/text/scan.py` is for our own. A call cannot be interrupted, so each
+pattern knows its maximum time per byte.
 """
 
 import re
@@ -12,15 +12,15 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.re2_binding import UNANCHORED, re2_compiled
 
 PATTERN_LIMIT = 1_000
-"""Characters of a pattern."""
+"""Maximum characters of a pattern."""
 MEMORY_LIMIT = 8 * 1024 * 1024
-"""Bytes that one compiled pattern may use for its automata; RE2 goes on more slowly without."""
+"""Bytes that one compiled pattern may use for its automata; without them, RE2 is slower."""
 _STEP_SECONDS = 5e-9
-"""One instruction of a program on one byte without those automata; 2.9 to 4.7 ns were measured."""
+"""Seconds per instruction of a program and byte without those automata; 2.9 to 4.7 ns were measured."""
 LEAST_PIECE = 8 * 1024
 """Bytes that must be searchable at once within WORST_SECONDS."""
 WORST_SECONDS = 2.0
-"""What one call may take at worst, for whoever cuts the bytes for it."""
+"""Maximum time of one call, which whoever cuts the bytes for it must respect."""
 
 _Match = Callable[[Any, bytes, int, int], list[tuple[int, int]]]
 _ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
@@ -30,14 +30,14 @@ _ELSEWHERE = re.compile(r"invalid (?:perl operator|named capture)|invalid escape
 _LINE_FEED = re.compile(r"(?<!\\)(?:\\\\)*\\(?:n|x0[aA]|x\{0*[aA]\}|012)")
 _NEGATED = re.compile(r"\[\^\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _SHOWN = 80
-"""Characters of a pattern's part that a refusal repeats."""
+"""Maximum characters of a pattern's part that a refusal repeats."""
 
 
 class Pattern:
-    """A compiled pattern. Safe to use from several threads at once.
+    """A compiled pattern. Thread-safe.
 
     Attributes:
-        byte_seconds: how long `find` takes for a byte at worst; a thousandth of it is usual.
+        byte_seconds: maximum seconds of `find` per byte; a thousandth of it is usual.
     """
 
     def __init__(self, match: _Match, byte_seconds: float = 0.0) -> None:
@@ -45,16 +45,16 @@ class Pattern:
         self._match = match
 
     def find(self, data: bytes, start: int, end: int) -> tuple[int, int] | None:
-        """The leftmost match in `data[start:end]`, as positions in `data`; anchors see what lies around."""
+        """Returns the leftmost match in `data[start:end]`, as positions in `data`; anchors see what is around it."""
         found = self._match(UNANCHORED, data, start, end)[0]
         return None if found[0] < 0 else found
 
 
 def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Pattern:
-    """Compile a pattern whose matches stay within a line; `^` and `$` are a line's ends.
+    """Compiles a pattern whose matches stay within a line; `^` and `$` are a line's ends.
 
     Raises:
-        CoatcheckError: `invalid_pattern` with RE2's reason, and what to write instead where that is known.
+        CoatcheckError: `invalid_pattern` with RE2's reason, and what to write instead, if known.
     """
     if not pattern or len(pattern) > PATTERN_LIMIT:
         raise _invalid(f"A pattern must have 1 to {PATTERN_LIMIT:,} characters.")
@@ -81,12 +81,12 @@ def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Patter
 
 
 def wants_line_feed(pattern: str) -> bool:
-    """Whether an expression asks for a line's end, which nothing matches that is searched line by line."""
+    """Returns whether an expression needs a line's end, which a search line by line never matches."""
     return _LINE_FEED.search(_NEGATED.sub("", pattern)) is not None
 
 
 def _refused(reason: bytes) -> CoatcheckError:
-    """RE2 names the part of the pattern that it stopped at after a colon."""
+    """Returns the refusal; RE2 names the part of the pattern where it stopped after a colon."""
     said = reason.decode("utf-8", "replace").replace("(?m)", "", 1)
     what, colon, part = said.partition(": ")
     shown = "".join(c if c.isprintable() else "\ufffd" for c in part[:_SHOWN]) + ("…" if len(part) > _SHOWN else "")
@@ -96,7 +96,7 @@ def _refused(reason: bytes) -> CoatcheckError:
 
 
 def _hint(said: str, part: str) -> str:
-    """What to write instead."""
+    """Returns what to write instead."""
     if _ELSEWHERE.match(said):
         return " Look-around and backreferences do not exist here (RE2 syntax): match more, and pick from the lines."
     if said.startswith("no argument for repetition"):

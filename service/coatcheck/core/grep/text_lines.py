@@ -1,7 +1,7 @@
-"""Show hits as grep does: `12:matching line`, `11-context line`, `--` between groups, within a budget.
+"""Shows hits like grep: `12:matching line`, `11-context line`, `--` between groups, within a budget.
 
-Every shown byte belongs to a window that says exactly where it is; what a row leaves out is marked where it is
-missing. It searches nothing and fetches nothing: the caller brings the bytes around each hit.
+Every shown byte belongs to a window that gives its exact position; what a row leaves out is marked in its place. The
+caller provides the bytes around each hit.
 """
 
 import re
@@ -18,11 +18,11 @@ from coatcheck.core.views.clip import ClipBudget, Cut
 from coatcheck.core.views.window import Extent, decode, separates, whole_chars
 
 LONGEST_LINE = 8_000
-"""Bytes up to which a matching line is shown whole, while the budget holds several."""
+"""Bytes up to which a matching line is shown whole, while the budget allows several."""
 LONGEST_CONTEXT = 2_000
 """Bytes shown of a context line, likewise."""
 _SEVERAL = 8
-"""Hits that are worth more than whole lines."""
+"""Number of hits that is worth more than whole lines."""
 MATCH_SHOWN = 1_000
 """Bytes shown of one match."""
 _AT_ONCE = 24
@@ -33,7 +33,7 @@ _JOIN = 32
 
 
 class GrepDetail(Struct, frozen=True):
-    """How generously hits are shown."""
+    """How much is shown of each hit."""
 
     line: int
     """Bytes up to which a matching line is shown whole."""
@@ -49,7 +49,7 @@ class GrepDetail(Struct, frozen=True):
     """Matches shown of one hit."""
 
     def of(self, around: "Around") -> "Around":
-        """The hit with as many matches as are shown."""
+        """Returns the hit with as many matches as are shown."""
         hit = around.hit
         if len(hit.matches) <= self.matches:
             return around
@@ -57,28 +57,28 @@ class GrepDetail(Struct, frozen=True):
 
 
 _GENEROUS = ((LONGEST_LINE, LONGEST_CONTEXT, 400), (2_000, 1_000, 300), (800, 400, 200), (400, 200, 120))
-"""Bytes of a line, of a context line, around a match: ever less, until several hits fit."""
+"""Bytes of a line, of a context line, around a match: less and less, until several hits fit."""
 _BRIEF = ((40, 300, 4), (8, 48, 1))
-"""Bytes around a match, bytes of it, matches: ever less of a first hit, until it fits."""
+"""Bytes around a match, bytes of it, matches: less and less of a first hit, until it fits."""
 
 
 class Around(Struct, frozen=True):
-    """The bytes that a hit's rows are cut from."""
+    """The bytes from which a hit's rows are cut."""
 
     hit: LineHit
     before: bytes
-    """What ends where the line starts."""
+    """The bytes that end where the line starts."""
     at: int
     """Where `data` begins: at the line's start, or at a character inside it."""
     data: bytes
     ends: bool
-    """`data` reaches the end of what is searched."""
+    """Whether `data` extends to the end of what is searched."""
     begins: bool
-    """`before` reaches its beginning."""
+    """Whether `before` extends to its beginning."""
     seen: bool = False
-    """Lines are shown as a terminal showed them: see `core/text/visible_text.py`."""
+    """Whether lines are shown as a terminal showed them: see `core/text/visible_text.py`."""
     frames: bool = False
-    """A carriage return writes over what stands before it in its line."""
+    """Whether a carriage return overwrites the line before it."""
 
 
 class GrepRow(Struct, frozen=True):
@@ -87,20 +87,20 @@ class GrepRow(Struct, frozen=True):
     line: int
     match: bool
     parts: list[tuple[int, bytes]]
-    """What is shown: where it begins, and its bytes."""
+    """What is shown: positions, and bytes."""
     start: int
-    """Where the line begins; for a context line whose beginning is not at hand, -1."""
+    """Where the line begins; -1 for a context line whose beginning is not available."""
     end: int
-    """Where it ends, LF not included; -1 when that is not at hand."""
+    """Where it ends, without LF; -1 if that is not available."""
     more: bool = False
-    """There are more matches near those that are shown; nobody needs to be told where the whole line is."""
+    """Whether there are more matches near those that are shown; this is not mentioned if the whole line is shown."""
     over: int = -1
-    """What stands before this place in the line was written over."""
+    """What precedes this position in the line was overwritten."""
     seen: bool = False
-    """Escape sequences are not shown."""
+    """Whether escape sequences are hidden."""
 
     def text(self) -> str:
-        """The row as it is shown, without an end of line."""
+        """Returns the row as it is shown, without a line end."""
         out = [f"{self.line}{':' if self.match else '-'}"]
         place = self.start
         hidden = self.end < 0
@@ -126,7 +126,7 @@ class GrepRow(Struct, frozen=True):
 
 
 def rows(around: Around, detail: GrepDetail) -> list[GrepRow]:
-    """The rows of a hit: its line, and its context."""
+    """Returns the rows of a hit: its line, and its context."""
     line_end = _line_end(around)
     found = _match_row(around, line_end, detail)
     return [
@@ -158,7 +158,7 @@ def _match_row(around: Around, line_end: int, detail: GrepDetail) -> GrepRow:
 
 
 def _frame(around: Around, stop: int) -> tuple[int, int]:
-    """Where the frame of a hit's matches begins and ends; all of its line where nothing is written over."""
+    """Returns where the frame with a hit's matches begins and ends; the whole line if nothing is overwritten."""
     hit, data, base = around.hit, around.data, around.at
     low, high = hit.line_start, stop
     if around.frames:
@@ -175,7 +175,7 @@ def _visible(around: Around, start: int, end: int) -> int:
 
 
 def _in_last_frame(around: Around) -> Around:
-    """The hit with only those of its matches that were not written over by another that is kept."""
+    """Returns the hit with only those of its matches that were not overwritten by another one that is kept."""
     matches, data, base = around.hit.matches, around.data, around.at
     if not around.frames or len(matches) < 2:  # noqa: PLR2004 - nothing to choose from
         return around
@@ -204,7 +204,7 @@ def _merged(spans: list[Extent]) -> list[Extent]:
 
 
 def _cut(around: Around, start: int, end: int, stop: int) -> tuple[int, bytes]:
-    """The bytes of a span, moved outwards to whole characters."""
+    """Returns the bytes of a span, extended to whole characters."""
     low, high = max(0, start - around.at), min(end, stop) - around.at
     while not separates(around.data, low):
         low -= 1
@@ -257,26 +257,26 @@ def _after(around: Around, line_end: int, detail: GrepDetail) -> list[GrepRow]:
 
 
 def _width(around: Around, data: bytes, width: int) -> int:
-    """Bytes of a line in which so many are shown."""
+    """Returns the bytes of a line in which `width` bytes are shown."""
     return shown_bytes(data, width) if around.seen else width
 
 
 def _whole(data: bytes, width: int) -> bytes:
-    """At most so many bytes of the beginning of a line, and no part of a character."""
+    """Returns at most `width` bytes of the beginning of a line, without a part of a character."""
     return data if len(data) <= width else data[: whole_chars(data, width)]
 
 
 def _tail(end: int, data: bytes) -> tuple[int, bytes]:
-    """The end of a line without the rest of a character at its beginning."""
+    """Returns the end of a line without the rest of a character at its beginning."""
     skip = next((n for n in range(min(4, len(data))) if data[n] & 0xC0 != 0x80), 0)  # noqa: PLR2004 - UTF-8
     return end - len(data) + skip, data[skip:]
 
 
 class ShownHits(Struct, frozen=True):
-    """The hits that the budget holds."""
+    """The hits that fit the budget."""
 
     hits: list[LineHit]
-    """With the matches that are shown."""
+    """Including the matches that are shown."""
     text: str
     tokens: int
     rows: list[GrepRow]
@@ -284,7 +284,7 @@ class ShownHits(Struct, frozen=True):
 
 
 def compose(found: list[Around], budget: ClipBudget, context: int, tokenizer: Tokenizer) -> ShownHits:
-    """As many hits as the budget holds, and at least one: whole lines while several fit, and as briefly as it takes."""
+    """Returns as many hits as fit the budget, at least one: whole lines while several fit, otherwise shortened."""
     found = [_in_last_frame(around) for around in found]
     best = ShownHits([], "", 0, [], None)
     for line, beside, around in _GENEROUS:
@@ -335,7 +335,7 @@ def _fit(found: list[Around], budget: ClipBudget, detail: GrepDetail, tokenizer:
 
 
 class _Sized(Struct, frozen=True):
-    """A row, and what its line takes."""
+    """A row, and its size as a line."""
 
     row: GrepRow
     tokens: int
@@ -343,7 +343,7 @@ class _Sized(Struct, frozen=True):
 
 
 def _sized(found: list[Around], detail: GrepDetail, tokenizer: Tokenizer) -> Iterator[list[_Sized]]:
-    """The rows of hit after hit, counted some hits at a time."""
+    """Yields the rows of each hit, counting some hits at a time."""
     source = iter(found)
     while batch := [rows(around, detail) for around in islice(source, _AT_ONCE)]:
         texts = [f"{row.text()}\n" for of_hit in batch for row in of_hit]
@@ -353,7 +353,7 @@ def _sized(found: list[Around], detail: GrepDetail, tokenizer: Tokenizer) -> Ite
 
 
 def _both(old: GrepRow, new: GrepRow) -> GrepRow:
-    """A line that two hits show: matches win over context, and the parts of two stretches of one line are joined."""
+    """Merges a line that two hits show: matches prevail over context, and parts of two stretches are joined."""
     if new.match and not old.match:
         return new
     if old.match and not new.match:

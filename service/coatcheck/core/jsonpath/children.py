@@ -1,7 +1,7 @@
-"""Take the children of one place one after the other: all, a slice, or those for which a filter holds.
+"""Reads the children of one place: all, a slice, or those for which a filter holds.
 
-They are decoded many at once, which costs a third of decoding each; what is peculiar (not strict JSON, very deep, very
-long) is taken by itself. What a path leads to from a child is evaluated on its decoded value.
+They are decoded many at once, which costs a third of decoding each separately; peculiar ones (not strict JSON, very
+deep, very long) are decoded separately. What a path leads to from a child is evaluated on its decoded value.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ _STEP_BYTES: Final = 256
 _TOGETHER: Final = 128
 """Children that are decoded at once."""
 _TOGETHER_BYTES: Final = 256 * 1024
-"""Bytes of them at most: longer ones are decoded each by itself."""
+"""Their maximum bytes: longer ones are decoded separately."""
 _ELEMENTS: Final = msgspec.json.Decoder(list[object])
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, object])
 _LINES: Final = msgspec.json.Decoder(object)
@@ -35,7 +35,7 @@ _TOO_DEEP: Final = object()
 
 Selector = Wildcard | FilterSelector | Slice
 Held = tuple[Step, object] | None
-"""The name of a child (or anything, of an element) and its value, where it was decoded with others."""
+"""The name of a child (or anything, for an element) and its value, if it was decoded with others."""
 
 
 class Children:
@@ -44,7 +44,7 @@ class Children:
     def __init__(
         self, tally: PageBuilder, place: DescentPosition, selector: Selector, rest: tuple[Segment, ...]
     ) -> None:
-        """Begin at the place's first child, or where the page begins."""
+        """Begins at the place's first child, or where the page begins."""
         self._tally = tally
         self._place = place
         self._selector = selector
@@ -56,10 +56,10 @@ class Children:
         self._last_counts = False
 
     def run(self) -> Walk[None]:
-        """Take them, until there are no more, nothing more is wanted, or time is over.
+        """Takes children until there are no more, the page is complete, or time is up.
 
         Raises:
-            CoatcheckError: `json_too_large` for a child that is too long to be decoded and must be.
+            CoatcheckError: `json_too_large` for a child that is too long to be decoded but must be.
         """
         if isinstance(self._selector, Slice):
             self._wanted = yield from self._range(self._selector)
@@ -75,7 +75,7 @@ class Children:
                 self._take(batch)
 
     def _all_names(self) -> Walk[int]:
-        """Bytes to look at first, to have all names of a short object: of members with one name the last counts."""
+        """Returns how many bytes to read first to have all names of a short object: the last of equal names counts."""
         source, at = self._place.source, self._place.at
         end = min(source.size, at + AT_HAND)
         try:
@@ -114,7 +114,7 @@ class Children:
                     return
 
     def _together(self, batch: ChildBatch, numbers: range) -> list[Held] | None:
-        """Children with their values; None where they do not follow one another, or one of them is peculiar."""
+        """Returns children with their values; None if they are not consecutive, or one of them is peculiar."""
         raw = batch.data[batch.starts[numbers[0]] - batch.base : batch.ends[numbers[-1]] - batch.base]
         if numbers.step > 1 or len(raw) > _TOGETHER_BYTES:
             return None
@@ -129,7 +129,7 @@ class Children:
         return held if len(held) == len(numbers) else None
 
     def _child(self, batch: ChildBatch, number: int, start: int, size: int, index: int, held: Held) -> bool:
-        """Take the values of one child, unless a filter does not hold for its value; False when time is over."""
+        """Takes the values of one child, unless a filter excludes it; returns False when time is up."""
         tally = self._tally
         skip = tally.start.skip if start == tally.start.byte else 0
         taken = 0
@@ -173,7 +173,7 @@ class Children:
         return evaluate(self._rest, (None, value), None, tally.effort)
 
     def _long(self, batch: ChildBatch, reader: ChildReader) -> Walk[None]:
-        """A child that is longer than what may be in memory, where it need not be."""
+        """Takes a child that is longer than what may be in memory, if it need not be decoded."""
         start, index, tally = int(batch.starts[0]), self._index, self._tally
         self._index += 1
         if self._wanted is not None and index not in self._wanted:
@@ -190,7 +190,7 @@ class Children:
 
 
 def _followed(batch: ChildBatch) -> frozenset[int]:
-    """The members behind which one with the same name stands, which is the one that counts."""
+    """Returns the members that another one with the same name follows, which is the one that counts."""
     members = ((n, walk.text_of(batch, n)) for n in range(len(batch.starts)))
     names = {n: walk.name_of(member[2]) for n, member in members if member is not None}
     last = {name: n for n, name in names.items()}

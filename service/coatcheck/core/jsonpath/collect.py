@@ -1,7 +1,7 @@
-"""Carry out a plan on a document of any size: one page of values, what they add up to, where the next page begins.
+"""Carries out a plan on a document of any size: one page of values, their number, where the next page begins.
 
 A walk (see `walk.py`): it yields which bytes it needs. At most MEMORY_LIMIT bytes of JSON text are decoded at a time.
-It stops when the page is full, then counts on for a while, and always when its time is over; what it found is kept.
+It stops when the page is full, then counts on for a while, and always when its time is up; what it found is kept.
 """
 
 from collections.abc import Callable
@@ -31,13 +31,13 @@ from coatcheck.core.jsonpath.query import Slice, Wildcard
 from coatcheck.core.jsonpath.walk import CutShortError, Walk, Want
 
 _LEFT_OUT: Final = object()
-"""Stands for a line that is no JSON, so that the others keep their indices."""
+"""Stands for a line that is not JSON, so that the others keep their indices."""
 _CLOSED: Final = frozenset(b'[{"')
-"""What begins a value that says itself where it ends."""
+"""What begins a value that has an explicit end."""
 
 
 def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
-    """The page.
+    """Returns the page.
 
     Raises:
         CoatcheckError: `not_json`, `json_too_large`.
@@ -62,7 +62,7 @@ def collect(ask: PageRequest, clock: Callable[[], float]) -> Walk[ValuePage]:
 
 
 def _from(ask: PageRequest, tally: PageBuilder, first: DescentPosition) -> Walk[str | None]:
-    """Take what the path leads to from there; a sentence where it leads nowhere."""
+    """Takes what the path leads to from there; returns a sentence if it leads nowhere."""
     plan = ask.plan
     place = yield from descend(first, plan.descent)
     if (yield from damaged(first, place)):
@@ -80,7 +80,7 @@ def _from(ask: PageRequest, tally: PageBuilder, first: DescentPosition) -> Walk[
         return None
     fan = plan.fan
     if fan is None and (plan.single or (plan.spread and place.kind == "array")):
-        fan = Wildcard()  # of lines: every line; and `..name` gives on an array what it gives on each element
+        fan = Wildcard()  # for lines: every line; and `..name` gives for an array what it gives for each element
     if fan is None:
         yield from _whole(ask, tally, place)
     elif place.kind == "array" or (place.kind == "object" and not isinstance(fan, Slice)):
@@ -89,14 +89,14 @@ def _from(ask: PageRequest, tally: PageBuilder, first: DescentPosition) -> Walk[
 
 
 def _end(tally: PageBuilder, place: DescentPosition) -> Walk[tuple[int, bool]]:
-    """Where the value at a place ends, and whether all of it is there; where not, that is noted."""
+    """Returns where the value at a place ends, and whether it is complete; if not, that is recorded."""
     source = place.source
     try:
         end = yield from walk.end_of(source, place.at)
     except CutShortError:
         tally.cut_short = True
         return source.size, False
-    inside = len(place.path) > (0 if place.line is None else 1)  # something must follow, or a number may be half of one
+    inside = len(place.path) > (0 if place.line is None else 1)  # something must follow, or a number may be incomplete
     if inside and end == source.size and (yield Want(place.at, place.at + 1))[0] not in _CLOSED:
         tally.cut_short = True
         return end, False

@@ -1,6 +1,6 @@
-"""What is in one object or array that is too long to be shown: its members with types and sizes, how many there are.
+"""Describes one object or array that is too long to be shown: its members with types and sizes, and their number.
 
-A walk (see `walk.py`) over a value of any size; it decodes names and short scalars only.
+A walk (see `walk.py`) over a value of any size; it decodes only names and short scalars.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,9 +20,9 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import MARK, one_line
 
 MAX_MEMBERS: Final = 1_000
-"""Members that are looked at one by one."""
+"""Members that are examined individually."""
 _SCALAR: Final = 80
-"""Bytes up to which a text, number or constant is shown itself."""
+"""Bytes up to which a text, number or constant is shown."""
 _NAME: Final = 120
 """Characters shown of a name."""
 _EXAMPLE: Final = 160
@@ -37,20 +37,20 @@ class JsonMember(Struct, frozen=True):
     size: int
     """Bytes of its value as it is written."""
     scalar: str | None
-    """The value itself where it is short, as it is written."""
+    """The value itself if it is short, as it is written."""
 
 
 class Contents(Struct, frozen=True):
-    """What is in an object or array."""
+    """The contents of an object or array."""
 
     members: list[JsonMember]
-    """The first of an object; none of an array."""
+    """The first members of an object; none for an array."""
     count: int | None
-    """Members or elements in all; None where that is not known."""
+    """Number of members or elements; None if unknown."""
 
 
 def contents(start: int, end: int, kind: Kind, clock: Callable[[], float], deadline: float) -> Walk[Contents]:
-    """Returns what is in the value between two bytes of a document, as far as there is time."""
+    """Returns the contents of the value between two bytes of a document, as far as there is time."""
     place = DescentPosition(WalkSource(end), start, kind)
     members: list[JsonMember] = []
     try:
@@ -89,7 +89,7 @@ def _member(name: bytes, raw: bytes, size: int) -> JsonMember:
 
 
 def heading(hit: ValueHit, size: int, inside: Contents, tokens: int, chars: int, tokenizer: Tokenizer) -> list[str]:
-    """Returns lines that say what is in a value and how to read on, of at most so many tokens and characters."""
+    """Returns lines that say what a value contains and how to read on, within `tokens` and `chars`."""
     is_object = hit.kind == "object"
     noun = "member" if is_object else "element"
     count = f", {plural(inside.count, noun)}" if inside.count is not None else ""

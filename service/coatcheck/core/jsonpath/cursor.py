@@ -1,6 +1,6 @@
-"""Cursors of readings by path: where the next page begins, bound to one artifact and one question.
+"""Cursors of readings by path: where the next page begins, bound to one artifact and one query.
 
-URL-safe, checked, no secret: it grants nothing and holds no state of the server.
+URL-safe, checked, not secret: they grant nothing, and the server keeps no state for them.
 """
 
 import base64
@@ -19,27 +19,27 @@ _CHECK_BYTES: Final = 5
 
 
 class ValueCursor(Struct, frozen=True, tag="i", array_like=True):
-    """The next page lies inside one value: its bytes from `byte` to before `end`."""
+    """A next page inside one value: its bytes from `byte` to before `end`."""
 
     byte: int
     end: int
     text: bool
-    """The value is a string; what is shown is its characters, without quotes and escapes."""
+    """Whether the value is a string; then its characters are shown, without quotes and escapes."""
     partial: bool = False
-    """The value is no JSON, or not all there, which is said of its first part and holds for the others."""
+    """Whether the value is not JSON, or incomplete; this was said with its first part."""
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(ValueCursor | Resume)
 
 
 def write(at: Resume | ValueCursor, artifact: int, question: str) -> str:
-    """The cursor as at most 96 characters of `A-Z a-z 0-9 - _`."""
+    """Returns the cursor as at most 96 characters of `A-Z a-z 0-9 - _`."""
     body = msgspec.msgpack.encode(at)
     return base64.urlsafe_b64encode(body + _check(body, artifact, question)).rstrip(b"=").decode()
 
 
 def read(text: str, artifact: int, question: str) -> Resume | ValueCursor:
-    """What `write` wrote.
+    """Returns what `write` encoded.
 
     Raises:
         CoatcheckError: `invalid_cursor` for anything else, and for a cursor of another artifact or path.

@@ -1,7 +1,7 @@
-"""JSON text as values, forgiving where a reader can be: NaN, long numbers, half surrogates, a cut end.
+"""Decodes JSON text, leniently where possible: NaN, long numbers, half surrogates, a cut end.
 
-What was forgiven is said (`DecodedText.notices`), so that an answer can be marked as partial or odd. It never guesses
-at text that is not JSON.
+What was tolerated is reported (`DecodedText.notices`), so that an answer can be marked as partial or odd. Text that is
+not JSON is never guessed at.
 """
 
 import json
@@ -28,22 +28,22 @@ ODD: Final = "The document is not strict JSON (NaN, Infinity, a lone surrogate, 
 
 
 class BrokenError(Exception):
-    """This is not JSON."""
+    """The text is not JSON."""
 
 
 class TooDeepError(Exception):
-    """Nested deeper than values in memory may be (about 1,000 levels)."""
+    """The text is nested more deeply than values in memory may be (about 1,000 levels)."""
 
 
 class DecodedText(Struct, frozen=True):
-    """A value, and whether it is more than strict JSON can say."""
+    """A value, and whether strict JSON can represent it."""
 
     value: object
     odd: bool = False
 
 
 def decode(raw: bytes) -> DecodedText:
-    """The value that `raw` is.
+    """Returns the value of `raw`.
 
     Raises:
         BrokenError: it is not JSON, or cut short.
@@ -69,9 +69,9 @@ def _int(digits: str) -> int | float:
 
 
 def mended(data: bytes) -> bytes | None:
-    """The whole part of a document that was cut off: up to its last whole child, with what is open closed.
+    """Returns the complete part of a cut-off document: up to its last complete child, with open containers closed.
 
-    None when nothing is open at its end, so that it is not cut but broken.
+    None if nothing is open at its end, so that it is not cut off but broken.
     """
     marks = StructureReader().feed(data, 0)
     if not len(marks.at) or marks.depth[-1] <= 0:
@@ -87,9 +87,11 @@ def mended(data: bytes) -> bytes | None:
 
 
 def span_of(data: bytes, path: list[Step]) -> tuple[int, int] | None:
-    """Where in `data`, one JSON value, the value at `path` is written; None where strict JSON does not say.
+    """Returns where the value at `path` is written in `data`, one JSON value.
 
-    It does not decode what lies beside the path. Of members with the same name the last counts.
+    None if strict JSON does not determine it.
+
+    What is beside the path is not decoded. Of members with the same name, the last counts.
     """
     if not path:
         return len(data) - len(data.lstrip()), len(data.rstrip())
@@ -108,7 +110,7 @@ def _address(raw: bytes | msgspec.Raw) -> int:
 
 
 def too_large(where: str, size: str) -> CoatcheckError:
-    """The refusal of what does not fit into memory."""
+    """Returns the refusal of what does not fit into memory."""
     return CoatcheckError(
         Code.JSON_TOO_LARGE,
         f"This path needs {where[:300]} ({size}) in memory, and at most {MEMORY_LIMIT >> 20} MiB may be. Go further "

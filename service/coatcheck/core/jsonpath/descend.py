@@ -1,6 +1,6 @@
-"""From the beginning of a document to the value that a path's first steps lead to, and why there is none.
+"""Descends from the beginning of a document to the value that a path's first steps lead to, or says why there is none.
 
-It recognises what a document is: one JSON value, or a JSON value on each line. It decodes nothing but names.
+It recognises what a document is: one JSON value, or one per line. It decodes only names.
 """
 
 import re
@@ -17,7 +17,7 @@ from coatcheck.core.jsonpath.walk import ChildReader, CutShortError, LineReader,
 
 NO_JSON: Final = "value that is not JSON"
 AT_HAND: Final = 1024 * 1024
-"""Bytes of a document that is looked at as a whole."""
+"""Maximum bytes of a document that is read as a whole."""
 _BOM: Final = b"\xef\xbb\xbf"
 _NAMES_SHOWN: Final = 12
 _SNIFF: Final = 1024 * 1024
@@ -28,26 +28,26 @@ _SCALAR = rb"(?:true|false|null|NaN|-?Infinity|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?
 _BEGINS: Final = re.compile(
     rb"\s*(?:\[\s*(?:[\[{\"\]]|$|" + _SCALAR + rb"|[0-9]{400})|\{\s*(?:[\"}]|$)|\"|" + _SCALAR + rb"|-?[0-9]{400})"
 )
-"""What JSON begins with, as far as the first 512 bytes tell."""
+"""How JSON begins, as far as the first 512 bytes show."""
 
 
 class DescentPosition(NamedTuple):
     """Where the descent is, or ended."""
 
     source: WalkSource
-    """The document, or in a document of lines the line: what is behind its end belongs to another value."""
+    """The document, or in a document of lines the line: what follows its end belongs to another value."""
     at: int
-    """The first byte of what is here."""
+    """The first byte of the present value."""
     kind: str = NO_JSON
     path: list[Step] = []  # noqa: RUF012 - never changed in place
     """Normalized steps."""
     line: int | None = None
-    """The element that `source` is, where it is a line."""
+    """The element that `source` is, if it is a line."""
     missing: Step | None = None
-    """The first step for which there is no member or element; None where every step leads somewhere."""
+    """The first step without a member or element; None if every step leads somewhere."""
 
     def children(self, resume: int = 0, *, longest: int = walk.FIRST_WINDOW, window: int = 0) -> walk.Reader:
-        """A reader of what is in the container here, from the first child on or from that at byte `resume`."""
+        """Returns a reader of the container's contents, from the first child or the one at byte `resume`."""
         if self.source.lines:
             return LineReader(self.source, resume or self.at)
         named = self.kind == "object"
@@ -56,10 +56,10 @@ class DescentPosition(NamedTuple):
 
 
 def sniff(size: int, *, last: bool) -> Walk[DescentPosition]:
-    """The document: one value, or lines.
+    """Returns the document: one value, or lines.
 
     Raises:
-        CoatcheckError: `not_json` when it cannot be JSON.
+        CoatcheckError: `not_json` if it cannot be JSON.
     """
     head = yield walk.Want(0, walk.FIRST_WINDOW)
     start = len(_BOM) if head.startswith(_BOM) else 0
@@ -88,7 +88,7 @@ def _is_lines(head: bytes) -> bool:
 
 
 def not_json(why: str) -> CoatcheckError:
-    """The refusal of what is no JSON."""
+    """Returns the refusal of what is not JSON."""
     return CoatcheckError(
         Code.NOT_JSON,
         f"This artifact is not JSON: {why}. Use a pattern (search) or lines (read) instead of a path.",
@@ -96,7 +96,7 @@ def not_json(why: str) -> CoatcheckError:
 
 
 def begin(document: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:
-    """Where to descend from: the document, or where it is one of lines, the line that the first step leads to.
+    """Returns where to descend from: the document, or if it is one of lines, the line that the first step leads to.
 
     Raises:
         CoatcheckError: `json_too_large` for a line over MEMORY_LIMIT.
@@ -112,10 +112,10 @@ def begin(document: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> 
 
 
 def descend(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition]:
-    """Follow names and indices.
+    """Follows names and indices.
 
     Raises:
-        BrokenError: what is on the way is no JSON.
+        BrokenError: something on the way is not JSON.
         CutShortError: the document, or the line, ends first.
     """
     if place.source.lines:
@@ -134,9 +134,9 @@ def descend(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> W
 
 
 def _at_hand(place: DescentPosition, path: tuple[Name | IndexSelector, ...]) -> Walk[DescentPosition | None]:
-    """The end of a descent in a small document, found by a decoder in a fraction of the time.
+    """Returns the end of a descent in a small document, which a decoder finds in a fraction of the time.
 
-    None where the decoder does not find it: there is no such value, or the document or a step is peculiar.
+    None if the decoder does not find it: there is no such value, or the document or a step is peculiar.
     """
     plain = all(step.index is None if isinstance(step, Name) else step.index >= 0 for step in path)
     if not path or not plain or place.source.size - place.at > AT_HAND:
@@ -152,12 +152,12 @@ def _looked_at(place: DescentPosition) -> Walk[DescentPosition]:
 
 
 def damaged(place: DescentPosition, descended: DescentPosition) -> Walk[bool]:
-    """Whether the line in which a descent ended is no JSON, as far as that can be told without holding much.
+    """Returns whether the line in which a descent ended is not JSON, as far as a little memory allows to tell.
 
-    Of a single value the walk sees brackets and names on the way only; whether the rest of the document is sound would
+    Of a single value, the walk sees only brackets and names on the way; whether the rest of the document is valid would
     take reading it. A line is short.
     """
-    whole = descended.missing is None and len(descended.path) == 1  # which who takes it finds out
+    whole = descended.missing is None and len(descended.path) == 1  # which is found by taking it
     if place.line is None or whole or place.source.size - place.at > AT_HAND:
         return False
     return not _sound((yield walk.Want(place.at, place.source.size)))
@@ -196,7 +196,7 @@ def _nth(place: DescentPosition, index: int) -> Walk[tuple[int, int, int] | None
 
 
 def nothing(place: DescentPosition) -> Walk[str]:
-    """A sentence that says what is written where a value should be."""
+    """Returns a sentence that says what is written where a value should be."""
     where = normalized(place.path)[:300]
     beginning = yield walk.Want(place.at, min(place.source.size, place.at + 20))
     word = _PUNCTUATION.split(beginning, 1)[0].decode("utf-8", "replace")
@@ -204,7 +204,7 @@ def nothing(place: DescentPosition) -> Walk[str]:
 
 
 def miss(place: DescentPosition) -> Walk[str]:
-    """A sentence that says why a step leads nowhere, and what there is instead."""
+    """Returns a sentence that says why a step leads nowhere, and what exists instead."""
     where = normalized(place.path)[:300]
     wanted = ascii(place.missing) if isinstance(place.missing, int) else f"'{str(place.missing)[:100]}'"
     if place.kind == "array":

@@ -1,6 +1,6 @@
-"""RFC 9535 over values in memory, lazily, node by node, with a count of steps that a caller's budget stops.
+"""RFC 9535 over values in memory, lazily, node by node, with a count of steps that a caller's limit stops.
 
-Recursion follows the path, which is bounded, and never the document. What filters say is in `filters.py`.
+Recursion follows the path, which is bounded, never the document. `filters.py` evaluates filters.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,14 +12,14 @@ from coatcheck.core.jsonpath.query import FilterSelector, IndexSelector, Name, S
 
 Node = tuple[Location, object]
 NOTHING: Final = object()
-"""What a comparable is that has no value: equal to itself alone."""
+"""The value of a comparable without one: equal only to itself."""
 
 
 def evaluate(segments: tuple[Segment, ...], node: Node, root: object, effort: Effort) -> Iterable[Node]:
-    """The nodes that the segments lead to from a node, in the RFC's order.
+    """Yields the nodes that the segments lead to from a node, in the RFC's order.
 
     Raises:
-        OutOfEffortError: here or while iterating, when the budget is spent.
+        OutOfEffortError: here or while iterating, when the limit is reached.
     """
     for at, segment in enumerate(segments):
         if not segment.singular:
@@ -45,12 +45,12 @@ def _spread(segments: tuple[Segment, ...], at: int, node: Node, root: object, ef
 
 
 def is_array(value: object) -> TypeGuard[list[object]]:
-    """Whether a value is a JSON array."""
+    """Returns whether a value is a JSON array."""
     return isinstance(value, list)
 
 
 def is_object(value: object) -> TypeGuard[dict[str, object]]:
-    """Whether a value is a JSON object."""
+    """Returns whether a value is a JSON object."""
     return isinstance(value, dict)
 
 
@@ -66,7 +66,7 @@ def _child(node: Node, selector: Selector) -> Node | None:
 
 
 def value_at(value: object, selector: Selector) -> object:
-    """The value of the member or element that a name or an index selects; NOTHING where there is none."""
+    """Returns the member or element that a name or an index selects; NOTHING if there is none."""
     if is_object(value):
         return value.get(selector.name, NOTHING) if isinstance(selector, Name) else NOTHING
     index = cast("Name | IndexSelector", selector).index if is_array(value) else None
@@ -87,7 +87,7 @@ def _children(node: Node) -> Iterator[Node]:
 
 
 def _descendants(node: Node, effort: Effort) -> Iterator[Node]:
-    """The node and everything below it, parents first, in document order; a stack instead of recursion."""
+    """Yields the node and everything below it, parents first, in document order; with a stack instead of recursion."""
     stack = [iter((node,))]
     while stack:
         found = next(stack[-1], None)

@@ -1,6 +1,6 @@
-"""The expressions of RFC 9535 filters as functions: what a path finds, constants, comparisons and the five functions.
+"""The expressions of RFC 9535 filters as functions: paths, constants, comparisons and the five functions.
 
-Strings are compared and measured in Unicode scalar values; booleans are no numbers. `parse.py` puts these together.
+Strings are compared and measured in Unicode scalar values; booleans are not numbers. `parse.py` combines these.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,37 +15,37 @@ from coatcheck.core.jsonpath.iregexp import compiled
 from coatcheck.core.jsonpath.query import Filter, Segment
 
 Term = Callable[[object, object, Effort], object]
-"""What something is for a value, in a document with this root; NOTHING where it has no value."""
+"""Returns the value of a term for a node, in a document with this root; NOTHING if it has no value."""
 
 FUNCTIONS: Final = {"length": "V", "count": "N", "match": "VV", "search": "VV", "value": "N"}
 """What each argument of a function must be: a value, or nodes."""
 
 
 class Operand(Struct, frozen=True):
-    """A side of a comparison, or what stands in a filter by itself."""
+    """A side of a comparison, or a filter by itself."""
 
     value: Term
     holds: Filter | None = None
-    """Whether it holds by itself; None where it must be compared."""
+    """Whether it holds by itself; None if it must be compared."""
     refusal: str = ""
     """Why it must be compared, or cannot be."""
     nodes: Callable[[object, object, Effort], Iterable[Node]] | None = None
-    """All that a path finds."""
+    """All nodes that a path finds."""
 
     @property
     def comparable(self) -> bool:
-        """Whether it has one value at most, which can be compared."""
+        """Whether it has at most one value, which can be compared."""
         return self.holds is None or not self.refusal
 
 
 def constant(value: object) -> Operand:
-    """A text, number, true, false or null."""
+    """Returns a text, number, true, false or null as an operand."""
     refusal = "a constant must be compared with something, for example @.status == 'failed'"
     return Operand(lambda _value, _root, _effort: value, refusal=refusal)
 
 
 def path(segments: tuple[Segment, ...], *, absolute: bool) -> Operand:
-    """A path from the root (`$`), or from the node that a filter looks at (`@`)."""
+    """Returns a path from the root (`$`), or from the node that is filtered (`@`)."""
 
     def nodes(value: object, root: object, effort: Effort) -> Iterable[Node]:
         return evaluate(segments, (None, root if absolute else value), root, effort)
@@ -65,7 +65,7 @@ def path(segments: tuple[Segment, ...], *, absolute: bool) -> Operand:
 
 
 def call(name: str, arguments: list[Operand]) -> Operand:
-    """A call of a function with arguments of its kinds."""
+    """Returns a call of a function with arguments of suitable types."""
     of, nodes, must_be_compared = arguments[0].value, arguments[0].nodes, f"the result of {name}() must be compared"
     if name == "length":
         return Operand(lambda v, root, effort: _length(of(v, root, effort)), refusal=must_be_compared)
@@ -82,7 +82,7 @@ def call(name: str, arguments: list[Operand]) -> Operand:
 
 
 def comparison(left: Term, operator: str, right: Term) -> Filter:
-    """Whether two values compare like that: `==`, `!=`, `<`, `<=`, `>` or `>=`."""
+    """Returns a comparison of two values: `==`, `!=`, `<`, `<=`, `>` or `>=`."""
     if operator in {">", ">="}:
         left, right = right, left
     equal, wanted, less = operator in {"==", "!=", "<=", ">="}, operator != "!=", operator not in {"==", "!="}
@@ -122,7 +122,7 @@ def _less(left: object, right: object) -> bool:
 
 
 def same(left: object, right: object, effort: Effort) -> bool:
-    """Whether two values are equal as JSON values; iterative, however deep they are."""
+    """Returns whether two values are equal as JSON values; iterative, however deep they are."""
     if isinstance(left, str):
         return isinstance(right, str) and left == right
     pairs = [(left, right)]

@@ -1,4 +1,4 @@
-"""What was found: values as compact text, with their location, their bytes, and where a later page begins at them."""
+"""What was found: values as compact text, with their paths, their bytes, and where a later page continues."""
 
 import json
 from typing import Final, Literal
@@ -11,7 +11,7 @@ from coatcheck.core.jsonpath.location import Step
 
 Kind = Literal["object", "array", "string", "number", "boolean", "null"]
 State = Literal["sound", "broken", "cut"]
-"""What is written is a JSON value as far as was looked at, is none, or ends before the value does."""
+"""Whether what is written is a JSON value as far as it was checked, is not JSON, or ends before the value does."""
 Span = tuple[int, int]
 """Bytes in the document."""
 
@@ -36,20 +36,20 @@ _MISSING: Final = object()
 
 
 class Resume(Struct, frozen=True, gc=False, tag="p", array_like=True):
-    """Where a page begins; what a cursor holds."""
+    """Where a page begins; the content of a cursor."""
 
     byte: int = 0
     """The child to begin at; 0: the first."""
     index: int = 0
     """Its index."""
     skip: int = 0
-    """Values of that child (or of the document, where it is evaluated whole) that earlier pages had."""
+    """Number of that child's values (or the document's, if it is evaluated as a whole) on earlier pages."""
     seen: int = 0
-    """Values of all earlier pages."""
+    """Number of values on all earlier pages."""
 
 
 class ValueHit(Struct, frozen=True, gc=False):
-    """One value. No garbage collector follows it: it is in no circle, and a page holds a thousand."""
+    """One value. The garbage collector ignores it: it is in no cycle, and a page has a thousand."""
 
     path: list[Step]
     """Its steps from the root."""
@@ -57,47 +57,47 @@ class ValueHit(Struct, frozen=True, gc=False):
     text: str
     """Compact JSON, cut to what is kept."""
     whole: bool
-    """Nothing of it was cut."""
+    """Whether nothing of it was cut."""
     resume: Resume
     """A page that begins with it."""
     span: Span | None
-    """Its bytes in the document, where they are known."""
+    """Its bytes in the document, if known."""
     cells: tuple[str, ...] | None = None
-    """Of an object, where fields are asked for: each one's text, empty where it is missing."""
+    """For an object, if fields are requested: the text of each, empty if it is missing."""
     state: State = "sound"
 
 
 class ValuePage(Struct, frozen=True, kw_only=True):
-    """What one call found."""
+    """The result of one call."""
 
     hits: list[ValueHit]
     total: int
     exact: bool
-    """`total` is all there are, not only those that were found in time."""
+    """Whether `total` is the number of all values, not only of those that were found in time."""
     stopped: Literal["end", "limit", "deadline"]
     next: Resume | None
-    """Where the next page begins when all hits are shown."""
+    """Where the next page begins if all hits are shown."""
     notices: list[str]
     partial: bool
-    """Something of the document could not be read."""
+    """Whether a part of the document could not be read."""
     message: str | None = None
     """Why there is nothing."""
 
 
 def kind_of(first: int) -> Kind | None:
-    """What begins with this byte; None for what begins no JSON value."""
+    """Returns the kind of value that begins with this byte; None if none does."""
     return _KINDS.get(first)
 
 
 def kind_of_value(value: object) -> Kind:
-    """The kind of a decoded value."""
+    """Returns the kind of a decoded value."""
     return _TYPES.get(type(value), "number")
 
 
 def compact(value: object, *, odd: bool = False) -> str:
-    """A value as JSON on one line, as short as JSON is.
+    """Returns a value as JSON on one line, as short as possible.
 
-    Where it is odd, NaN, Infinity and half surrogates stay what they are, and the text may be no strict JSON.
+    If it is odd, NaN, Infinity and half surrogates stay, and the text may not be strict JSON.
     """
     try:
         return _LOOSE(value) if odd else _ENCODE(value).decode()
@@ -108,7 +108,7 @@ def compact(value: object, *, odd: bool = False) -> str:
 
 
 def cut(value: object, keep: int, *, odd: bool = False) -> tuple[str, bool]:
-    """A value's compact text up to `keep` characters, and whether that is all."""
+    """Returns a value's compact text up to `keep` characters, and whether that is all of it."""
     if isinstance(value, str) and len(value) > keep:
         return compact(value[:keep], odd=odd)[:-1], False
     text = compact(value, odd=odd)
@@ -116,7 +116,7 @@ def cut(value: object, keep: int, *, odd: bool = False) -> tuple[str, bool]:
 
 
 def cells_of(value: object, fields: tuple[str, ...], keep: int, *, odd: bool = False) -> tuple[str, ...] | None:
-    """The fields of an object as text; None for what is no object."""
+    """Returns the fields of an object as text; None for anything but an object."""
     if not is_object(value):
         return None
     out: list[str] = []
@@ -128,7 +128,7 @@ def cells_of(value: object, fields: tuple[str, ...], keep: int, *, odd: bool = F
 
 
 def _field(value: dict[str, object], field: str) -> object:
-    """A member by its name, or by names joined with dots."""
+    """Returns a member by its name, or by names joined with dots."""
     if field in value:
         return value[field]
     at: object = value

@@ -1,8 +1,8 @@
-"""I-Regexps (RFC 9485), the patterns of `match` and `search`, as RE2 patterns: linear time, whatever they are.
+"""Translates I-Regexps (RFC 9485), the patterns of `match` and `search`, to RE2 patterns, which run in linear time.
 
-The translation is a walk without recursion, because a pattern may come from the document. What is no I-Regexp
-matches nothing, as RFC 9535 has it; so does what RE2 finds too large. `^` and `$` are anchors, as the compliance
-suite of RFC 9535 has them.
+The translation is not recursive, because a pattern may come from the document. What is not an I-Regexp matches nothing,
+as RFC 9535 requires, and neither does what RE2 finds too large. `^` and `$` are anchors, as in the compliance suite of
+RFC 9535.
 """
 
 import re
@@ -13,10 +13,10 @@ from typing import Final
 from coatcheck.core.text.re2_binding import RE2, UNANCHORED, re2_compiled
 
 PATTERN_LIMIT: Final = 1_000
-"""Characters of a pattern; a longer one matches nothing."""
+"""Maximum characters of a pattern; a longer one matches nothing."""
 _MEMORY_LIMIT: Final = 4 * 1024 * 1024
 _PROGRAM_LIMIT: Final = 20_000
-"""Instructions of a compiled pattern."""
+"""Maximum instructions of a compiled pattern."""
 
 _CATEGORY = r"\\[pP]\{(?:L[lmotu]?|M[cen]?|N[dlo]?|P[cdefios]?|Z[lps]?|S[ckmo]?|C[cfno]?)\}"
 _SINGLE = r"\\[()*+\-.?\[\\\]^nrt{|}]"
@@ -32,7 +32,7 @@ Matcher = Callable[[str], bool]
 
 
 def translate(pattern: str) -> str | None:  # noqa: C901 - one case for each kind of atom
-    """The pattern in RE2's syntax; None when it is no I-Regexp."""
+    """Returns the pattern in RE2's syntax; None if it is not an I-Regexp."""
     if len(pattern) > PATTERN_LIMIT:
         return None
     out: list[str] = []
@@ -66,7 +66,10 @@ def translate(pattern: str) -> str | None:  # noqa: C901 - one case for each kin
 
 @lru_cache(maxsize=64)
 def compiled(pattern: str, *, whole: bool) -> Matcher | None:
-    """What says whether a text matches: all of it (`match`), or some part (`search`). None: nothing matches."""
+    """Returns what decides whether a text matches: as a whole (`match`), or in part (`search`).
+
+    None: nothing matches.
+    """
     translated = translate(pattern)
     if translated is None:
         return None

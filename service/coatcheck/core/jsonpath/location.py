@@ -1,4 +1,4 @@
-"""Where a value is: normalized paths (RFC 9535 section 2.7), and the chains of steps that they are written from."""
+"""Locations of values: normalized paths (RFC 9535 section 2.7), and the chains of steps that they are written from."""
 
 import re
 from collections.abc import Iterable
@@ -6,14 +6,14 @@ from typing import Final
 
 Step = str | int
 Location = tuple["Location", Step] | None
-"""The parent's location and the step from it; None is the root. Sharing parents makes a node cost one tuple."""
+"""The parent's location and the step from it; None is the root. Parents are shared, so a node costs one tuple."""
 
 _ESCAPED: Final = re.compile(r"['\\\x00-\x1f]")
 _SHORT: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "'": "\\'", "\\": "\\\\"}
 
 
 def steps(location: Location) -> list[Step]:
-    """The steps from the root."""
+    """Returns the steps from the root."""
     out: list[Step] = []
     while location is not None:
         location, step = location
@@ -23,12 +23,12 @@ def steps(location: Location) -> list[Step]:
 
 
 def normalized(path: Iterable[Step]) -> str:
-    """The one normalized path of these steps."""
+    """Returns the normalized path of these steps."""
     return "$" + "".join(bracketed(step) for step in path)
 
 
 def bracketed(step: Step) -> str:
-    """One step of a normalized path: `[3]` or `['name']`."""
+    """Returns one step of a normalized path: `[3]` or `['name']`."""
     return f"[{step}]" if isinstance(step, int) else f"['{_ESCAPED.sub(_escape, step)}']"
 
 

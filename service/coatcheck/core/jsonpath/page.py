@@ -1,7 +1,4 @@
-"""A page that fills: values that are kept while there is room, counted afterwards, and what must be said beside them.
-
-It reads no document and evaluates nothing.
-"""
+"""Fills a page: keeps values while there is room, counts further ones, and collects what must be said about them."""
 
 from collections.abc import Callable
 from typing import Final
@@ -26,17 +23,17 @@ from coatcheck.core.jsonpath.query import QueryPlan
 
 PATIENCE_SECONDS: Final = 1.0
 COUNT_ON_SECONDS: Final = 0.3
-"""How long a full page's values are counted on, for `total`."""
+"""Seconds for which values are counted after a page is full, for `total`."""
 HOLD: Final = 4_000
-"""Characters kept of a value while there are others."""
+"""Characters kept of a value if there are others."""
 HOLD_ALONE: Final = 30_000
 """Characters kept of the first value of a page, which may be the only one."""
 _LOCATE_BYTES: Final = 32 * 1024 * 1024
-"""Bytes that are read again to say where values are."""
+"""Bytes that are read again to determine where values are."""
 _SMALL: Final = 4 * 1024
-"""Bytes that are read again whatever was."""
+"""Bytes that are read again in any case."""
 _ROW: Final = 8
-"""Characters that a row costs beside its value."""
+"""Characters that a row costs in addition to its value."""
 _STUCK: Final = (
     "One step of this path takes more work than one call may, so the answer is incomplete. Use a narrower path: fewer "
     "`..`, no filter inside a filter, or an index in place of *."
@@ -44,7 +41,7 @@ _STUCK: Final = (
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):
-    """A page that is asked for."""
+    """The request for a page."""
 
     plan: QueryPlan
     size: int
@@ -57,24 +54,24 @@ class PageRequest(Struct, frozen=True, kw_only=True):
 
 
 class PageBuilder:
-    """What was found so far.
+    """The results so far.
 
     Attributes:
         start: where this page begins.
-        found: values of this and all earlier pages.
+        found: number of values on this and all earlier pages.
         full_at: the first value that the page has no room for.
-        spent_at: where the time was over.
-        broken: children that are no JSON.
-        odd: whether something was read that strict JSON cannot say.
-        cut_short: whether the document, or the line that is looked at, ends before its JSON does.
-        line: the element that is looked at, where that is a line of its own.
-        damaged: what is no JSON and was asked for all the same.
-        lost: whether the walk could not go on in what is no JSON.
+        spent_at: where time was up.
+        broken: number of children that are not JSON.
+        odd: whether something was read that strict JSON cannot represent.
+        cut_short: whether the document, or the present line, ends before its JSON does.
+        line: the present element, if that is a line of its own.
+        damaged: what is not JSON but was requested nevertheless.
+        lost: whether the walk could not continue in what is not JSON.
     """
 
     def __init__(self, ask: PageRequest, clock: Callable[[], float]) -> None:
         self._ask = ask
-        self.effort = Effort(clock, ask.patience)  # not of this tally: what was found would wait for a collector
+        self.effort = Effort(clock, ask.patience)  # not a reference to this builder: results would wait for a collector
         self.start = ask.resume or Resume()
         self.found = self.start.seen
         self.hits: list[ValueHit] = []
@@ -95,7 +92,7 @@ class PageBuilder:
         return HOLD if self.hits else HOLD_ALONE
 
     def room(self, resume: Resume) -> bool:
-        """Count a value. Whether the page takes it, too; if not, it is noted where the next page begins."""
+        """Counts a value. Returns whether the page takes it too; if not, records where the next page begins."""
         self.found += 1
         if len(self.hits) < self._ask.limit and self._chars <= self._ask.chars:
             return True
@@ -107,7 +104,7 @@ class PageBuilder:
     def put(
         self, value: object, path: list[Step], location: Location, raw: bytes | None, at: int, resume: Resume
     ) -> None:
-        """Keep a value, which is at `location` in what is written as `raw` at `path`, from byte `at` on."""
+        """Keeps a value, which is at `location` in what is written as `raw` at `path`, from byte `at` on."""
         inner = steps(location)
         span = None
         if raw is not None and (len(raw) <= _SMALL or self._locating >= len(raw)):
@@ -119,10 +116,10 @@ class PageBuilder:
         self._append(ValueHit(path, kind_of_value(value), text, whole, resume, span, cells))
 
     def put_written(self, raw: bytes, path: list[Step], span: Span, resume: Resume, *, all_there: bool = True) -> None:
-        """Keep a value that is too long or too deep to be decoded, or need not be, by its beginning.
+        """Keeps the beginning of a value that cannot, or need not, be decoded because it is too long or too deep.
 
-        `raw` is at least four bytes for each character to keep, or all. What is no JSON is kept as it is written, is
-        never `whole`, and is noted.
+        `raw` has at least four bytes per character to keep, or is complete. What is not JSON is kept as it is written,
+        is never `whole`, and is recorded.
         """
         keep = self.keep
         raw, decoded = raw[: 4 * keep], None
@@ -136,7 +133,7 @@ class PageBuilder:
                 decoded = None
             except BrokenError:
                 state, self.damaged = "broken", path
-        if decoded is None or kind == "number":  # a number's text says more than a double can
+        if decoded is None or kind == "number":  # a number's text is more precise than a double
             text = raw.decode("utf-8", "replace")
             text, whole = text[:keep], len(text) <= keep and decoded is not None
         else:
@@ -154,8 +151,8 @@ class PageBuilder:
         self.hits.append(hit)
 
     def page(self, message: str | None = None) -> ValuePage:
-        """The page as it stands."""
-        only = self._ask.plan.single and self.found > 0  # a path of names and indices leads to one value at most
+        """Returns the page."""
+        only = self._ask.plan.single and self.found > 0  # a path of names and indices leads to at most one value
         stuck = False
         if self.full_at is None and self.spent_at is not None and not self.hits:
             stuck = (self.spent_at.byte, self.spent_at.skip) == (self.start.byte, self.start.skip)

@@ -1,7 +1,7 @@
-"""Paths as callers write them: RFC 9535 queries to the letter, and RFC 6901 pointers (`/items/0/id`).
+"""Parses paths as callers write them: RFC 9535 queries to the letter, and RFC 6901 pointers (`/items/0/id`).
 
-Well-typedness is checked here, so that an evaluation cannot fail. It refuses what is longer or nested deeper than
-any path that a person or a model writes, because its own recursion follows the nesting.
+Well-typedness is checked here, so that an evaluation cannot fail. Paths that are longer or nested more deeply than any
+that a person or a model writes are refused, because recursion follows the nesting.
 """
 
 import re
@@ -24,11 +24,11 @@ from coatcheck.core.jsonpath.query import (
 )
 
 PATH_LIMIT: Final = 4_096
-"""Characters of a path."""
+"""Maximum characters of a path."""
 DEPTH_LIMIT: Final = 32
-"""Filters, parentheses and function calls inside one another."""
+"""Maximum nesting of filters, parentheses and function calls."""
 SEGMENT_LIMIT: Final = 256
-"""Segments of one query."""
+"""Maximum segments of one query."""
 INTEGER_LIMIT: Final = 2**53 - 1
 """RFC 9535 section 2.1: integers that every JSON implementation represents exactly."""
 
@@ -48,7 +48,7 @@ _LOW: Final = range(0xDC00, 0xE000)
 
 
 def parse_path(text: str) -> Query:
-    """A path as a query.
+    """Returns a path as a query.
 
     Raises:
         CoatcheckError: `invalid_path`, saying where and what is wrong.
@@ -79,7 +79,7 @@ def _pointer(text: str) -> Query:
 
 
 class _Parser:
-    """Recursive descent over one path; each method takes what it is named for, from where the parser stands."""
+    """Recursive descent over one path; each method parses what its name says, from the present position."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -105,7 +105,7 @@ class _Parser:
             elif self._take("."):
                 selectors = (self._short(),)
             else:
-                self._at = before  # blanks end no path
+                self._at = before  # blanks do not end a path
                 return tuple(out)
             out.append(Segment(selectors, descendant))
             if len(out) > SEGMENT_LIMIT:
@@ -264,7 +264,7 @@ class _Parser:
         return int(found[1], 16)
 
     def _take(self, word: str) -> bool:
-        """Skip blanks, and this word where it follows."""
+        """Skips blanks, and this word if it follows."""
         self._match(_BLANK)
         found = self._text.startswith(word, self._at)
         self._at += len(word) if found else 0
@@ -300,5 +300,5 @@ class _Parser:
 
 
 def _int(text: str) -> int | float:
-    """An integer constant; a very long one as the nearest double, as JSON readers have it."""
+    """Returns an integer constant; a very long one as the nearest double, as JSON readers do."""
     return int(text) if len(text) <= 400 else float(text)  # noqa: PLR2004 - beyond 308 digits there are only infinities

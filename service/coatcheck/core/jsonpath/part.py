@@ -1,6 +1,6 @@
-"""Part of one long value as text: a string's characters, or JSON text as it is written, cut where nothing is split.
+"""Part of one long value as text: a string's characters, or JSON text as it is written, without splitting a token.
 
-Works on a stretch of raw bytes and says exactly how many of them its text stands for.
+Works on a stretch of raw bytes and returns exactly how many of them its text represents.
 """
 
 import re
@@ -19,7 +19,7 @@ _ESCAPES: Final = (
 _LONGEST: Final = 12
 """Bytes of the longest escape, which the end of a stretch may cut."""
 _SHARE: Final = 64
-"""Bytes of plain text that are cut as one, and the rest of a character that they end in."""
+"""Bytes of plain text that are cut as one, and the rest of a character at their end."""
 
 
 class TextPart(Struct, frozen=True):
@@ -28,19 +28,19 @@ class TextPart(Struct, frozen=True):
     text: str
     tokens: int
     used: int
-    """Bytes that it stands for."""
+    """Bytes that it represents."""
 
 
 def part_of(raw: bytes, *, text: bool, ends: bool, chars: int, tokens: int, tokenizer: Tokenizer) -> TextPart:
-    """As much of the beginning of `raw` as both budgets hold, and at least one character.
+    """Returns as much of the beginning of `raw` as both budgets allow, at least one character.
 
     Args:
-        raw: bytes of a value; of a string, from between its quotes.
+        raw: bytes of a value; for a string, from between its quotes.
         text: whether they are a string's.
-        ends: whether the value ends with them; if not, their last bytes may be half of something.
-        chars: characters that may be given.
-        tokens: tokens that may be given.
-        tokenizer: counts.
+        ends: whether the value ends with them; if not, their last bytes may be incomplete.
+        chars: maximum characters.
+        tokens: maximum tokens.
+        tokenizer: counts tokens.
     """
     part = _part(raw, _SHARE, text=text, ends=ends, chars=chars, tokens=tokens, tokenizer=tokenizer)
     if part.tokens > tokens:  # even the first piece is too much

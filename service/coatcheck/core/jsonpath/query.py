@@ -1,4 +1,4 @@
-"""A path as values: the segments and selectors of RFC 9535, and how they are carried out on a document of any size.
+"""A path as values: the segments and selectors of RFC 9535, and how to evaluate them on a document of any size.
 
 `$.items[?@.ok].id` descends to `items`, and for each element evaluates the filter and follows `id`, so only one element
 is in memory at a time. What cannot be done child by child needs the value at the end of the descent in memory.
@@ -11,7 +11,7 @@ from msgspec import Struct
 from coatcheck.core.jsonpath.effort import Effort
 
 Filter = Callable[[object, object, Effort], bool]
-"""Whether an expression holds for a value (`@`), in a document with this root (`$`)."""
+"""Returns whether an expression holds for a value (`@`), in a document with this root (`$`)."""
 
 
 class Name(Struct, frozen=True):
@@ -26,7 +26,7 @@ class Wildcard(Struct, frozen=True):
 
 
 class IndexSelector(Struct, frozen=True):
-    """An element; negative counts from the end."""
+    """An element; negative indices count from the end."""
 
     index: int
 
@@ -39,7 +39,7 @@ class Slice(Struct, frozen=True):
     step: int | None
 
     def of(self, length: int) -> range:
-        """The indices in an array of this length, in order; none for step 0."""
+        """Returns the indices in an array of this length, in order; none for step 0."""
         if self.step == 0:
             return range(0)
         return range(*slice(self.start, self.stop, self.step).indices(length))
@@ -55,14 +55,14 @@ Selector = Name | Wildcard | IndexSelector | Slice | FilterSelector
 
 
 class Segment(Struct, frozen=True):
-    """Selectors that apply to each node, or with `descendant` to each node and all below it."""
+    """Selectors that apply to each node, or with `descendant` to each node and everything below it."""
 
     selectors: tuple[Selector, ...]
     descendant: bool = False
 
     @property
     def singular(self) -> bool:
-        """Whether it gives one node at most."""
+        """Whether it gives at most one node."""
         return not self.descendant and len(self.selectors) == 1 and isinstance(self.selectors[0], Name | IndexSelector)
 
 
@@ -71,29 +71,29 @@ class Query(Struct, frozen=True):
 
     segments: tuple[Segment, ...]
     looks_at_root: bool = False
-    """Whether a filter of it looks at the whole document (`$`)."""
+    """Whether one of its filters uses the whole document (`$`)."""
 
 
 class QueryPlan(Struct, frozen=True):
-    """A query, cut in three."""
+    """A query, divided into three parts."""
 
     descent: tuple[Name | IndexSelector, ...]
     """Steps to one value."""
     fan: Wildcard | FilterSelector | Slice | None = None
-    """Which of its children; None with `rest` empty: the value itself."""
+    """Selects its children; None with `rest` empty: the value itself."""
     rest: tuple[Segment, ...] = ()
-    """What follows for each child; without a fan, for the value itself, which must be in memory."""
+    """What follows for each child; without `fan`, for the value itself, which must be in memory."""
     spread: bool = False
-    """`rest` begins with `..name`, which on an array is the same for each element by itself."""
+    """Whether `rest` begins with `..name`, which can be evaluated separately for each element of an array."""
 
     @property
     def single(self) -> bool:
-        """Whether it gives one value at most, found by descent alone."""
+        """Whether it gives at most one value, found by descent alone."""
         return self.fan is None and not self.rest
 
 
 def plan_of(query: Query) -> QueryPlan:
-    """The plan that needs the least in memory."""
+    """Returns the plan that needs the least memory."""
     segments = query.segments
     if query.looks_at_root:
         return QueryPlan((), rest=segments)

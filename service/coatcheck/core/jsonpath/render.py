@@ -1,7 +1,7 @@
-"""An answer that a model reads: a heading with what the locations share, one line a value, within a budget.
+"""Renders an answer for a model: a heading with what the locations share, one line per value, within a budget.
 
-All text of the document goes through `inert`; our own words stand behind its mark, which no document can write. It
-cuts long values and says so; it leaves out no value silently.
+All text of the document is made inert; our own words follow a mark that no document can contain. Long values are cut,
+which is marked; no value is left out silently.
 """
 
 from typing import Final, Literal
@@ -15,17 +15,17 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import MARK, inert
 
 MIN_TOKENS: Final = 128
-"""What a heading and the shortest form of one value need."""
+"""Tokens that a heading and the shortest form of one value need."""
 LONGEST: Final = 4_000
-"""Characters of a value in a list of values; one that is alone is shown to the end of the budget."""
+"""Characters of a value in a list of values; a single one is shown to the end of the budget."""
 _CLIPS: Final = (LONGEST, 1_000, 300, 80, 20)
-"""Ever less of each value."""
+"""Characters of each value, less and less."""
 _FEW_CHARS: Final = 3
-"""Characters that a token holds at least, usually."""
+"""Minimum characters per token, usually."""
 _AT_ONCE: Final = 200
 """Rows that are counted in one encoding."""
 _LOCATION: Final = 160
-"""Characters of a location in the text."""
+"""Maximum characters of a location in the text."""
 
 _CUT: Final = f"…{MARK}"
 _FOOT: Final = (
@@ -36,28 +36,28 @@ Cut = Literal["max_tokens", "max_characters"]
 
 
 class RenderedValues(Struct, frozen=True):
-    """The values that the budget holds."""
+    """The values that fit the budget."""
 
     text: str
     tokens: int
     shown: int
     clip: int
-    """Characters of each value that are shown at most."""
+    """Maximum characters shown of each value."""
     cut: Cut | None
 
 
 def render(
     page: ValuePage, first: int, fields: tuple[str, ...], tokens: int, chars: int, tokenizer: Tokenizer
 ) -> RenderedValues:
-    """As many of the page's values as the budget holds, at least one where there is one.
+    """Returns as many of the page's values as fit the budget, at least one if there is any.
 
     Args:
         page: the values.
         first: the number of the first, from 1.
-        fields: the names of the cells, where the values are shown as rows.
-        tokens: budget.
-        chars: budget.
-        tokenizer: counts.
+        fields: the names of the cells, if the values are shown as rows.
+        tokens: maximum tokens.
+        chars: maximum characters.
+        tokenizer: counts tokens.
     """
     share = min(tokens * _FEW_CHARS, chars) // max(1, len(page.hits))
     best = RenderedValues("", 0, 0, 0, None)
@@ -89,14 +89,14 @@ def _fit(
         cut = "max_tokens" if used > tokens else "max_characters"
         keep -= max(
             1, keep * (used - tokens) // (2 * used)
-        )  # half of what is too much, so that none is left out for it
+        )  # half of the excess, so that no value is left out because of it
     return RenderedValues("", 0, 0, clip, cut)
 
 
 def _rows(
     hits: list[ValueHit], labels: "Labels", clip: int, tokens: int, chars: int, tokenizer: Tokenizer
 ) -> tuple[list[str], Cut | None]:
-    """As many rows as fit, about, counted a few hundred at a time; and what keeps out the others."""
+    """Returns as many rows as fit, approximately, counting some hundreds at a time; and what excludes the others."""
     rows: list[str] = []
     for first in range(0, len(hits), _AT_ONCE):
         batch = [
@@ -113,14 +113,14 @@ def _rows(
 
 
 def said(notices: list[str], *, brief: bool = False) -> list[str]:
-    """Notices as lines of ours."""
+    """Returns notices as lines of ours."""
     if brief and notices:
         return [f"{MARK} This is not everything: part of the document could not be read."]
     return [f"{MARK} {inert(notice)}" for notice in notices]
 
 
 def sentence(text: str, tokens: int, tokenizer: Tokenizer) -> tuple[str, int]:
-    """A sentence of ours as the whole answer, and its tokens."""
+    """Returns a sentence of ours as the whole answer, and its tokens."""
     line = f"{MARK} {inert(text)}".replace("\n", " ")
     used = tokenizer.count(line)
     while used > tokens:
@@ -130,15 +130,15 @@ def sentence(text: str, tokens: int, tokenizer: Tokenizer) -> tuple[str, int]:
 
 
 def title(hit: ValueHit, what: str) -> str:
-    """The heading of one value by itself."""
+    """Returns the heading of a single value."""
     return f"{MARK} {inert(_clip(normalized(hit.path), _LOCATION))} {what}"
 
 
 class Labels:
-    """What rows begin with: where the locations differ.
+    """What rows begin with: the differing parts of the locations.
 
     Attributes:
-        pattern: what the locations have in common, None where they differ; None as a whole where their lengths differ.
+        pattern: what the locations have in common, None where they differ; None as a whole if their lengths differ.
     """
 
     def __init__(self, paths: list[list[Step]]) -> None:
@@ -147,7 +147,7 @@ class Labels:
         self._own = [n for n, step in enumerate(self.pattern or []) if step is None]
 
     def of(self, number: int, width: int) -> str:
-        """The label of value `number` (from 0), with what stands between it and the value."""
+        """Returns the label of value `number` (from 0), including what separates it from the value."""
         path = self._paths[number]
         if self.pattern is None:
             return f"{inert(_clip(normalized(path), width))}: "
@@ -163,7 +163,7 @@ def _label(step: Step) -> str:
 
 
 def shared(paths: list[list[Step]]) -> list[Step | None] | None:
-    """What the locations have in common, None where they differ; None as a whole where their lengths differ."""
+    """Returns what the locations have in common, None where they differ; None as a whole if their lengths differ."""
     if len(set(map(len, paths))) != 1:
         return None
     return [column[0] if len(set(column)) == 1 else None for column in zip(*paths, strict=True)]
@@ -197,7 +197,7 @@ def _shown(text: str, clip: int) -> str:
 
 
 def _begun(hit: ValueHit, clip: int) -> str:
-    """The beginning of a value of which not all is kept: how much is left only its bytes in the document say."""
+    """Returns the beginning of an incompletely kept value; only its bytes in the document tell how much is missing."""
     text, span = hit.text[:clip], hit.span
     if span is None:
         kept = len(hit.text) - len(text)

@@ -1,7 +1,7 @@
 """The skeleton of JSON text, block by block: brackets and commas outside strings, with their depth, and quotes.
 
-Vectorised, about half a gigabyte a second, in memory of a few blocks. It checks no grammar: text that is no JSON gives
-marks that fit no value, which who walks over them finds out.
+Vectorised, about half a gigabyte per second, in the memory of a few blocks. Grammar is not checked: text that is not
+JSON gives marks that match no value, which walking over them reveals.
 """
 
 from typing import Final
@@ -18,14 +18,14 @@ _OPEN: Final = 0x7B
 _CLOSE: Final = 0x7D
 _LOOSE: Final = 0x26
 _ALIKE: Final = 0x7F
-"""What every bracket is with these bits set; so are `y`, `Y`, `_` and DEL, of which there are few outside strings."""
+"""What every bracket becomes with these bits set; so do `y`, `Y`, `_` and DEL, which are rare outside strings."""
 _MARK: Final = np.zeros(256, dtype=np.bool_)
 _MARK[list(b"[]{},")] = True
 
 _PIECE: Final = 262144
-"""Bytes at a time, so that what is computed of them stays in the processor's cache."""
+"""Bytes per piece, so that intermediate results stay in the processor's cache."""
 _WORD: Final = 8
-"""Bytes of a word of bits, one bit for each byte of the text."""
+"""Bytes of a word of bits, with one bit per byte of the text."""
 _SHIFTS: Final = tuple(np.uint64(1 << n) for n in range(6))
 _LAST_BIT: Final = np.uint64(63)
 _WORD_SHIFT: Final = 6
@@ -33,12 +33,12 @@ _WORD_MASK: Final = 63
 
 
 class BlockStructure:
-    """What a block holds.
+    """The structure of a block.
 
     Attributes:
         at: positions in the document of brackets and commas outside strings, in order.
-        char: which they are.
-        depth: how many containers are open behind each.
+        char: which character each is.
+        depth: how many containers are open after each.
     """
 
     def __init__(
@@ -54,17 +54,20 @@ class BlockStructure:
         self._quotes = quotes
 
     def closes(self, depth: int) -> int:
-        """The first mark behind which fewer than `depth` containers are open; as many as there are when none."""
+        """Returns the first mark after which fewer than `depth` containers are open.
+
+        The number of marks if there is none.
+        """
         below = self.depth < depth
         first = int(below.argmax()) if len(below) else 0
         return first if len(below) and below[first] else len(below)
 
     def commas(self, depth: int, end: int) -> NDArray[np.int64]:
-        """The commas at a depth, before mark number `end`."""
+        """Returns the commas at a depth, before mark number `end`."""
         return np.flatnonzero((self.depth[:end] == depth) & (self.char[:end] == COMMA))
 
     def strings(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The quotes of the first string behind each place, which lies in none; for as many as are whole."""
+        """Returns the quotes of the first string after each place, which is in none; for as many as are complete."""
         quotes = np.concatenate([np.flatnonzero(quote) + base for quote, base in self._quotes])
         first = np.searchsorted(quotes, places)
         first = first[first + 1 < len(quotes)]
@@ -72,16 +75,16 @@ class BlockStructure:
 
 
 class StructureReader:
-    """Reads blocks that follow one another."""
+    """Reads consecutive blocks."""
 
     def __init__(self, depth: int = 0) -> None:
-        """Begin outside strings, at a place where so many containers are open."""
+        """Begins outside strings, where `depth` containers are open."""
         self._depth = depth
         self._inside = False
         self._escaped = False
 
     def feed(self, block: bytes, base: int) -> BlockStructure:
-        """The marks of the next block, whose first byte is at position `base`."""
+        """Returns the marks of the next block, whose first byte is at position `base`."""
         at: list[NDArray[np.int64]] = []
         char: list[NDArray[np.uint8]] = []
         depth: list[NDArray[np.int32]] = []
@@ -108,7 +111,7 @@ class StructureReader:
         return BlockStructure(np.concatenate(at), np.concatenate(char), np.concatenate(depth), quotes)
 
     def _unescaped(self, piece: bytes) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """The piece's bytes, pairs of backslashes blanked, and which of them are quotes that count."""
+        """Returns the piece's bytes, with pairs of backslashes blanked, and which of them are quotes that count."""
         if self._escaped:
             piece = b" " + piece[1:]
         self._escaped = (len(piece) - len(piece.rstrip(b"\\"))) % 2 == 1
@@ -124,7 +127,7 @@ class StructureReader:
         return data, quote
 
     def _outside(self, found: NDArray[np.bool_], quote: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Where something is found outside strings. Remembers whether the piece ends inside one."""
+        """Returns where something is found outside strings. Remembers whether the piece ends inside one."""
         inside = _bits(quote)
         for shift in _SHIFTS:  # each bit becomes the parity of those up to it, first within its word
             inside ^= inside << shift
@@ -137,13 +140,13 @@ class StructureReader:
         self._inside = bool(odd[-1])
         kept = _bits(found)
         kept &= ~inside
-        words = np.flatnonzero(kept)  # most hold nothing
+        words = np.flatnonzero(kept)  # most are empty
         bit = np.flatnonzero(np.unpackbits(kept[words].view(np.uint8), bitorder="little").view(np.bool_))
         return (words << _WORD_SHIFT)[bit >> _WORD_SHIFT] + (bit & _WORD_MASK)
 
 
 def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """A bit for each flag, in words, the first the lowest; zeros behind the last."""
+    """Returns a bit per flag, in words, lowest first, padded with zeros."""
     packed = np.packbits(flags, bitorder="little")
     if len(packed) % _WORD:
         packed = np.concatenate((packed, np.zeros(-len(packed) % _WORD, np.uint8)))
@@ -151,21 +154,22 @@ def _bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
 
 
 def _likely(data: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Brackets, commas, and the letters and signs that differ from brackets in the bits that are not looked at."""
+    """Returns brackets, commas, and the letters and signs that differ from brackets in ignored bits."""
     found = (data | _LOOSE) == _ALIKE
     found |= data == COMMA
     return found
 
 
 def unescaped(block: bytes, *, escaped: bool = False) -> tuple[bytes, bool]:
-    r"""The block with blanks in place of `\\` and `\"`, so that each quote that is left ends or begins a string.
+    r"""Returns the block with blanks in place of `\\` and `\"`, so that each remaining quote ends or begins a string.
 
-    `escaped`: a backslash at the end of the block before escapes the first byte. Answers the same of the next block.
+    `escaped`: a backslash at the end of the previous block escapes the first byte. Also returns this for the next
+    block.
     """
     if escaped and block:
         block = b" " + block[1:]
     if b"\\" not in block:
         return block, False
-    # Each run of backslashes is replaced in pairs from its beginning, so what may be left is its last.
+    # Each run of backslashes is replaced in pairs from its beginning, so only its last one may be left.
     plain = block.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
     return plain, plain.endswith(b"\\")

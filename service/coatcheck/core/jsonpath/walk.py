@@ -1,7 +1,7 @@
-"""Read JSON text in blocks without decoding it: where a value ends, and the children of a container, batch by batch.
+"""Reads JSON text in blocks without decoding it: where a value ends, and the children of a container, batch by batch.
 
-Everything here is a generator that yields which bytes it needs (`Want`) and is sent them, so that the same code
-walks over a store that answers later and over bytes at hand (`over`). Memory is a few windows.
+Everything here is a generator that yields which bytes it needs (`Want`) and is sent them, so that the same code works
+for a store that answers later and for bytes in memory (`over`). Memory is a few windows.
 """
 
 from collections.abc import Generator
@@ -22,13 +22,13 @@ _OPENERS: Final = b"[{"
 _AFTER: Final = b",]}"
 _NEWLINE: Final = 0x0A
 _SHORT_LINE: Final = 16
-"""Bytes below which a line is looked at for being blank."""
+"""Bytes below which a line is checked for being blank."""
 _NAME_SHOWN: Final = 4_000
 """Bytes of the name of a long member."""
 _ESCAPE: Final = 6
-"""Bytes in which a name's byte is written at most."""
+"""Maximum bytes in which a name's byte is written."""
 KEPT: Final = 100_000
-"""Children from the end that are remembered while they are counted; those before need a second look."""
+"""Children from the end that are remembered while they are counted; earlier ones need a second pass."""
 
 T = TypeVar("T")
 _Places = NDArray[np.int64]
@@ -54,38 +54,38 @@ class WalkSource(NamedTuple):
     size: int
     """Where it ends."""
     last: bool = False
-    """Of members with the same name, the last one counts."""
+    """Whether the last one of members with the same name counts."""
     lines: bool = False
-    """Each line is a document; together they are the elements of an array."""
+    """Whether each line is a document; together they are the elements of an array."""
 
     def want(self, start: int, length: int) -> Want:
-        """So many bytes from `start` on, as far as there are."""
+        """Returns `length` bytes from `start` on, as far as they exist."""
         return Want(start, min(self.size, start + length))
 
 
 class ChildBatch(NamedTuple):
-    """Children that follow one another; all of their bytes are at hand unless there is one, which is `long`."""
+    """Consecutive children; all of their bytes are available unless there is only one, which is `long`."""
 
     base: int
     data: bytes
     starts: _Places
-    """Where the text of each child begins in the document: behind a bracket, comma or line feed."""
+    """Where the text of each child begins in the document: after a bracket, comma or line feed."""
     ends: _Places
     names: tuple[_Places, _Places] | None = None
-    """Of an object: the opening and closing quotes of the first string behind each start. In what is no JSON it may lie
+    """For an object: the opening and closing quotes of the first string after each start. In what is not JSON it may be
     beyond the child, and there may be fewer strings than children."""
     blank: bool = False
-    """The last child is nothing but the blank between a comma and the container's end."""
+    """Whether the last child is only the blank between a comma and the container's end."""
     long: bool = False
-    """The end is not known, and may not exist."""
+    """Whether the end is unknown, and may not exist."""
 
     def raw(self, number: int) -> bytes:
-        """The text of a child."""
+        """Returns the text of a child."""
         return self.data[self.starts[number] - self.base : self.ends[number] - self.base]
 
 
 def over(data: bytes, walk: Walk[T]) -> T:
-    """Walk over bytes at hand."""
+    """Walks over bytes in memory."""
     try:
         want = next(walk)
         while True:
@@ -95,7 +95,7 @@ def over(data: bytes, walk: Walk[T]) -> T:
 
 
 def significant(source: WalkSource, at: int) -> Walk[tuple[int, int]]:
-    """The first byte from `at` on that is no blank: its position and value.
+    """Returns the first byte from `at` on that is not blank: its position and value.
 
     Raises:
         CutShortError: there is none.
@@ -112,7 +112,7 @@ def significant(source: WalkSource, at: int) -> Walk[tuple[int, int]]:
 
 
 def end_of(source: WalkSource, start: int) -> Walk[int]:
-    """Where the value that begins at `start` ends.
+    """Returns where the value that begins at `start` ends.
 
     Raises:
         CutShortError: the document ends first.
@@ -143,7 +143,7 @@ def end_of(source: WalkSource, start: int) -> Walk[int]:
 
 
 def value_after(source: WalkSource, quote: int) -> Walk[int]:
-    """Where the value begins that belongs to the name whose closing quote is at `quote`.
+    """Returns where the value begins that belongs to the name with its closing quote at `quote`.
 
     Raises:
         BrokenError: no colon follows.
@@ -160,20 +160,20 @@ class ChildReader:
 
     Attributes:
         closed: whether the container is at its end.
-        unfinished: whether the document ends inside the child that was handed over as `long`.
+        unfinished: whether the document ends inside the child that was returned as `long`.
     """
 
     def __init__(
         self, source: WalkSource, at: int, *, named: bool, longest: int = FIRST_WINDOW, window: int = FIRST_WINDOW
     ) -> None:
-        """Begin at a child.
+        """Begins at a child.
 
         Args:
             source: what is read.
-            at: the first byte behind a `[`, `{` or comma.
+            at: the first byte after a `[`, `{` or comma.
             named: whether the container is an object.
-            longest: bytes of a child; a longer one comes alone, as a batch that is `long`.
-            window: bytes that are looked at first.
+            longest: maximum bytes of a child; a longer one comes alone, as a batch that is `long`.
+            window: bytes that are read first.
         """
         self._source = source
         self._at = at
@@ -187,11 +187,11 @@ class ChildReader:
         self.closed = False
 
     def next(self) -> Walk[ChildBatch | None]:
-        """The next children; None at the container's end.
+        """Returns the next children; None at the container's end.
 
         Raises:
-            BrokenError: what follows a child that is `long` is no JSON.
-            CutShortError: the document ends inside the container; what had begun was handed over as `long`.
+            BrokenError: what follows a child that is `long` is not JSON.
+            CutShortError: the document ends inside the container; a begun child was returned as `long`.
         """
         if self._long is not None:
             _, end = yield from self.extent()
@@ -217,10 +217,10 @@ class ChildReader:
         return None
 
     def extent(self) -> Walk[tuple[int, int]]:
-        """Where the value of a child that is `long` begins, and where it ends.
+        """Returns where the value of a child that is `long` begins, and where it ends.
 
         Raises:
-            BrokenError: it is no member, in an object.
+            BrokenError: it is not a member, in an object.
             CutShortError: the document ends first.
         """
         if self.unfinished or self._long is None:
@@ -237,7 +237,7 @@ class ChildReader:
         return self._extent
 
     def name(self) -> Walk[bytes]:
-        """The beginning of the name of a member that is `long`, as it is written between its quotes."""
+        """Returns the beginning of the name of a member that is `long`, as it is written between its quotes."""
         if self._long is None or self._long.names is None:
             return b""
         opens, closes = self._long.names
@@ -257,7 +257,7 @@ class ChildReader:
         return ChildBatch(base, data, starts, ends, names, blank=blank)
 
     def _begun(self) -> Walk[ChildBatch]:
-        """The child that begins here, with its name if it has one."""
+        """Returns the child that begins here, with its name if it has one."""
         at, names = np.array([self._at]), None
         quote, char = yield from significant(self._source, self._at)
         if self._named:
@@ -268,16 +268,16 @@ class ChildReader:
 
 
 class LineReader:
-    """Reads documents on lines of their own, which are like the elements of an array. Blank lines are none."""
+    """Reads documents on separate lines, which are like the elements of an array. Blank lines do not count."""
 
     def __init__(self, source: WalkSource, at: int) -> None:
-        """Begin at a line's first byte."""
+        """Begins at a line's first byte."""
         self._source = source
         self._at = at
         self._window = FIRST_WINDOW
 
     def next(self) -> Walk[ChildBatch | None]:
-        """The next lines; None when there are no more.
+        """Returns the next lines; None if there are no more.
 
         Raises:
             CoatcheckError: `json_too_large` for a line over MEMORY_LIMIT.
@@ -307,7 +307,7 @@ Reader = ChildReader | LineReader
 
 
 def count(reader: Reader) -> Walk[int]:
-    """How many children are left to read."""
+    """Returns how many children are left to read."""
     seen = 0
     while (batch := (yield from reader.next())) is not None:
         seen += len(batch.starts)
@@ -315,9 +315,9 @@ def count(reader: Reader) -> Walk[int]:
 
 
 def nth(reader: Reader, index: int) -> Walk[tuple[int, int, int] | None]:
-    """Where a child begins and ends, and its index from the first; None where there is none.
+    """Returns where a child begins and ends, and its index from the first; None if there is none.
 
-    `index` is negative from the end, by at most KEPT. The end of a `long` child is not told.
+    `index` may be negative, counting from the end, down to -KEPT. The end of a `long` child is not returned.
     """
     seen, tail = 0, np.zeros((2, 0), np.int64)
     while (batch := (yield from reader.next())) is not None:
@@ -332,10 +332,10 @@ def nth(reader: Reader, index: int) -> Walk[tuple[int, int, int] | None]:
 
 
 def member(source: WalkSource, reader: ChildReader, name: str) -> Walk[int | None]:
-    """Where the value of a member begins; None when there is no such member.
+    """Returns where the value of a member begins; None if there is no such member.
 
-    A name that occurs twice is found where it occurs first, or where `source` says so, last: at the price of reading
-    to the object's end.
+    Of a name that occurs twice, the first counts, or the last if `source` says so, at the cost of reading to the
+    object's end.
     """
     wanted, found = name.encode("utf-8", "surrogatepass"), -1
     try:
@@ -355,13 +355,13 @@ def member(source: WalkSource, reader: ChildReader, name: str) -> Walk[int | Non
 
 
 def _named(batch: ChildBatch, wanted: bytes) -> list[int]:
-    """The closing quotes of those names that are `wanted`."""
+    """Returns the closing quotes of those names that are `wanted`."""
     assert batch.names is not None  # noqa: S101 - it is an object
     data, base, width = batch.data, batch.base, len(wanted) + 1
-    inside = batch.names[0] < batch.ends[-1]  # behind a stray comma no name follows in this object
+    inside = batch.names[0] < batch.ends[-1]  # after a stray comma, no name follows in this object
     quotes = list(zip(*(each[inside].tolist() for each in batch.names), strict=True))
     hits = [close for begin, close in quotes if close - begin == width and data.startswith(wanted, begin + 1 - base)]
-    if b"\\" in data:  # names that are written with escapes, which only decoding compares
+    if b"\\" in data:  # names written with escapes, which only decoding can compare
         names = ((close, data[begin + 1 - base : close - base]) for begin, close in quotes)
         hits += [close for close, name in names if b"\\" in name and _unescaped(name) == wanted]
     return hits
@@ -372,7 +372,7 @@ def _unescaped(name: bytes) -> bytes:
 
 
 def name_of(raw: bytes) -> str:
-    """A member's name from the bytes between its quotes."""
+    """Returns a member's name from the bytes between its quotes."""
     if b"\\" not in raw:
         return raw.decode("utf-8", "replace")
     try:
@@ -382,9 +382,9 @@ def name_of(raw: bytes) -> str:
 
 
 def text_of(batch: ChildBatch, number: int) -> tuple[bytes, int, bytes] | None:
-    """A child's value as it is written, where that begins, and its name as it is written between its quotes.
+    """Returns a child's value as it is written, where it begins, and its name as written between its quotes.
 
-    None for what is no member, in an object.
+    None for what is not a member, in an object.
     """
     base, data, start, end = batch.base, batch.data, int(batch.starts[number]), int(batch.ends[number])
     if batch.names is None:

@@ -1,7 +1,7 @@
-"""What a payload is, and what can be said of it at once.
+"""Recognises what a payload is, and what can be said about it at once.
 
-`recognise` runs once, when a payload is stored, on a bounded sample; cards at any budget are cut from what it found. It
-decides nothing about budgets and raises for no content.
+`recognise` runs once, when a payload is stored, on a bounded sample; cards at any budget are made from its result. It
+never raises because of a payload's content.
 """
 
 from collections.abc import Callable
@@ -25,10 +25,10 @@ def recognise(
 
     Args:
         sample: the payload's ends, or all of it.
-        declared: what the caller said of it.
-        survey: what its every byte says, where the sample is not all of it.
-        carded: whether a card is cut from what a payload of this kind is recognised as; otherwise that takes half the
-            time, and leaves out all that nothing but a card shows.
+        declared: what the caller declared about it.
+        survey: what every byte says, if the sample is not all of it.
+        carded: returns whether a card will be cut if the payload is of this kind; otherwise recognition takes half the
+            time, and leaves out everything that only a card shows.
     """
     payload = PayloadProbe(sample, declared, survey)
     kind = classify(payload)

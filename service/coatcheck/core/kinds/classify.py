@@ -1,6 +1,6 @@
-"""Which kind a payload is: the caller's word, then the bytes, then the media type, then structure and the tool's name.
+"""Decides the kind of a payload: by the declaration, the bytes, the media type, then structure and the tool's name.
 
-A card is chosen without the kind, which adds facts and weights: what is decided here is only as clever as that needs.
+A card can be made without the kind, which adds facts and weights, so this is only as elaborate as they need.
 """
 
 import re
@@ -25,12 +25,12 @@ _BY_MEDIA_TYPE: Final = {
     "application/x-ndjson": Kind.JSON,
     "application/jsonl": Kind.JSON,
 }
-"""Media types that settle the kind of a text by themselves."""
+"""Media types that determine the kind of a text by themselves."""
 _FILE_TYPE: Final = re.compile(
     r"text/(?:x-(?!log)|markdown|javascript|css|typescript|yaml|rust|xml)"
     r"|application/(?:(?:x-)?(?:python|sh)|javascript|xml|yaml|toml)|image/svg"
 )
-"""Media types of files, which are believed when the structure says nothing else."""
+"""Media types of files, which count if the structure indicates nothing else."""
 _FILE_TOOL: Final = re.compile(
     r"read[-_]?(?:text[-_]?)?file|file[-_]?read|view[-_]?file|^(?:read|cat|view|open)$|get[-_]file", re.IGNORECASE
 )
@@ -40,7 +40,7 @@ _SHELL_TOOL: Final = re.compile(
 )
 _OBJECT: Final = re.compile(rb'(?:\xef\xbb\xbf)?[\s\[]*\{\s*"[^"\n]{0,200}"\s*:')
 _MUCH: Final = 60
-"""Bytes that read as JSON before a text breaks the rules, and are no accident: `[12:30:01] started` is none."""
+"""Bytes of valid JSON before an error from which this is no accident: `[12:30:01] started` is not JSON."""
 _DIFF: Final = re.compile(
     rb"^(?:diff --git |diff -\w+ |--- \S[^\n]*\n\+\+\+ \S|\*\*\* \S[^\n]*\n--- \S|Index: \S+\n={20,})", re.MULTILINE
 )
@@ -51,15 +51,15 @@ _CHANGE: Final = re.compile(
     rb"^(?:[-+ !\\@]|diff |index |\*{3}|[<>] |Index: |={20,}|(?:new|old|deleted) |$)", re.MULTILINE
 )
 _DIFF_WORDS: Final = (b"diff -", b"\n+++ ", b"\n@@ -", b"Index: ", b"\n***************")
-"""One of these is in every diff; looking for them first spares most texts the patterns."""
+"""Every diff contains one of these; searching for them first saves most texts the patterns."""
 _CONTROLS: Final = bytes([0, 1, 2, 3, 4, 5, 6, 14, 15, 16, 17, 18])
 _LOOK: Final = 8 * 1024
 _SOON: Final = 2 * 1024
-"""Bytes of a message before the diff that it sends."""
+"""Maximum bytes of a message before the diff that it sends."""
 
 
 def classify(payload: PayloadProbe) -> Kind:
-    """Returns the kind of a payload: `text` when nothing speaks for anything else."""
+    """Returns the kind of a payload: `text` if nothing indicates any other."""
     declared, head = payload.declared, payload.sample.head[:_LOOK]
     if declared.kind is not None:
         return declared.kind
@@ -78,7 +78,7 @@ def classify(payload: PayloadProbe) -> Kind:
 
 
 def _is_text(head: bytes) -> bool:
-    """Returns whether bytes read as text: next to no NUL, few undecodable or control characters; UTF-16 is not."""
+    """Returns whether bytes are text: almost no NUL, few undecodable or control characters; UTF-16 is not."""
     controls = len(head) - len(head.translate(None, _CONTROLS))
     if head.count(0) * 50 > len(head) or controls * 10 > len(head):
         return False
@@ -107,7 +107,7 @@ def _by_text(payload: PayloadProbe, head: bytes, tool: str) -> Kind:
 
 
 def _is_diff(head: bytes) -> bool:
-    """Returns whether a header stands near the beginning, and a hunk below it; or hunks amid a diff's lines only."""
+    """Returns whether a header is near the beginning, with a hunk below it; or hunks among only a diff's lines."""
     header, hunk = _DIFF.search(head), _HUNK.search(head)
     if hunk is None:
         return False

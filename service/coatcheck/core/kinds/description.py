@@ -1,6 +1,6 @@
-"""What a describer is given of a payload, and what it reads off it, once, when the payload is stored.
+"""What a describer gets of a payload, and what it returns, once, when the payload is stored.
 
-Values are verbatim: whoever shows them to a model makes them inert.
+Values are verbatim; make them inert before showing them to a model.
 """
 
 from functools import cached_property
@@ -14,30 +14,30 @@ from coatcheck.core.survey.survey import Survey
 from coatcheck_client.contract.inert import one_line
 
 SECTION_CHARS: Final = 60
-"""Characters of a section's title in a call."""
+"""Maximum characters of a section's title in a call."""
 _PARTS: Final = 12
 
 
 @final
 class PayloadProbe:
-    """A payload while it is recognised: what several steps need of it is read once, when it is first asked for."""
+    """A payload while it is recognised: what several steps need is read once, on demand."""
 
     def __init__(self, sample: PayloadSample, declared: DeclaredMetadata, survey: Survey | None = None) -> None:
         self.sample = sample
         """The payload's ends, or all of it."""
         self.declared = declared
-        """What the caller said of it."""
+        """What the caller declared about it."""
         self.survey = survey
-        """What its every byte says, where the sample is not all of it."""
+        """What every byte says, if the sample is not all of it."""
 
     @cached_property
     def json(self) -> JsonReading | None:
-        """The payload read as JSON as far as it goes; None where it does not begin like JSON."""
+        """The payload read as JSON as far as possible; None if it does not begin like JSON."""
         return read_json(self.sample.head, whole=self.sample.whole)
 
 
 class Description(Struct, frozen=True, kw_only=True):
-    """Facts about a payload. Every one is true of the whole payload, or says of which part, or is absent."""
+    """Facts about a payload. Each is true of the whole payload, or names its part, or is absent."""
 
     facts: tuple[str, ...] = ()
     """Lines for the card, most important first."""
@@ -46,16 +46,16 @@ class Description(Struct, frozen=True, kw_only=True):
     language: str | None = None
     media_type: str | None = None
     path: str | None = None
-    """A JSONPath to the values that a reader is most likely to want next."""
+    """A JSONPath to the values that a reader most likely wants next."""
     sections: tuple[str, ...] = ()
-    """Titles of parts that can be read by `section`, the largest first."""
+    """Titles of parts that can be read by `section`, largest first."""
 
 
 NOTHING = Description()
 
 
 def named_parts(titles: list[str]) -> tuple[str, ...]:
-    """Returns the first titles that are short enough for the call that a card names, to be kept as `sections`."""
+    """Returns the first titles that are short enough for the call that a card names, to keep as `sections`."""
     return tuple([title for title in titles if len(title) <= SECTION_CHARS and title == one_line(title)][:_PARTS])
 
 

@@ -1,4 +1,4 @@
-"""What a JSON document holds: the short values near its top, and every distinct key once, breadth first, by path."""
+"""Describes a JSON document: the short values near its top, and every distinct key once, breadth first, by path."""
 
 from collections import deque
 from typing import Final, cast
@@ -18,18 +18,25 @@ _CELLS: Final = 40
 _LINES: Final = 120
 _CHARS: Final = 16_000
 _VALUE: Final = 80
-"""Characters of a value that is short."""
+"""Maximum characters of a short value."""
 _SCALARS: Final = 24
 _NESTED: Final = 12
-"""Members of an object below the top whose values are named too."""
+"""Maximum members of an object below the top whose values are named too."""
 _ELEMENTS: Final = 200
-"""Elements of a list, evenly spread, that are looked at."""
+"""Elements of a list, evenly spread, that are examined."""
+_FEW: Final = 0.05
+"""Maximum share of the objects at a place that have a rare member, whose values are then named."""
+_DIFFERENT: Final = 3
+"""Maximum different values of such a member that are named."""
 _MAP: Final = 40
-"""Members from which an object whose members are alike is a map: its keys are data."""
+"""Members from which an object with similar members is a map: its keys are data."""
 
 
 def describe_json(payload: PayloadProbe) -> Description:
-    """Returns short values near the top, then keys by path; from the beginning of a document that is not at hand."""
+    """Returns short values near the top, then keys by path.
+
+    From the beginning of a document that is not available in full.
+    """
     sample, reading = payload.sample, payload.json
     if reading is None:
         return NOTHING
@@ -53,7 +60,7 @@ def describe_json(payload: PayloadProbe) -> Description:
 
 
 def _tallied(sample: PayloadSample) -> tuple[str, ...]:
-    """Returns what all lines of JSON lines add up to that are at hand whole, and are too many to be read."""
+    """Returns the tallies of JSON lines that are available in full, and too many to be read."""
     tallies = Tallies()
     if sample.whole:
         tallies.feed(sample.head)
@@ -61,14 +68,14 @@ def _tallied(sample: PayloadSample) -> tuple[str, ...]:
 
 
 def _members(members: tuple[ObjectMember, ...]) -> list[str]:
-    """Returns the short values at the top of a document that is not at hand whole, and the keys of its members."""
+    """Returns the short values at the top of a document that is not available in full, and the keys of its members."""
     values = [f"{each.name}={each.value}" for each in members if each.value and len(each.value) <= _VALUE]
     keys = [f"{_quoted(each.name)}{f'[{each.elements}]' if each.elements else ''}" for each in members]
     return [*([", ".join(values[:_SCALARS])] if values else []), f"$: {', '.join(keys)}"]
 
 
 def _cells(entries: list[Entry]) -> Description:
-    """Returns the cells of a notebook, as `section` takes them, and what failed in them."""
+    """Returns the cells of a notebook, as `section` accepts them, and what failed in them."""
     shown = [f"{entry.title}{f' ({entry.detail})' if entry.detail else ''}" for entry in entries]
     return Description(facts=(f"Notebook, {counted(len(entries), 'cell')}: {first_of(shown, _CELLS)}",))
 
@@ -90,20 +97,27 @@ def scalars(value: object) -> str | None:
 
 
 def _add(parts: list[str], name: str, value: object) -> None:
-    if isinstance(value, dict | list):
-        return
-    shown = encode(value).decode()
-    if len(shown) <= _VALUE and len(name) <= _VALUE:
+    if len(name) <= _VALUE and (shown := _short(value)) is not None:
         parts.append(f"{name}={shown}")
 
 
-def key_lines(value: object, *, complete: bool) -> list[str]:
-    """Returns a line for each place that holds an object, outermost first, with the keys that no line named before.
+def _short(value: object) -> str | None:
+    """Returns a value as JSON; None where it is long, or holds others."""
+    if isinstance(value, dict | list):
+        return None
+    shown = encode(value).decode()
+    return shown if len(shown) <= _VALUE else None
 
-    A line ends with `…` where the objects have further keys, which a line above it names.
+
+def key_lines(value: object, *, complete: bool) -> list[str]:
+    """Returns a line per place with an object, outermost first, with the keys that no earlier line names.
+
+    A line ends with `…` if the objects have further keys, which a line above it names. A member that only few of many
+    records have is named with its short values, as it tells these records apart.
     """
     lines: list[str] = []
     queue: deque[tuple[str, list[object], bool]] = deque([("$", [value], complete)])
+    few: set[str] = set()
     named: set[str] = set()
     while queue and len(lines) < _LINES and sum(map(len, lines)) < _CHARS:
         path, values, exact = queue.popleft()
@@ -120,12 +134,16 @@ def key_lines(value: object, *, complete: bool) -> list[str]:
         parts = [counted(len(cast("list[object]", value)), "element")] if path == "$" and elements and complete else []
         if elements:
             queue.append((f"{path}[*]", elements, exact))
+            few.update([f"{path}[*]"] if path in few else [])
         if len(members) > _MAP and len({type(member) for inner in members.values() for member in inner}) == 1:
             queue.append((f"{path}.*", [member for inner in members.values() for member in inner], exact))
             count = counted(len(members), "key") if exact else "keys"
             parts.append(f"{count} such as {', '.join(map(_quoted, list(members)[:3]))}")
         elif members:
-            new = [_member(key, members[key], exact) for key in members if key not in named]
+            objects = sum(isinstance(each, dict) for each in values)
+            rare = {key for key, inner in members.items() if path in few or len(inner) <= objects * _FEW}
+            few.update(f"{path}{step(key)}" for key in rare)
+            new = [_member(key, members[key], exact, key in rare) for key in members if key in rare or key not in named]
             parts.append(", ".join([*new, "…"] if 0 < len(new) < len(members) else new))
             named.update(members)
             queue.extend((f"{path}{step(key)}", inner, exact) for key, inner in members.items())
@@ -134,9 +152,20 @@ def key_lines(value: object, *, complete: bool) -> list[str]:
     return lines
 
 
-def _member(key: str, values: list[object], exact: bool) -> str:
+def _member(key: str, values: list[object], exact: bool, valued: bool) -> str:
+    if valued and (shown := _values(values, exact)) is not None:
+        return f"{_quoted(key)}={shown}"
     lengths = {len(cast("list[object]", value)) for value in values if isinstance(value, list)}
     return f"{_quoted(key)}[{max(lengths)}]" if exact and len(lengths) == 1 and lengths != {0} else _quoted(key)
+
+
+def _values(values: list[object], exact: bool) -> str | None:
+    """Returns `"one" or "another"`, and `or …` where there may be more; None where one is long or holds others."""
+    different = list(dict.fromkeys(map(_short, values)))
+    named = [shown for shown in different[:_DIFFERENT] if shown is not None]
+    if len(named) < min(len(different), _DIFFERENT):
+        return None
+    return " or ".join(named if exact and len(different) <= _DIFFERENT else [*named, "…"])
 
 
 def _quoted(key: str) -> str:

@@ -1,7 +1,6 @@
-"""The records of a JSON document: values that recur in a member of them, how often each, and where to read on.
+"""Describes the records of a JSON document: recurring values of a member, how often each occurs, and where to read on.
 
-A member recurs where its values are few, as a status or a level is; what a rare one of them belongs to is what a reader
-asks for first.
+A member recurs if it has few values, like a status or a level; a reader first asks which record has a rare one.
 """
 
 from collections import Counter
@@ -15,38 +14,38 @@ from msgspec.json import encode
 from coatcheck.core.jsonpath.location import bracketed
 
 _FEWEST: Final = 8
-"""Elements of a list of records."""
+"""Minimum elements of a list of records."""
 _LOOKED: Final = 200
 """Records, evenly spread, that decide which members are counted."""
 _VALUES: Final = 6
-"""Different values of a member that recurs."""
+"""Maximum different values of a recurring member."""
 _EACH: Final = 4
-"""Records for each of these values, at the least, on average."""
+"""Minimum average number of records per value."""
 _CHARS: Final = 40
 _MEMBERS: Final = 3
 """Members whose values are counted."""
 _LISTS: Final = 3
-"""Lists of records, the longest ones, whose members are."""
+"""Lists of records, longest first, whose members are counted."""
 _DEEP: Final = 3
-"""Objects and lists, one in the other, in which lists are looked for."""
+"""Depth of objects and lists in which lists are searched for."""
 _RARE: Final = 0.1
-"""Share of the records up to which a value is rare."""
+"""Maximum share of the records of a rare value."""
 _DEEPEST: Final = 6
 _BULK: Final = 0.5
-"""Share of what takes most room, from which one member of it is more worth reading than its list of members."""
+"""Share of the largest value from which one of its members is more worth reading than its list of members."""
 _PAGE: Final = 20
-"""Elements of a list that a path asks for."""
+"""Elements of a list that a path requests."""
 
 
 class Recurring(Struct, frozen=True):
     """How often each value of a member occurs in the records of a list, or of all lists at one place in records."""
 
     path: str
-    """Of the list, or of the lists: `$.jobs[*].steps`."""
+    """The path of the list, or of the lists: `$.jobs[*].steps`."""
     member: str
     """Steps from a record to the member: `.status`, `.response.status`."""
     counts: tuple[tuple[str | int | bool, int], ...]
-    """Most frequent first; a record without the member is in none of them."""
+    """Most frequent first; a record without the member is not counted."""
     records: int
 
     @property
@@ -57,7 +56,7 @@ class Recurring(Struct, frozen=True):
 
     @property
     def rare(self) -> tuple[str, int] | None:
-        """A path to the records with the rarest value, and how many they are; None where no value is rare."""
+        """Returns a path to the records with the rarest value, and their number; None if no value is rare."""
         value, count = self.counts[-1]
         if count > _RARE * self.records:
             return None
@@ -66,7 +65,7 @@ class Recurring(Struct, frozen=True):
 
 
 def recurring(value: object) -> list[Recurring]:
-    """Returns the members that recur in the document's longest lists of records, those with the rarest value first."""
+    """Returns the recurring members in the document's longest lists of records, those with the rarest value first."""
     lists = [each for each in _lists("$", value, _DEEP) if len(each[1]) >= _FEWEST]
     found: list[Recurring] = []
     for path, records in sorted(lists, key=lambda each: -len(each[1]))[:_LISTS]:
@@ -87,7 +86,7 @@ def _order(counted: tuple[str | int | bool, int]) -> tuple[int, str]:
 
 
 def _lists(path: str, value: object, deeper: int) -> Iterator[tuple[str, list[dict[str, object]]]]:
-    """Returns the lists of nothing but objects, with where they are; those at one place in such objects are one."""
+    """Yields lists of only objects, with their paths; those at one place in such objects are merged."""
     if isinstance(value, list):
         elements = cast("list[object]", value)
         if not elements or not all(isinstance(each, dict) for each in elements):
@@ -105,7 +104,7 @@ def _lists(path: str, value: object, deeper: int) -> Iterator[tuple[str, list[di
 
 
 def _members(record: dict[str, object]) -> Iterator[tuple[str, ...]]:
-    """Returns the keys that lead to members of a record, and to those of objects in it."""
+    """Yields the keys that lead to members of a record, and to those of objects in it."""
     for key, value in record.items():
         if isinstance(value, dict):
             yield from ((key, inner) for inner in cast("dict[str, object]", value))
@@ -127,12 +126,12 @@ def _is_few(counts: Counter[tuple[type, object]], records: int) -> bool:
 
 
 def next_path(value: object, found: list[Recurring], *, lines: bool) -> str | None:
-    """Returns a path to what a card is least likely to show: records with a rare value, or what takes most room.
+    """Returns a path to what a card is least likely to show: records with a rare value, or the largest value.
 
     Args:
         value: the document, as far as it was read.
         found: what recurs in its records.
-        lines: whether each record is a line, so that a card shows the few odd ones whole.
+        lines: whether each record is a line, so that a card shows the few odd ones in full.
     """
     rare = next((each.rare for each in found if each.rare is not None), None)
     if rare is not None and not (lines and rare[1] <= _MEMBERS):

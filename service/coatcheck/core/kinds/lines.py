@@ -1,6 +1,6 @@
-"""Which sort of text a payload is, by what its first and its last lines begin and end with.
+"""Decides the sort of a text by how its first and last lines begin and end.
 
-A share of the lines decides, never one of them, and none of it decides what a card shows of a text that has statements.
+A share of the lines decides, never a single one; and what a card shows of a text with statements does not depend on it.
 """
 
 import re
@@ -27,19 +27,19 @@ _TAIL: Final = 4 * 1024
 _HEAD_LINES: Final = 32
 _TAIL_LINES: Final = 12
 _LINE: Final = 160
-"""Bytes and lines that are looked at, and how much of a line may speak for it."""
+"""Number of lines that are examined, and bytes of each."""
 _FEW: Final = 4
-"""Lines that say nothing about a text when there are not more."""
+"""Maximum number of lines that say nothing about a text."""
 _LOG: Final = 0.4
-"""Share of the lines: low, because most lines of most things say nothing of what they are."""
+"""Share of the lines: low, because most lines of most texts say nothing about the sort."""
 _BY_SHARES: Final = {"code": Kind.CODE_OR_FILE, "prose": Kind.TEXT, "output": Kind.COMMAND_OUTPUT}
 
 
 def kind_by_lines(sample: PayloadSample, *, of_file: bool, of_shell: bool) -> Kind:
-    """Returns which sort of text a payload is, by what its first and last lines begin and end with.
+    """Returns the sort of a text, by how its first and last lines begin and end.
 
     Args:
-        sample: of the payload.
+        sample: that of the payload.
         of_file: whether it comes from a tool that reads files.
         of_shell: whether it comes from a tool that runs commands.
     """
@@ -56,7 +56,7 @@ def kind_by_lines(sample: PayloadSample, *, of_file: bool, of_shell: bool) -> Ki
 
 
 def _chosen(sample: PayloadSample) -> list[bytes]:
-    """Returns the first lines and the last ones, each as far as it may speak, without blank ones."""
+    """Returns the first and last lines, shortened, without blank ones."""
     first = sample.head[:_HEAD].split(b"\n", _HEAD_LINES)
     rest = first[_HEAD_LINES] if len(first) > _HEAD_LINES else b""
     tail = (sample.tail or sample.head[_HEAD:] or rest)[-_TAIL:]
@@ -65,7 +65,7 @@ def _chosen(sample: PayloadSample) -> list[bytes]:
 
 
 def _is_numbered(lines: list[bytes]) -> bool:
-    """Returns whether lines begin with numbers that count up, as an editor or `cat -n` shows a file."""
+    """Returns whether lines begin with increasing numbers, as an editor or `cat -n` shows a file."""
     found = [_NUMBER.match(line) for line in lines[:_HEAD_LINES]]
     numbers = [int(match[1]) for match in found if match]
     if len(numbers) < _FEW or len(numbers) < 0.6 * len(found):

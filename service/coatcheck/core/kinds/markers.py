@@ -1,6 +1,7 @@
-"""What a payload says of itself: exit codes, wall time, original sizes, truncation notices. Verbatim and bounded.
+"""Finds a payload's statements about itself: exit codes, wall time, original sizes, truncation notices.
 
-Only statements about the whole output count, and only near its ends. A line that merely mentions an error does not.
+Values are verbatim and bounded. Only statements about the whole output count, and only near its ends; a line that
+merely mentions an error does not.
 """
 
 import re
@@ -13,7 +14,7 @@ _ENDS: Final = 4096
 _MAX_MARKERS: Final = 8
 _MAX_VALUE: Final = 160
 _LONGEST: Final = 2 * _MAX_VALUE
-"""Characters of a line that may be a marker."""
+"""Maximum characters of a line that may be a marker."""
 
 _PATTERN: Final = (
     r"^[ \t]*(?:"
@@ -39,11 +40,11 @@ _PATTERN: Final = (
 )
 _LINE: Final = re.compile(_PATTERN, re.IGNORECASE)
 _LINES: Final = BlockPattern(_PATTERN, ignore_case=True)
-"""Finds the lines in one pass; the expression above then says which of the statements each is."""
+"""Finds the lines in one pass; the expression above then tells which statement each is."""
 
 
 def find_markers(sample: PayloadSample) -> tuple[Marker, ...]:
-    """The payload's statements about itself, in order, each once, at most eight."""
+    """Returns the payload's statements about itself, in order, without duplicates, at most eight."""
     if sample.whole and len(sample.head) <= 2 * _ENDS:
         parts = [sample.head]
     else:

@@ -1,4 +1,4 @@
-"""An outline as a fact on a card: what is named at the outer levels, each with its line."""
+"""An outline as a fact on a card: the entries of the outer levels, each with its line."""
 
 from collections import Counter
 from typing import Final
@@ -10,13 +10,15 @@ from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.sections import of_sections
 
 _NAMED: Final = 80
+_INNER: Final = 30
+"""Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
 _LARGEST: Final = 64 * 1024
-"""Bytes of the beginning that are looked through, in about 2 ms; of a larger file the outline says where it ends."""
+"""Bytes at the beginning that are examined, in about 2 ms; for a larger file, the outline says where it ends."""
 _OUTER: Final = 2
 
 
 def first_lines(sample: PayloadSample) -> tuple[bytes, bool]:
-    """Returns the whole lines that are looked through, of at most 64 KiB, and whether there are more."""
+    """Returns the whole lines that are examined, of at most 64 KiB, and whether there are more."""
     data = sample.head
     if len(data) <= _LARGEST and sample.whole:
         return data, False
@@ -24,7 +26,10 @@ def first_lines(sample: PayloadSample) -> tuple[bytes, bool]:
 
 
 def headings(names: tuple[str | None, ...], data: bytes) -> list[Entry]:
-    """Returns the headings of a document, by the text itself or by the first of its names; none of anything else."""
+    """Returns the headings of a document, which the text itself or the first of its names identifies.
+
+    None of anything else.
+    """
     if not reads_as_document(None, next(filter(None, names), None), data):
         return []
     made = extract_headings(data)
@@ -32,10 +37,10 @@ def headings(names: tuple[str | None, ...], data: bytes) -> list[Entry]:
 
 
 def describe_entries(entries: list[Entry], data: bytes, *, partial: bool) -> Description | None:
-    """Returns a fact that names entries of the outer levels; None where there are fewer than two."""
+    """Returns a fact that names entries of the outer levels; None if there are fewer than two."""
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
-    deepest = _OUTER if sum(entry.level <= _OUTER for entry in entries) <= _NAMED else 1
+    deepest = _OUTER if sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
     outer = [entry for entry in entries if entry.level <= deepest] or entries
     lines = data.count(b"\n")
     where = f" of the first {lines} lines" if partial else ""
@@ -47,7 +52,7 @@ def describe_entries(entries: list[Entry], data: bytes, *, partial: bool) -> Des
 
 
 def _parts(outer: list[Entry], entries: list[Entry]) -> tuple[str, ...]:
-    """Returns titles that mean one entry each, of those in which no other of the outer levels begins, longest first."""
+    """Returns unambiguous titles of outer entries without other outer entries inside, longest first."""
     titles = Counter([entry.title for entry in entries])
     levels = [*[entry.level for entry in outer[1:]], 0]
     inner = [entry for entry, level in zip(outer, levels, strict=True) if level <= entry.level]

@@ -1,4 +1,4 @@
-"""Web pages: whether a text is one, and who it says it is. What it says, `core/extract/page.py` finds."""
+"""Recognises web pages, and describes them by their heads; `core/extract/page.py` extracts the text."""
 
 import html
 import re
@@ -23,10 +23,10 @@ _NOT_A_PAGE: Final = re.compile(
     rb"^(?:#{1,6} \S|```|\.\. \w|\s*(?:import|export|const|let|function|def|class|return)\b.*[;:{(]?$|\s*\{%)",
     re.MULTILINE,
 )
-"""Lines of documentation, code and templates, which are full of tags."""
+"""Matches lines of documentation, code and templates, which are full of tags."""
 _SORTS: Final = 3
 _EACH: Final = 220
-"""Bytes for each tag, at most, in a piece of a page."""
+"""Maximum bytes per tag in a piece of a page."""
 
 _HEAD: Final = 64 * 1024
 """Characters of a page's head that are read."""
@@ -35,18 +35,18 @@ _HEAD_END: Final = re.compile(r"</head\s*>|<body\b", re.IGNORECASE)
 _TEXT: Final = re.compile(rb"<(?:article|main|h1|p)[\s>]", re.IGNORECASE)
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?=T|$)")
 _TITLE: Final = 10
-"""Characters of a title that is one by itself."""
+"""Minimum characters of a title without a site's name."""
 _DESCRIBED: Final = 1024**2
 """Bytes from which a page's own description is shown: its text may not be, or is long."""
 _TEXTS: Final = 3
-"""Beginnings of text under which a page is made of scripts, which its description may say more than."""
+"""Maximum beginnings of text in a page made of scripts, whose description may say more."""
 _MAX: Final = 300
 
 
 def is_page(head: bytes) -> bool:
-    """Returns whether a text is a page, or a piece of one: elements of HTML, of several sorts and densely.
+    """Returns whether a text is a page, or a piece of one: HTML elements, of several sorts and dense.
 
-    A document element at the start is proof. A few tags are none, nor is a page in what does not begin with a tag.
+    A document element at the start is proof. A few tags are not a page, nor is text that does not begin with a tag.
     """
     if _START.match(head):
         return True
@@ -61,7 +61,7 @@ def is_page(head: bytes) -> bool:
 def describe_page(payload: PayloadProbe) -> Description:
     """Returns title, canonical URL, date and description, from the head alone.
 
-    A relative canonical URL is resolved against the URL that the caller gave.
+    A relative canonical URL is resolved against the declared URL.
     """
     sample = payload.sample
     text = without_opaque(sample.head[: 4 * _HEAD].decode("utf-8", "replace"))
@@ -93,7 +93,7 @@ def describe_page(payload: PayloadProbe) -> Description:
 
 
 def _shortest(*titles: str | None) -> str | None:
-    """Returns the first title, or one of the others that is part of it: that is without the site's name."""
+    """Returns the first title, or another one that is part of it, and so lacks the site's name."""
     clean = [_clean(title) for title in titles if title and title.strip()]
     parts = [title for title in clean[1:] if len(title) >= _TITLE and title in clean[0]]
     return min([*clean[:1], *parts], key=len, default=None)

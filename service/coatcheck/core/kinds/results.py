@@ -1,4 +1,4 @@
-"""Search results: whether a payload is some, whatever engine they come from, and what a card says of each."""
+"""Recognises search results of any engine, and describes each of them for a card."""
 
 import re
 from itertools import chain
@@ -13,46 +13,46 @@ _URLS: Final = ("url", "link", "href", "uri", "source_url")
 _TITLES: Final = ("title", "name", "heading")
 _TEXTS: Final = ("snippet", "description", "content", "summary", "text", "body", "raw_content")
 _SHARE: Final = 0.3
-"""Of a list, the records that must be results: some engines mix pages with pictures."""
+"""Minimum share of results among a list's records: some engines mix pages with images."""
 _BESIDE: Final = 4
-"""Members beside address, title and text that a record of a bare list may have; issues and products have more."""
+"""Maximum members beside address, title and text of a record in a bare list; issues and products have more."""
 _DEEPEST: Final = 3
-"""Objects and lists around the results."""
+"""Maximum depth of objects and lists around the results."""
 _SHOWN: Final = 20
 _TITLE: Final = 120
 _URL: Final = 300
 _TEXT: Final = 250
 _MORE: Final = 1_200
-"""Characters of a result's text that are kept for a card: a first piece for every result, then the rest in turn."""
+"""Characters of result texts that are kept for a card: a first piece of every result, then the rest in turn."""
 
 _TOOL: Final = re.compile(r"(?:^|web|internet|[-_.])search(?:$|[-_.]?(?:web|results|engine|internet))")
 _INSIDE: Final = re.compile(r"code|file|text|grep|repo|issue|doc|mail|symbol")
-"""What tools search that do not search the web."""
+"""Matches tools that search something other than the web."""
 _ADDRESS: Final = BlockPattern(r"^[ \t]*(?:[-*] )?(?:\**\w{2,8}\**:\**[ \t]*)?<?https?://\S+[ \t]*$|\]\(https?://")
-"""What every printed list of results has; the expression below is slow to find that there is none."""
+"""Every printed list of results has this; the expression below is slow to find that there is none."""
 _LISTED: Final = re.compile(
     rb"^[ \t]*(?:\d{1,3}[.)]|\[\d{1,3}\]|#{2,4} |\**[Tt]itle\**:|---).*\n+[ \t]*(?:[-*] )?(?:\**\w{2,8}\**:\**[ \t]*)?"
     rb"<?https?://\S{4,}[ \t]*$"
     rb"|^[ \t]*(?:[-*]|\d{1,3}[.)])[ \t]+\**\[[^\]\n]{3,300}\]\(https?://[^\s)]{4,}\)\**.{60}",
     re.MULTILINE,
 )
-"""A result as a program prints it: a marked title above an address, or a linked title before a text."""
+"""Matches a result as a program prints it: a marked title above an address, or a linked title before a text."""
 _LINES: Final = 12
-"""Lines of one printed result, at most, about; an index of links has hardly any text beside them, a document more."""
+"""Maximum lines of one printed result, about; an index of links has hardly any text beside them, a document more."""
 _WORDS: Final = 60
-"""Bytes that title and address of a printed result have, about, and that its text has at least."""
+"""Approximate bytes of title and address of a printed result, and minimum bytes of its text."""
 
 
 def is_search_tool(name: str | None) -> bool:
-    """Returns whether a tool of this name searches the web."""
+    """Returns whether a tool with this name searches the web."""
     lower = (name or "").lower().replace("research", "")
     return _TOOL.search(lower) is not None and _INSIDE.search(lower) is None
 
 
 def is_search_answer(value: object) -> bool:
-    """Returns whether a JSON value is what a search engine answers: results, and what was searched or little else.
+    """Returns whether a JSON value is a search engine's response: results, and the query or little else.
 
-    A record with an address, a title and a text is no result by that: issues and products have them, too.
+    A record with an address, a title and a text is not necessarily a result: issues and products have them too.
     """
     found = find_results(value)
     if not found:
@@ -65,7 +65,7 @@ def is_search_answer(value: object) -> bool:
 
 
 def find_results(value: object, depth: int = 0) -> list[Record]:
-    """Returns the longest list of records with an address, a title and a text in a response; empty where none is."""
+    """Returns the longest list of records with an address, a title and a text in a response; empty if there is none."""
     if isinstance(value, list):
         every = cast("list[object]", value)
         found = [cast("Record", item) for item in every if isinstance(item, dict)]
@@ -79,7 +79,7 @@ def find_results(value: object, depth: int = 0) -> list[Record]:
 
 
 def is_listing(text: bytes) -> bool:
-    """Returns whether a text is a list of results as programs print it, with words under each."""
+    """Returns whether a text is a list of results as programs print it, with text under each."""
     found = len(_LISTED.findall(text)) if b"http" in text and _ADDRESS.find(text) else 0
     lines = sum(1 for line in text.split(b"\n") if line.strip()) if found else 0
     return found > 0 and lines <= _LINES * found and len(text) >= 2 * _WORDS * found
@@ -99,7 +99,7 @@ def _clip(text: str, size: int) -> str:
 
 
 def _word_end(text: str, size: int) -> int:
-    """Returns where to cut near `size`: after a word, or there where words have no blanks between them."""
+    """Returns where to cut near `size`: after a word, or exactly there if words have no blanks between them."""
     if len(text) <= size:
         return len(text)
     blank = text.rfind(" ", size // 2, size)
@@ -107,7 +107,7 @@ def _word_end(text: str, size: int) -> int:
 
 
 def describe_results(payload: PayloadProbe) -> Description:
-    """Returns a line for each result, so that a reader can choose; URLs whole, because it may want to fetch them."""
+    """Returns a line per result, so that a reader can choose; URLs are complete, as they may be fetched."""
     reading = payload.json
     found = find_results(reading.value) if reading is not None else []
     if not found:

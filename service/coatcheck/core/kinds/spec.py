@@ -1,7 +1,7 @@
-"""The one table of kinds: what each is worth on a card, who describes it, how it is read, what is found in it.
+"""The one table of kinds: how each is described, weighted on cards, read and outlined.
 
-Nothing outside `core/kinds` names a kind: what is special about one is a column, which a test enforces. A new kind is a
-member of `Kind`, a row here, a describer where no other fits, and a test.
+Nothing outside `core/kinds` names a kind: whatever is special about one is a column, which a test enforces. A new kind
+is a member of `Kind`, a row here, a describer if no other fits, and a test.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from coatcheck.core.views.view import TextForm
 
 _MIB: Final = 1024 * 1024
 Describe = Callable[[PayloadProbe], Description]
-"""Pure, bounded by the sample, and raises for no content."""
+"""Pure, bounded by the sample, and never raises because of content."""
 
 
 class KindSpec(Struct, frozen=True, kw_only=True):
@@ -33,35 +33,35 @@ class KindSpec(Struct, frozen=True, kw_only=True):
 
     describe: Describe
     names: bool = False
-    """Whether describing finds a title, an address or a media type, which more than a card shows."""
+    """Whether describing finds a title, an address or a media type, which are needed beyond cards."""
     facts_share: float = 0.25
-    """Of a card's tokens behind the names, the most that facts get."""
+    """Maximum share of a card's tokens after the names that facts get."""
     facts_only: bool = False
-    """Facts, where there are any, stand in the place of excerpts."""
+    """Whether facts, if there are any, replace excerpts."""
     weights: CardWeights | None = None
-    """Of a kind whose structure tells that it is no outcome; None: the text itself tells."""
+    """Weights of a kind whose structure shows that it is not an outcome; None: the text itself tells."""
     readable: bool = True
     """Whether the bytes are text."""
     text_view: TextForm = "same"
-    """What a reader reads: the payload itself, or a text that is made of it, and how."""
+    """How a payload is read as text: as it is, or as a text made from it."""
     card_view: bool = False
     """Whether cards are cut from the text view."""
     shows_view: Callable[[bytes], bool] | None = None
-    """Given the first 64 KiB: whether making the view for a card can be worth it; None: it always is."""
+    """Returns, given the first 64 KiB, whether making the view for a card may be worthwhile; None: always."""
     view_bytes: int = 8 * _MIB
-    """Bytes of payload that an extractor is given."""
+    """Bytes of payload that an extractor gets."""
     view_partial: bool = False
     """Whether the beginning of a longer payload is worth a view; otherwise it has none."""
     links_last: bool = False
-    """Whether the last section of the text view may list where links lead, which is no evidence."""
+    """Whether the last section of the text view may list link targets, which are no evidence."""
     landmarks: Landmarks = landmarks.PRINTED
-    """How an outline finds entries where the view has no sections."""
+    """How an outline finds entries if the view has no sections."""
     markup: bool = False
     """Whether the payload's own bytes are tags around words: passages from them are rated without the tags."""
     paths: bool = False
-    """Whether JSONPath leads to what is in the payload, also behind the end of its text view."""
+    """Whether JSONPath reads the payload, even beyond the end of its text view."""
     results: Literal["no", "by_tool", "yes"] = "no"
-    """Whether the payload lists what a search found, best first; `by_tool`: where its tool's name says so."""
+    """Whether the payload lists search results, best first; `by_tool`: if its tool's name says so."""
     source: Literal["response", "page"] | None = None
     """What the payload is to later searches of its session: a list of sources, one source, or none."""
 
@@ -131,11 +131,11 @@ SPECS: Final[dict[Kind, KindSpec]] = {
 }
 
 SEARCH_RESPONSE: Final = Kind.SEARCH_RESULTS
-"""What a payload is declared as that was handed over as a search response."""
+"""Declared kind of a payload that was submitted as a search response."""
 
 
 MESSAGES: Final = Kind.TEXT
-"""What messages are declared as that were taken out of a history, one on a line: each is read by its line."""
+"""Declared kind of messages taken out of a history, one per line: each is read by its line."""
 
 
 def spec_of(kind: Kind) -> KindSpec:

@@ -1,4 +1,4 @@
-"""Delimited tables: the first row, which most often names the columns, and how many rows are below it."""
+"""Describes delimited tables: the first row, which usually names the columns, and the number of rows below it."""
 
 import csv
 from typing import Final
@@ -12,7 +12,7 @@ _SEPARATORS: Final = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 
 def describe_table(payload: PayloadProbe) -> Description:
-    """Returns the first row, header or not, and the number of rows below it where all of them are at hand."""
+    """Returns the first row, header or not, and the number of rows below it if all are available."""
     sample = payload.sample
     table = read_table(sample.head)
     if table is None:
@@ -26,7 +26,7 @@ def describe_table(payload: PayloadProbe) -> Description:
 
 
 def _rows(data: bytes, delimiter: str) -> int | None:
-    """Returns how many rows there are; None where quoting is broken. A row may span lines."""
+    """Returns the number of rows; None if quoting is broken. A row may span lines."""
     lines = (f"{line}\n" for line in data.decode("utf-8-sig", "replace").split("\n"))
     try:
         return sum(map(bool, csv.reader(lines, delimiter=delimiter, strict=True)))

@@ -1,12 +1,16 @@
-"""What stands where in a text: the files of a diff, commits, symbols and headings; and what an output adds up to."""
+"""Describes texts: the files of a diff, commits, symbols and headings, and the tallies of an output."""
 
+from collections import Counter
 from typing import Final
+
+from msgspec.structs import replace
 
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, first_of, named_parts
 from coatcheck.core.kinds.outline_facts import describe_entries, first_lines, headings
 from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES
+from coatcheck.core.outline.yaml_documents import is_stream
 from coatcheck.core.survey.tallies import Tallies
 from coatcheck.core.text.plural import counted
 
@@ -16,7 +20,7 @@ _LOOK: Final = 16 * 1024
 
 
 def describe_diff(payload: PayloadProbe) -> Description:
-    """Returns the files of a whole diff, each once, the largest changes first; nothing if one cannot be counted."""
+    """Returns the files of a complete diff, each once, largest changes first; nothing if one cannot be counted."""
     entries = landmarks(DIFF, (), payload.sample.head) if payload.sample.whole else []
     files: dict[str, tuple[int, int]] = {}
     for entry in entries:
@@ -35,9 +39,9 @@ def describe_diff(payload: PayloadProbe) -> Description:
 
 
 def describe_output(payload: PayloadProbe) -> Description:
-    """Returns commits or tallies of a text that is at hand whole; of a larger one its survey has the tallies.
+    """Returns commits or tallies of a text that is available in full; for a larger one, its survey has the tallies.
 
-    A document or a source file that a tool printed has nothing to be tallied, and is told by its headings or symbols.
+    A document or a source file that a tool printed has no tallies, and is described by its headings or symbols.
     """
     data = payload.sample.head
     if not payload.sample.whole:
@@ -47,6 +51,8 @@ def describe_output(payload: PayloadProbe) -> Description:
         commits = [entry.title for entry in entries if entry.what == "commit"]
         fact = f"{counted(len(commits), 'commit')}: {first_of(commits, _COMMITS)}"
         return Description(facts=(fact,)) if commits and len(entries) < MAX_ENTRIES else NOTHING
+    if is_stream(data[:_LOOK]):
+        return _documents(payload)
     tallies = Tallies()
     tallies.feed(data)
     facts = tallies.facts()
@@ -59,10 +65,24 @@ def describe_output(payload: PayloadProbe) -> Description:
 
 
 def describe_source(payload: PayloadProbe) -> Description:
-    """Returns symbols or headings at the outer levels with their lines; without any, what an output is told by."""
+    """Returns symbols or headings at the outer levels with their lines; without any, the description of an output."""
     data, partial = first_lines(payload.sample)
     names = (payload.declared.title, payload.declared.url)
+    if is_stream(data[:_LOOK]):
+        return _documents(payload)
     entries = headings(names, data) or [e for e in landmarks(SOURCE, names, data) if e.lines is not None]
     if entries and entries[0].what == "commit":
         return describe_output(payload)
     return describe_entries(entries, data, partial=partial) or describe_output(payload)
+
+
+def _documents(payload: PayloadProbe) -> Description:
+    """Returns where the documents of a YAML stream begin, and how many of each kind a short one has."""
+    data, partial = first_lines(payload.sample)
+    entries = landmarks(PROSE, (), data)
+    described = describe_entries(entries, data, partial=partial) or NOTHING
+    if partial or len(entries) >= MAX_ENTRIES:
+        return described
+    kinds = Counter(entry.detail for entry in entries if entry.detail).most_common()
+    counts = f": {', '.join(f'{kind} {count}' for kind, count in kinds)}" if kinds else ""
+    return replace(described, facts=(f"{counted(len(entries), 'document')}{counts}", *described.facts))

@@ -1,7 +1,7 @@
 """What binary payloads are, by their headers: type, dimensions, duration, contents, title, pages.
 
-Pure and bounded by the sample. A fact is stated only where the header is certain of it; what is cut off or makes no
-sense is left out. What takes unpacking or a parser is left to text views.
+Pure and bounded by the sample. A fact is stated only if the header is certain of it; what is cut off or makes no sense
+is left out. What needs unpacking or a parser is left to text views.
 """
 
 import struct
@@ -20,16 +20,16 @@ _FAULTS: Final = (struct.error, IndexError, ValueError, OverflowError, ZeroDivis
 
 
 class MediaFacts(Struct, frozen=True, kw_only=True):
-    """What is known of a binary payload. Values are verbatim: whoever shows them makes them inert."""
+    """What is known about a binary payload. Values are verbatim; make them inert before showing them."""
 
     media_type: str
     lines: tuple[str, ...]
-    """The first names the format and its main facts."""
+    """The first one names the format and its main facts."""
     title: str | None = None
 
 
 def describe(sample: PayloadSample, media_type: str | None) -> MediaFacts:
-    """Returns what a binary payload is; `media_type` is the caller's, which counts where the bytes say nothing."""
+    """Returns what a binary payload is; `media_type` is the declared one, which counts if the bytes say nothing."""
     known = identify(sample.head)
     if known is None:
         return MediaFacts(media_type=media_type or "application/octet-stream", lines=("unknown binary data",))

@@ -1,10 +1,12 @@
-"""What archives hold: how a list of members is summed up, and the members of a ZIP.
+"""What archives contain: how to sum up a list of members, and the members of a ZIP.
 
-A ZIP has a directory, which is read if a sample has it whole. Sizes are those that the archive states.
+A ZIP has a directory, which is read if the sample contains all of it. Sizes are those that the archive states.
 """
 
 import struct
+from collections import Counter
 from collections.abc import Sequence
+from posixpath import commonprefix
 from typing import Final
 
 from msgspec import Struct
@@ -15,44 +17,61 @@ from coatcheck.core.text.plural import counted
 
 _UNITS: Final = ("kB", "MB", "GB", "TB")
 _LISTED: Final = 300
-"""Names in a description."""
+"""Maximum names in a description."""
 _LARGEST: Final = 5
 _WALKED: Final = 20_000
-"""Members that are looked at."""
+"""Maximum members that are examined."""
 _NAME: Final = 160
+_FOLDERS: Final = 4
+"""Folders that are named."""
 
 
 class ArchiveEntry(Struct, frozen=True):
-    """A member of an archive; folders have names that end in `/`."""
+    """A member of an archive; the names of folders end in `/`."""
 
     name: str
     size: int
     """Bytes, unpacked."""
     packed: int = 0
-    """Bytes in the archive, where those are known."""
+    """Bytes in the archive, if known."""
 
 
 def described(name: str, entries: Sequence[ArchiveEntry], exact: bool = True, names: int = _LISTED) -> tuple[str, ...]:
-    """Returns lines that say how many files an archive has, how large it says that they are, and which.
+    """Returns lines that say how many files an archive has, their total size as stated, and their names.
 
     Args:
-        name: of the format.
-        entries: the members that are known.
-        exact: whether those are all there are.
+        name: name of the format.
+        entries: the known members.
+        exact: whether those are all.
         names: how many of the first files to name with their sizes.
     """
     files = [entry for entry in entries if not entry.name.endswith("/")]
     size = f", {sized(sum(entry.size for entry in files))} unpacked" if exact else ""
     lines = [f"{name}: {'' if exact else 'at least '}{counted(len(files), 'file')}{size} (sizes as stated)"]
     if exact and len(files) > _LARGEST:
+        lines += _folders(files)
         lines.append(f"Largest: {_listed(sorted(files, key=lambda entry: -entry.size)[:_LARGEST])}")
     if files and names:
         lines.append(f"{'Files' if exact and len(files) <= names else 'First files'}: {_listed(files[:names])}")
     return tuple(lines)
 
 
+def _folders(files: Sequence[ArchiveEntry]) -> list[str]:
+    """Returns a line with the outermost folders that divide the files, those with most files first; none if none do."""
+    names = [entry.name for entry in files]
+    start = commonprefix(names).rfind("/") + 1
+    found = Counter(name[: name.index("/", start) + 1] for name in names if "/" in name[start:])
+    most = [f"{_clipped(folder)} {counted(count, 'file')}" for folder, count in found.most_common(_FOLDERS)]
+    rest = [f"… {len(found) - _FOLDERS} more"] if len(found) > _FOLDERS else []
+    return [f"Folders: {'; '.join([*most, *rest])}"] if found else []
+
+
 def _listed(entries: Sequence[ArchiveEntry]) -> str:
-    return "; ".join(f"{entry.name[:_NAME]}{'…' * (len(entry.name) > _NAME)} {sized(entry.size)}" for entry in entries)
+    return "; ".join(f"{_clipped(entry.name)} {sized(entry.size)}" for entry in entries)
+
+
+def _clipped(name: str) -> str:
+    return f"{name[:_NAME]}{'…' * (len(name) > _NAME)}"
 
 
 def sized(size: int) -> str:
@@ -66,7 +85,7 @@ def sized(size: int) -> str:
 
 
 def zip_entries(sample: PayloadSample) -> tuple[ArchiveEntry, ...] | None:
-    """Returns the members by the central directory; None where the sample lacks a part of it, or it is broken."""
+    """Returns the members by the central directory; None if the sample lacks a part of it, or it is broken."""
     tail = sample.tail or sample.head
     end = tail.rfind(b"PK\5\6")
     if end < 0 or end + 22 + int.from_bytes(tail[end + 20 : end + 22], "little") != len(tail):
@@ -84,7 +103,7 @@ def zip_entries(sample: PayloadSample) -> tuple[ArchiveEntry, ...] | None:
 
 
 def is_plausible(entries: Sequence[ArchiveEntry], size: int) -> bool:
-    """Returns whether a ZIP of so many bytes can hold such members: Deflate packs no more than 1,032 bytes in one."""
+    """Returns whether a ZIP of `size` bytes can contain such members: Deflate packs at most 1,032 bytes into one."""
     if sum(entry.packed for entry in entries) > size:
         return False
     return all(entry.size <= 1032 * entry.packed for entry in entries)
@@ -99,7 +118,7 @@ _OFFICE_PARTS: Final = {
 
 
 def zip_format(entries: Sequence[ArchiveEntry]) -> BinaryFormat | None:
-    """Returns what a ZIP is by its members; None for a mere archive."""
+    """Returns what a ZIP is by its members; None for a plain archive."""
     names = {entry.name for entry in entries}
     if "[Content_Types].xml" in names:
         return next((known for part, known in _OFFICE_PARTS.items() if part in names), None)

@@ -9,7 +9,7 @@ PDF: Final = "application/pdf"
 SQLITE: Final = "application/vnd.sqlite3"
 TAR: Final = "application/x-tar"
 STREAMS: Final = frozenset({TAR, "application/gzip", "application/x-bzip2", "application/x-xz"})
-"""Media types of what is read from its beginning to its end: tar archives and compressed files."""
+"""Media types of what is read from beginning to end: tar archives and compressed files."""
 _ZIPS: Final = (
     "application/zip",
     "application/java-archive",
@@ -31,11 +31,11 @@ _NOT_LATIN: Final = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f-\xa0]")
 _DIRECT: Final = rb"(?!\s+\d+\s+R\b)"
 _REFERENCE: Final = rb"\s+0\s+R\b"
 _LONGEST: Final = 64 * 1024
-"""Bytes of an object that is read."""
+"""Maximum bytes of an object that is read."""
 
 
 def pdf_pages(sample: PayloadSample) -> int | None:
-    """Returns the count of pages, if plain objects lead to it, or if the file is linearized and was not changed."""
+    """Returns the number of pages, if plain objects lead to it, or if the file is linearized and was not changed."""
     first = sample.head[: max(0, sample.head.find(b"endobj", 0, 2048))]
     if b"/Linearized" in first and _number(first, b"L", _DIRECT) == sample.size:
         return _number(first, b"N", _DIRECT)
@@ -61,20 +61,20 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
 
 
 def _trailer(sample: PayloadSample) -> bytes:
-    """Returns the last trailer, which later changes of the file replace; empty where that is compressed."""
+    """Returns the last trailer, which later changes of the file replace; empty if that is compressed."""
     end = sample.tail or sample.head
     at = end.rfind(b"trailer")
     return end[at : at + _LONGEST] if at > end.rfind(b"/XRef") else b""
 
 
 def _number(data: bytes, name: bytes, after: bytes) -> int | None:
-    """Returns the number under a name that is there once."""
+    """Returns the number under a name that occurs once."""
     found: list[bytes] = re.findall(rb"/%s\s{0,4}(\d{1,10})\b%s" % (name, after), data)
     return int(found[0]) if len(found) == 1 else None
 
 
 def _object(sample: PayloadSample, name: bytes, data: bytes) -> bytes:
-    """Returns the plain object that `data` refers to by a name; empty where the file's end has none, or several."""
+    """Returns the plain object that `data` refers to by a name; empty if the file's end has none, or several."""
     end = sample.tail or sample.head
     number = _number(data, name, _REFERENCE)
     starts = [found.end() for found in re.finditer(rb"(?:^|[\r\n])%d 0 obj\b" % (number or 0), end)]

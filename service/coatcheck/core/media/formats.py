@@ -1,6 +1,6 @@
 """Identifies binary formats by their first bytes.
 
-Looks at a bounded prefix and raises nothing. A signature that text may begin with counts only where no text follows.
+Reads a bounded prefix and never raises. A signature that text may begin with counts only if no text follows.
 """
 
 import codecs
@@ -19,12 +19,12 @@ class BinaryFormat(Struct, frozen=True):
 
     @property
     def image(self) -> bool:
-        """Whether this is a picture."""
+        """Whether this is an image."""
         return self.media_type.startswith("image/")
 
 
 _STATES: Final = rb"PK\x03\x04.{22}\x08\0\0\0mimetypeapplication/"
-"""A ZIP whose first member says what it is."""
+"""Matches a ZIP whose first member says what it is."""
 _OPEN: Final = "application/vnd.oasis.opendocument"
 _SIGNATURES: Final = tuple(
     (re.compile(pattern, re.DOTALL), BinaryFormat(media_type, name))
@@ -82,7 +82,7 @@ _SIGNATURES: Final = tuple(
         (rb"\0\x01\0\0\0", "font/ttf", "TrueType font"),
         (rb"\x7fELF", "application/x-elf", "ELF file"),
         (rb"[\xce\xcf]\xfa\xed\xfe", "application/x-mach-binary", "Mach-O file"),
-        (rb"\xca\xfe\xba\xbe\0\0\0[\0-\x2c]", "application/x-mach-binary", "Mach-O universal file"),  # so many parts
+        (rb"\xca\xfe\xba\xbe\0\0\0[\0-\x2c]", "application/x-mach-binary", "Mach-O universal file"),  # number of parts
         (rb"\xca\xfe\xba\xbe.{4}", "application/java-vm", "Java class"),
         (rb"\0asm", "application/wasm", "WebAssembly module"),
         (rb"..\r\n[\0-\x03]\0\0\0.{9}", "application/x-python-code", "Python bytecode"),  # PEP 552
@@ -122,8 +122,8 @@ def is_text(head: bytes) -> bool:
 
 
 def _is_tar(head: bytes) -> bool:
-    """Returns whether bytes begin with the header of a tar member, whose checksum is right."""
-    if head[148:156].strip(b"01234567\0 "):  # where the checksum is
+    """Returns whether bytes begin with the header of a tar member that has a correct checksum."""
+    if head[148:156].strip(b"01234567\0 "):  # the place of the checksum
         return False
     try:
         tarfile.TarInfo.frombuf(head[:512], "utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Dimensions of pictures and arrays, duration of sound and video: what headers state. Nothing is decoded."""
+"""Dimensions of images and arrays, duration of sound and video, as stated in headers. Nothing is decoded."""
 
 import re
 import struct
@@ -10,11 +10,11 @@ from coatcheck.core.artifact import PayloadSample
 Facts = tuple[str, ...]
 _MOST_PIXELS: Final = 1 << 31
 _MOST_SECONDS: Final = 1_000 * 3_600
-"""Headers that claim as much are not believed."""
+"""Maximum duration that is believed."""
 
 
 def header_facts(media_type: str, sample: PayloadSample) -> tuple[str, ...]:
-    """Returns facts such as `640 x 480 pixels` or `1:40 minutes`; those that are not certain are left out.
+    """Returns facts such as `640 x 480 pixels` or `1:40 minutes`; uncertain ones are left out.
 
     Raises:
         struct.error, IndexError, ValueError, ZeroDivisionError: the header is cut off, or makes no sense.
@@ -32,7 +32,7 @@ def _png(sample: PayloadSample) -> Facts:
 
 
 _SOF: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""Markers of a start of frame; the three left out are tables (ITU T.81 table B.1)."""
+"""Markers of a start of frame; the three excluded ones are tables (ITU T.81 table B.1)."""
 
 
 def _jpeg(sample: PayloadSample) -> Facts:
@@ -99,7 +99,7 @@ def _flac(sample: PayloadSample) -> Facts:
 
 
 def _mp4(sample: PayloadSample) -> Facts:
-    """By the movie header (ISO 14496-12), the first box of the movie, which may stand behind all media."""
+    """Reads the movie header (ISO 14496-12), the first box of the movie, which may follow all media."""
     at = 0
     for _ in range(64):
         size, name = struct.unpack(">I4s", _piece(sample, at, 8))
@@ -113,7 +113,7 @@ def _mp4(sample: PayloadSample) -> Facts:
 
 
 def _piece(sample: PayloadSample, at: int, size: int) -> bytes:
-    """Returns `size` bytes from offset `at`; fewer where the payload ends, none where the sample leaves them out."""
+    """Returns `size` bytes from offset `at`; fewer at the payload's end, none if the sample lacks them."""
     if at + size <= len(sample.head):
         return sample.head[at : at + size]
     start = at - (sample.size - len(sample.tail)) if sample.tail else at

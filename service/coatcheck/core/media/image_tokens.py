@@ -1,6 +1,6 @@
-"""What a picture costs a model's context: the providers' published rules, by the picture's sides in pixels.
+"""The tokens of an image in a model's context, by the providers' published rules, from its width and height in pixels.
 
-A model that no rule names gets its provider's latest. Rules change with models; nothing here is exact for ever.
+A model that no rule names gets its provider's latest. Rules change with models, so results may become inexact.
 """
 
 import re
@@ -14,13 +14,13 @@ from coatcheck.core.media.headers import header_facts
 
 Provider = Literal["openai", "anthropic", "gemini"]
 Rule = Callable[[int, int, bool], int]
-"""Tokens by width, height, and whether the caller asks for low detail."""
+"""Returns tokens by width, height, and whether the caller asks for low detail."""
 
 _SIDES: Final = re.compile(r"([0-9]+) x ([0-9]+) pixels")
 
 
 def sides(media_type: str | None, data: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels as a picture's header states them; None where it does not."""
+    """Returns width and height in pixels from an image's header; None if it does not state them."""
     try:
         facts = header_facts(media_type or "", PayloadSample(data, b"", len(data)))
     except (struct.error, IndexError, ValueError, ZeroDivisionError):
@@ -30,21 +30,21 @@ def sides(media_type: str | None, data: bytes) -> tuple[int, int] | None:
 
 
 def image_tokens(provider: Provider, width: int, height: int, *, model: str = "", low: bool = False) -> int:
-    """Tokens of one picture.
+    """Returns the tokens of one image.
 
     Args:
         provider: whose rule applies.
         width: in pixels, as sent.
-        height: the same.
+        height: in pixels, as sent.
         model: the model's name; empty or unknown: the provider's latest rule.
-        low: the request asks for low detail, which only OpenAI's rules know.
+        low: whether the request asks for low detail, which only OpenAI's rules have.
     """
     rule = next(rule for name, rule in _RULES[provider] if re.match(name, model.casefold()))
     return rule(width, height, low)
 
 
 def _tiles(base: int, tile: int) -> Rule:
-    """Within 2,048 pixels, the short side 768, in tiles of 512."""
+    """Returns a rule of tiles of 512 pixels, after scaling to 2,048 pixels and a short side of 768."""
 
     def rule(width: int, height: int, low: bool) -> int:
         if low:
@@ -57,7 +57,7 @@ def _tiles(base: int, tile: int) -> Rule:
 
 
 def _patches(longest: int, most: int, factor: float = 1.2) -> Rule:
-    """Within a longest side and a number of patches of 32 pixels."""
+    """Returns a rule of patches of 32 pixels, with a maximum side and a maximum number of patches."""
 
     def rule(width: int, height: int, low: bool) -> int:
         return ceil(_squares(*_within(width, height, 512 if low else longest), 32, most) * factor)
@@ -66,7 +66,7 @@ def _patches(longest: int, most: int, factor: float = 1.2) -> Rule:
 
 
 def _claude(longest: int, most: int) -> Rule:
-    """Squares of 28 pixels, one token each."""
+    """Returns a rule of squares of 28 pixels, one token each."""
 
     def rule(width: int, height: int, _low: bool) -> int:
         return _squares(*_within(width, height, longest), 28, most)
@@ -75,7 +75,7 @@ def _claude(longest: int, most: int) -> Rule:
 
 
 def _gemini(width: int, height: int, _low: bool) -> int:
-    """258 for a small picture, and for each tile of 768 pixels of a larger one."""
+    """Returns 258 for a small image, and for each tile of 768 pixels of a larger one."""
     return 258 if max(width, height) <= 384 else 258 * ceil(width / 768) * ceil(height / 768)  # noqa: PLR2004
 
 
@@ -85,7 +85,7 @@ def _within(width: int, height: int, longest: int) -> tuple[float, float]:
 
 
 def _squares(width: float, height: float, side: int, most: int) -> int:
-    """Squares that cover a picture, which is scaled down until there are at most so many."""
+    """Returns the number of squares that cover an image, after scaling it down to at most `most`."""
     count = ceil(width / side) * ceil(height / side)
     if count <= most:
         return count

@@ -1,4 +1,4 @@
-"""The commits of `git log --oneline`: each a line of its own, with or without a graph."""
+"""The commits of `git log --oneline`: one per line, with or without a graph."""
 
 import re
 from typing import Final, final
@@ -14,17 +14,17 @@ _LOG: Final = re.compile(
 _LINE: Final = re.compile(rb"[*|/\\_. -]{0,40}[0-9a-f]{7,40}(?: |\r?$)")
 _JOINT: Final = re.compile(rb"[*|/\\_. -]{0,40}$")
 _FIRST: Final = 20
-"""Lines that must all be commits for a text to be taken for such a log."""
+"""Lines that must all be commits for a text to be considered such a log."""
 _LEAST: Final = 3
 
 
 def is_log(head: bytes) -> bool:
-    """Returns whether a text begins as `git log` writes it, one commit after the other with author and date."""
+    """Returns whether a text begins like `git log`, with one commit after the other, including author and date."""
     return _LOG.match(head) is not None
 
 
 def is_oneline(head: bytes) -> bool:
-    """Returns whether a text begins with commits, one a line, whose hashes cannot be mere numbers or words."""
+    """Returns whether a text begins with commits, one per line, whose hashes cannot be mere numbers or words."""
     lines = head[: _FIRST * 400].split(b"\n")[:_FIRST]
     if not all(_LINE.match(line) or _JOINT.match(line.rstrip()) for line in lines[:-1]):
         return False

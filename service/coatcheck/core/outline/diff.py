@@ -1,4 +1,4 @@
-"""The files of a diff and their hunks, with the lines that each adds and removes, and the commits that they belong to.
+"""The files of a diff and their hunks, with the lines that each adds and removes, and their commits.
 
 The log of Git is a diff with commits and, perhaps, no files.
 """
@@ -26,10 +26,10 @@ _HUNK: Final = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _COMMIT: Final = re.compile(rb"(?:([*|/\\_. -]{0,40}\* +)?commit|From) ([0-9a-f]{7,64})(?:[ ].*)?")
 _NAMED: Final = re.compile(rb"[*|/\\ ]{0,40}commit |From ")
 _HERE: Final = re.compile(rb"(?: [<>-]?[0-9a-f]{7,64})*(?: \(.*\))?")
-"""What may follow the hash on a commit's own line: its parents, and what points at it."""
+"""What may follow the hash on a commit's line: its parents, and the names that point at it."""
 _SUBJECT: Final = re.compile(rb"^(?:[*|/\\ ]{0,40}    |Subject: (?:\[PATCH[^\]\n]*\] )?)(\S[^\n]*)", re.MULTILINE)
 _HEADER: Final = 4_000
-"""Bytes after a commit's line in which its subject is looked for."""
+"""Bytes after a commit's line in which its subject is searched for."""
 _HASH: Final = 12
 """Digits of a commit's hash in its title."""
 _ESCAPE: Final = re.compile(rb'\\([0-7]{3}|["\\abfnrtv])')
@@ -44,21 +44,21 @@ class Diff(StartScanner):
         super().__init__()
         self._counts: list[list[int] | None] = []
         self._wanted = (0, 0)
-        """Lines that the open hunk has of the old file and of the new."""
+        """Lines that the open hunk has of the old file and of the new one."""
         self._open = False
-        """The last entry is a hunk that is not complete."""
+        """Whether the last entry is an incomplete hunk."""
         self._named = False
         self._untitled = False
-        """The last entry is a commit without its subject."""
+        """Whether the last entry is a commit without its subject."""
         self._drawn: bool | None = None
-        """Whether a graph stands before the commits, by the first one."""
+        """Whether a graph precedes the commits, by the first one."""
         self._old = b""
-        """What the last `---` line named, as it was written."""
+        """What the last `---` line named, as written."""
         self._sides = True
-        """Whether the names of the open file have `a/` and `b/` before them, as far as is known."""
+        """Whether the names of the open file have the prefixes `a/` and `b/`, as far as known."""
 
     def feed(self, data: bytes, place: Position) -> None:
-        """Look at whole lines, of which the first begins at this place."""
+        """Processes whole lines, the first of which begins at this place."""
         counted, here = 0, place
         if self._untitled:
             self._title(data, 0)
@@ -96,7 +96,7 @@ class Diff(StartScanner):
         return replace(entry, detail=detail, added=counts[0], removed=counts[1])
 
     def _count(self, data: bytes, start: int, end: int) -> None:
-        """Count the lines of the open hunk up to the next mark; its own first line is none of them."""
+        """Counts the lines of the open hunk up to the next mark, without its own first line."""
         counts = self._counts[-1] if self._counts else None
         if not self._open or end <= start or counts is None:
             return
@@ -106,7 +106,7 @@ class Diff(StartScanner):
         counts[3] += data.count(b"\n", start, end)
 
     def _complete(self) -> bool:
-        """Whether the open hunk has all the lines that it announced; it counts its own first line, too."""
+        """Returns whether the open hunk has all the lines that it announced; it counts its own first line, too."""
         counts = self._counts[-1]
         if counts is None:
             return True
@@ -119,7 +119,7 @@ class Diff(StartScanner):
             return
         commit = self._commit(line)
         if commit is None and _NAMED.match(line):
-            return  # a commit's message speaks of another
+            return  # a commit's message mentions another one
         self._open = False
         hunk = _HUNK.match(line)
         if hunk is not None:
@@ -143,7 +143,7 @@ class Diff(StartScanner):
             self._named = True
 
     def _commit(self, line: bytes) -> bytes | None:
-        """The hash on a line that begins a commit, which its message, further in, does not."""
+        """Returns the hash on a line that begins a commit, which its indented message does not."""
         found = _COMMIT.fullmatch(line)
         if found is None:
             return None
@@ -155,7 +155,7 @@ class Diff(StartScanner):
         return found[2]
 
     def _path(self, line: bytes, here: Position) -> None:
-        """A `---` begins a file where no `diff` line did; a `+++` gives it the name that it has now."""
+        """Handles paths: a `---` begins a file if no `diff` line did; a `+++` gives it its present name."""
         path = _PATH.match(line)
         raw = b"" if path is None else _unquoted(path[1])
         none = path is None or path[1].strip() == b"/dev/null"
@@ -175,7 +175,7 @@ class Diff(StartScanner):
             self.starts[-1] = replace(self.starts[-1], title=titled(name))
 
     def _title(self, data: bytes, at: int) -> None:
-        """Complete a commit's title by its subject; a commit without one keeps its hash."""
+        """Completes a commit's title by its subject; a commit without one keeps its hash."""
         found = _SUBJECT.search(data, at, at + _HEADER)
         if found is not None and (following := _MARKS.find(data, at)) is not None and following[0] < found.start():
             found = None
@@ -194,9 +194,9 @@ class Diff(StartScanner):
 
 
 def _now(names: bytes) -> tuple[bytes, bool]:
-    """Returns the file's name, of the two on a `diff --git` line, and whether a side stands before it.
+    """Returns the file's name, of the two on a `diff --git` line, and whether they have prefixes.
 
-    Where the two differ, a later line says the new one.
+    If the two differ, a later line gives the new one.
     """
     if names.endswith(b'"'):
         first, last = names[: names.rfind(b' "', 0, -1)], names[names.rfind(b' "', 0, -1) + 1 :]
@@ -218,7 +218,7 @@ def _without_side(path: bytes) -> bytes:
 
 
 def _unquoted(path: bytes) -> bytes:
-    """A path without the quotes and escapes that Git writes around unusual characters."""
+    """Returns a path without the quotes and escapes that Git writes around unusual characters."""
     path = path.rstrip()
     if not (len(path) > 1 and path[:1] == path[-1:] == b'"'):
         return path

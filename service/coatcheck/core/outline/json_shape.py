@@ -8,7 +8,7 @@ _TYPES: Final[dict[type[object], str]] = {str: "string", int: "int", float: "num
 
 
 class Open(list[object]):
-    """A list that was not read to its end: it has at least these elements. Cards say so in a line of their own."""
+    """A list that was not read to its end: it has at least these elements. Cards say so in a separate line."""
 
 
 class Node:
@@ -18,7 +18,7 @@ class Node:
 
     def __init__(self) -> None:
         self.more = False
-        """The longest list here was not read to its end."""
+        """Whether the longest list here was not read to its end."""
         self.types: dict[str, None] = {}
         self.keys: dict[str, Node] = {}
         self.item: Node | None = None
@@ -26,7 +26,7 @@ class Node:
 
 
 def merge(node: Node, value: object, depth: int = 0) -> None:
-    """Add one value to what was seen at this place."""
+    """Adds one value to what was seen at this place."""
     name = _TYPES.get(type(value))
     if name is not None:
         node.types[name] = None
@@ -48,7 +48,7 @@ def _merge_members(keys: dict[str, Node], members: dict[str, object], depth: int
         name = _TYPES.get(type(member))
         if name is None:
             merge(child, member, depth)
-        else:  # as merge does; most values are scalars, and a call for each would double the time
+        else:  # like merge; most values are scalars, and a call for each would double the time
             child.types[name] = None
 
 

@@ -1,7 +1,6 @@
-"""What is where in a payload: the ways of finding entries, one for each sort of payload.
+"""The ways of finding entries in a payload, one per sort of payload.
 
-Which of them a kind has stands in its row (`core/kinds/spec.py`). Pure and bounded: cards call it while a payload is
-stored.
+The row of a kind names one of them (`core/kinds/spec.py`). Pure and bounded: cards use it while a payload is stored.
 """
 
 import re
@@ -17,6 +16,7 @@ from coatcheck.core.outline.output import Phases
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
+from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
 from coatcheck.core.structure.line_style import style_of
 from coatcheck.core.views.window import Position
 
@@ -26,19 +26,19 @@ _LINES: Final = 40
 """Lines that tell whether a text is source as tools print it."""
 _LEAST: Final = 3
 _WIDE: Final = 160
-"""Bytes of a line that are looked at."""
+"""Bytes of a line that are examined."""
 _DEFINED: Final = 2
-"""Definitions at the beginning of a text, from which it is taken for source."""
+"""Definitions at the beginning of a text from which it is considered source."""
 _PREFIX: Final = re.compile(PREFIX.encode())
 
 
 def landmarks(marks: Landmarks, names: tuple[str | None, ...], data: bytes) -> list[Entry]:
-    """Returns the entries of a whole payload, in its order: none where there is nothing that is known.
+    """Returns the entries of a whole payload, in order; none if nothing is recognised.
 
     Args:
         marks: how entries are found in such a payload.
-        names: what its file may be called: titles, URLs.
-        data: all of it, in which lines and bytes count.
+        names: possible names of its file: titles, URLs.
+        data: all of it; lines and bytes refer to it.
     """
     if marks.structure is not None:
         return marks.structure(data, data.count(b"\n") + (not data.endswith(b"\n")), whole=True).entries
@@ -50,7 +50,7 @@ def landmarks(marks: Landmarks, names: tuple[str | None, ...], data: bytes) -> l
 
 
 def _json(head: bytes, _lines: int, *, whole: bool) -> OutlineEntries:
-    """Returns the cells of a notebook that is whole, or the places of a document that begins with `head`."""
+    """Returns the cells of a complete notebook, or the places of a document that begins with `head`."""
     return (of_notebook(head) if whole else None) or of_json(head, whole=whole)
 
 
@@ -59,14 +59,15 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
     return of_table(head, lines)
 
 
-def _commits(head: bytes) -> OutlineScanner | None:
+def _listed(head: bytes) -> OutlineScanner | None:
+    """Returns what finds the commits of a Git log, or the documents of a YAML stream."""
     if is_log(head):
         return Diff()
-    return Oneline() if is_oneline(head) else None
+    return Oneline() if is_oneline(head) else YamlDocuments() if is_stream(head) else None
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
-    """Returns what finds symbols where the text reads as source, and its beginning defines something."""
+    """Returns a scanner for symbols if the text reads as source, and its beginning defines something."""
     lines = [line[:_WIDE] for line in head.split(b"\n")[:_LINES] if line and not line.isspace()]
     if len(lines) < _LEAST or style_of(b"\n".join(lines).decode("utf-8", "ignore").encode(), len(lines)) != "code":
         return None
@@ -85,21 +86,21 @@ JSON: Final = Landmarks(structure=_json, whole_bytes=8 * 1024 * 1024, beside_sec
 TABLE: Final = Landmarks(structure=_table)
 """Columns, and the lines of the rows."""
 DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
-"""Files and hunks; commits, where it has them."""
-SOURCE: Final = Landmarks(scanner=lambda names, head: _commits(head) or Symbols(language_of(names, head)))
-"""Symbols; commits of a Git log."""
+"""Files and hunks, and commits if there are any."""
+SOURCE: Final = Landmarks(scanner=lambda names, head: _listed(head) or Symbols(language_of(names, head)))
+"""Symbols; commits of a Git log; documents of a YAML stream."""
 OUTPUT: Final = Landmarks(
-    scanner=lambda names, head: _commits(head) or _printed(names, head) or _source(names, head) or Phases()
+    scanner=lambda names, head: _listed(head) or _printed(names, head) or _source(names, head) or Phases()
 )
-"""Phases; commits of a Git log; symbols of source that was printed, with or without numbers before its lines."""
-PROSE: Final = Landmarks(scanner=lambda names, head: _commits(head) or _printed(names, head))
-"""Commits of a Git log; symbols of printed source."""
+"""Phases; commits of a Git log; documents of a YAML stream; symbols of printed source, with or without line numbers."""
+PROSE: Final = Landmarks(scanner=lambda names, head: _listed(head) or _printed(names, head))
+"""Commits of a Git log; documents of a YAML stream; symbols of printed source."""
 PRINTED: Final = Landmarks(scanner=_printed)
-"""Symbols of printed source alone: for what is told by its sections, and has none."""
+"""Only symbols of printed source: for kinds that have sections, if this payload has none."""
 
 
 def _is_printed_source(head: bytes) -> bool:
-    """Whether every line is numbered one after the other, or has a path and a number, as grep writes them."""
+    """Returns whether every line is numbered in sequence, or has a path and a number, like output of grep."""
     lines = head.split(b"\n")[: _LINES + 1][:-1]
     found = [_PREFIX.match(line) for line in lines if line not in {b"", b"--"}]
     if len(found) < _LEAST:

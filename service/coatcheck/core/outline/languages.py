@@ -1,9 +1,9 @@
-"""What a definition looks like at the beginning of a line, language by language.
+"""Patterns of definitions at the beginning of a line, by language.
 
 Line patterns in the syntax that RE2 and `re` share, and no parsers: source in an artifact is often a piece of a file,
 broken, or numbered by the tool that printed it; a line pattern finds what is there, in linear time. Python's own parser
-can be made to crash the process, as its documentation says, and parsers for a dozen languages are native code of a
-dozen authors. A pattern takes a call for a definition now and then; an outline can bear that.
+can be made to crash the process, as its documentation says, and parsers for a dozen languages are native code by a
+dozen authors. A pattern occasionally mistakes a call for a definition, which an outline tolerates.
 """
 
 import re
@@ -25,7 +25,7 @@ def _any_of(words: str) -> str:
 
 
 def _before(words: str, least: str = "*") -> str:
-    """Any of these words, one after the other."""
+    """Returns a pattern of any of these words in sequence."""
     return rf"(?:{_any_of(words)} +){least}"
 
 
@@ -100,7 +100,7 @@ PATTERNS: Final[dict[str, str]] = {
         r" *(?:[(<:{\[=;]|$|(?:extends|implements|for|is|where) )"
     ),
 }
-"""`any` is for source whose language is not known."""
+"""`any` is for source of unknown language."""
 
 _ENDINGS: Final[dict[str, str]] = {
     "python": "py pyi pyw pyx",
@@ -120,7 +120,7 @@ _ENDINGS: Final[dict[str, str]] = {
     "yaml": "yaml yml",
 }
 _GREP: Final = re.compile(rb"([^\s:]{1,300}\.[A-Za-z0-9]{1,8})[:-][0-9]{1,7}[:-]")
-"""What grep puts before a line of a file whose name has an ending."""
+"""What grep puts before a line of a file whose name has an extension."""
 _BY_ENDING: Final = {ending: language for language, endings in _ENDINGS.items() for ending in endings.split()}
 _SHEBANGS: Final = {
     "python": "python",
@@ -135,7 +135,7 @@ _NO_DEFINITION: Final = frozenset([*_STATEMENTS.split(), "delete"])
 
 
 def language_of(names: tuple[str | None, ...], head: bytes) -> str:
-    """The language that a file's name, a URL or the first line gives away; `any` when nothing does."""
+    """Returns the language indicated by a file's name, a URL or the first line; `any` if nothing does."""
     grep = _GREP.match(head)
     for name in (*names, None if grep is None else grep[1].decode("utf-8", "replace")):
         plain = (name or "").partition("?")[0].partition("#")[0].rsplit("/", 1)[-1].strip().lower()
@@ -152,6 +152,6 @@ def language_of(names: tuple[str | None, ...], head: bytes) -> str:
 
 
 def is_definition(title: str) -> bool:
-    """Whether a line that a pattern found is no statement that only looks like a definition."""
+    """Returns whether a line that a pattern found is really a definition, not a statement that resembles one."""
     first = title.partition("(")[0].split()
     return bool(first) and first[0] not in _NO_DEFINITION and (len(first) == 1 or first[0] not in {"case", "goto"})

@@ -1,4 +1,4 @@
-"""Entries that begin at a line of their own, and reach to the next of their level or above."""
+"""Entries that begin at a line, and extend to the next one of their level or above."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -9,14 +9,14 @@ from coatcheck.core.views.window import Position
 
 
 class StartScanner:
-    """What OutlineScanners share that note where entries begin; how lines are fed is a subclass's."""
+    """The common part of scanners that record where entries begin; subclasses feed them lines."""
 
     def __init__(self) -> None:
         self.starts: list[EntryStart] = []
 
     @property
     def full(self) -> bool:
-        """Whether as many entries were found as are kept."""
+        """Whether the maximum number of entries was found."""
         return len(self.starts) >= MAX_ENTRIES
 
     def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
@@ -25,18 +25,18 @@ class StartScanner:
 
 
 class LineScanner(StartScanner, ABC):
-    """An OutlineScanner whose entries are the lines that a pattern finds."""
+    """A scanner whose entries are the lines that a pattern finds."""
 
     marks: ClassVar[BlockPattern]
     longest: ClassVar[int] = 1 << 30
-    """Bytes of a line above which it is no entry."""
+    """Maximum bytes of a line that can be an entry."""
 
     @abstractmethod
     def entry(self, line: bytes) -> tuple[What, str, int]:
-        """Returns what a line is that the pattern found, its title and its level."""
+        """Returns the type of a line that the pattern found, its title and its level."""
 
     def feed(self, data: bytes, place: Position) -> None:
-        """Look at whole lines, of which the first begins at this place."""
+        """Processes whole lines, the first of which begins at this place."""
         counted, here = 0, place
         for start, end, *_ in self.marks.lines(data):
             if self.full:

@@ -1,4 +1,4 @@
-"""An entry of an outline, ready to be read: by section, by lines, by bytes or by path. Values only."""
+"""Entries of an outline, which can be read by section, by lines, by bytes or by path. Values only."""
 
 from collections.abc import Callable
 from typing import Final, Literal, Protocol
@@ -9,31 +9,43 @@ from coatcheck.core.views.window import Extent, LineExtent, Position
 from coatcheck_client.contract.inert import one_line
 
 MAX_ENTRIES: Final = 5_000
-"""Entries that are looked for; of what has more, the first."""
+"""Maximum number of entries; only the first are found."""
 TITLE_CHARS: Final = 120
-"""Characters of a title that is cut from a line."""
+"""Maximum characters of a title that is cut from a line."""
 
 What = Literal[
-    "heading", "result", "part", "symbol", "commit", "file", "hunk", "phase", "cell", "column", "rows", "value"
+    "heading",
+    "result",
+    "part",
+    "document",
+    "symbol",
+    "commit",
+    "file",
+    "hunk",
+    "phase",
+    "cell",
+    "column",
+    "rows",
+    "value",
 ]
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One thing in an artifact. Lines and bytes count in the view that the outline is of."""
+    """One thing in an artifact. Lines and bytes refer to the outlined view."""
 
     what: What
     section: str | None = None
-    """Give it as `section`, where there is one."""
+    """Value to use as `section`, if there is one."""
     title: str
     """One line, inert."""
     level: int = 1
-    """1 is the top; what follows with a higher level is part of it."""
+    """1 is the top level; following entries with a higher level are part of it."""
     lines: LineExtent | None = None
     bytes: Extent | None = None
     path: str | None = None
-    """Give it as `path`: a JSONPath."""
+    """Value to use as `path`: a JSONPath."""
     detail: str | None = None
-    """Types, counts: one line, inert."""
+    """Types or counts: one line, inert."""
     url: str | None = None
     added: int | None = None
     """Lines that a file of a diff, or a hunk, adds."""
@@ -42,60 +54,62 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class OutlineEntries(Struct, frozen=True):
-    """The entries of an artifact, and how well it was looked at."""
+    """The entries of an artifact, and how completely it was examined."""
 
     entries: list[Entry]
     exact: bool = True
-    """False: there may be more entries, or those that are there may reach further."""
+    """False: there may be more entries, or these may extend further."""
     notices: tuple[str, ...] = ()
 
 
 class OutlineScanner(Protocol):
-    """Finds entries in lines that stream past."""
+    """Finds entries in streamed lines."""
 
     @property
     def full(self) -> bool:
-        """As many as are kept were found."""
+        """Whether the maximum number of entries was found."""
         ...
 
     def feed(self, data: bytes, place: Position) -> None:
-        """Look at whole lines, of which the first begins at this place."""
+        """Processes whole lines, the first of which begins at this place."""
         ...
 
     def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
-        """The entries, once the lines have ended at this place; `ends_line`: with a line feed."""
+        """Returns the entries, once the lines have ended at this place; `ends_line`: with a line feed."""
         ...
 
 
 class OutlineReader(Protocol):
-    """Reads the entries of a payload that is one structure off its beginning."""
+    """Reads the entries of a payload that is one structure from its beginning."""
 
     def __call__(self, head: bytes, lines: int, /, *, whole: bool) -> OutlineEntries:
-        """Returns the entries; none where `head` is not the beginning of such a structure.
+        """Returns the entries; none if `head` is not the beginning of such a structure.
 
         Args:
             head: bytes from the beginning on.
-            lines: lines of the whole payload.
+            lines: number of lines in the whole payload.
             whole: whether `head` is all of it.
         """
         ...
 
 
 class Landmarks(Struct, frozen=True, kw_only=True):
-    """How the entries of one sort of payload are found. The row of a kind names one of these."""
+    """How to find the entries of one sort of payload. The row of a kind names one of these."""
 
     scanner: Callable[[tuple[str | None, ...], bytes], OutlineScanner | None] = lambda _names, _head: None
-    """Given what the payload's file may be called and its first bytes: what finds entries line by line, if anything."""
+    """Returns what finds entries line by line, if anything, given possible names of the payload's file and its first
+    bytes."""
     structure: OutlineReader | None = None
     """Used instead of a scanner."""
     whole_bytes: int | None = None
-    """Payloads up to this size are given to `structure` whole; None: their beginning is enough, however large."""
+    """Payloads up to this size are passed to `structure` whole; None: their beginning is enough, however large they
+    are."""
     beside_sections: bool = False
-    """Whether entries are listed after sections. Otherwise the outline of what has sections is these alone."""
+    """Whether entries are listed after sections. Otherwise, an outline with sections contains only these."""
 
 
 class EntryStart(Struct, frozen=True):
-    """Where an entry begins that reaches to the next of its level or above."""
+    """Where an entry begins that extends to the next one of its level or above."""
 
     what: What
     title: str
@@ -104,7 +118,7 @@ class EntryStart(Struct, frozen=True):
 
 
 def reaching(starts: list[EntryStart], end: Position, *, ends_line: bool) -> list[Entry]:
-    """Entries from their beginnings, in order."""
+    """Returns entries from their beginnings, in order."""
     out: list[Entry] = []
     after: list[Position] = [end] * len(starts)
     open_: list[int] = []

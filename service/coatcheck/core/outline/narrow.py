@@ -1,4 +1,4 @@
-"""An entry of an outline as something to read: which one a caller's word means, and the part of the view that it is."""
+"""Finds the entry of an outline that a caller means, and the corresponding part of the view."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ from coatcheck.core.views.view import Section
 
 
 def chosen(entries: Sequence[Entry], wanted: str, artifact_id: str) -> int:
-    """Returns the place of the entry that `wanted` means, by its title, a name in it or its beginning.
+    """Returns the index of the entry that `wanted` means, by its title, a name in it or its beginning.
 
     Raises:
-        CoatcheckError: `section_not_found` when there is none, or several.
+        CoatcheckError: `section_not_found` if there is none, or several.
     """
     meant = meant_titles([entry.title for entry in entries], wanted, names=True)
     if len(meant) == 1:
@@ -24,9 +24,9 @@ def chosen(entries: Sequence[Entry], wanted: str, artifact_id: str) -> int:
 
 
 def section_of(entries: Sequence[Entry], number: int) -> tuple[tuple[Section, ...], int | None]:
-    """Returns the entries that have lines as sections of their view, and which of them is entry `number`.
+    """Returns the entries with lines as sections of their view, and which of them is entry `number`.
 
-    None, and no sections, where that entry has no lines.
+    Returns None, and no sections, if that entry has no lines.
     """
     if entries[number].lines is None or entries[number].bytes is None:
         return (), None

@@ -10,7 +10,7 @@ from coatcheck.core.views.window import Extent, LineExtent
 
 _MARK: Final = b'"nbformat"'
 _EXCEPTION: Final = 300
-"""Characters of an exception that are kept."""
+"""Maximum characters of an exception."""
 
 
 class _Output(Struct):
@@ -36,7 +36,7 @@ _output: Final = msgspec.json.Decoder(_Output).decode
 
 
 def of_notebook(data: bytes) -> OutlineEntries | None:
-    """Returns the cells of a whole notebook (format 4 and later), or None for what is none."""
+    """Returns the cells of a whole notebook (format 4 and later), or None if it is not one."""
     if _MARK not in data:
         return None
     try:
@@ -44,7 +44,7 @@ def of_notebook(data: bytes) -> OutlineEntries | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     at = data.find(cells[0]) if cells else 0
-    known = not cells or data.find(cells[0], at + 1) < 0  # the same bytes twice: which of them is the cell?
+    known = not cells or data.find(cells[0], at + 1) < 0  # of equal bytes, it is unknown which are the cell
     entries: list[Entry] = []
     line, counted = 1, 0
     for number, cell in enumerate(cells[:MAX_ENTRIES]):
@@ -66,7 +66,7 @@ def of_notebook(data: bytes) -> OutlineEntries | None:
 
 
 def _whole_lines(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """The lines of a cell, where it shares none with another; otherwise nothing."""
+    """Returns the lines of a cell, if it shares none with another; otherwise nothing."""
     first = data.rfind(b"\n", 0, start) + 1
     after = data.find(b"\n", end) + 1 or len(data)
     alone = not data[first:start].strip() and not data[end:after].strip(b", \t\r\n")
@@ -74,7 +74,7 @@ def _whole_lines(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def _described(number: int, raw: bytes) -> tuple[str, str | None]:
-    """A cell's title, and how it failed."""
+    """Returns a cell's title, and how it failed."""
     try:
         cell = _cell(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

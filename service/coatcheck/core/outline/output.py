@@ -1,4 +1,4 @@
-"""The phases of a log or a command's output, where the program marks them: groups, steps, tasks, banners, commands."""
+"""The phases of a log or a command's output, if the program marks them: groups, steps, tasks, banners, commands."""
 
 import re
 from collections import deque
@@ -26,7 +26,7 @@ _FIRST: Final = re.compile(_STAMP.encode() + rb"(?:##\[(?:group|section|command)
 
 @final
 class Phases(LineScanner):
-    """Finds phases. They are not nested: a program says where one begins, and seldom where it ends."""
+    """Finds phases. They are not nested: a program says where one begins, but seldom where it ends."""
 
     marks = _PHASES
     longest = 1_000
@@ -38,7 +38,7 @@ class Phases(LineScanner):
 
 
 def times(head: bytes, tail: bytes) -> str | None:
-    """When it begins and ends, by the first and the last time that stands in it; None where there is none."""
+    """Returns when the output begins and ends, by the first and last time in it; None if there is none."""
     first = _TIME.search(head[:_LOOK])
     last = next(iter(deque(_TIME.finditer(tail[-_LOOK:]), maxlen=1)), None)
     if first is None:

@@ -1,7 +1,7 @@
-"""Where comments and strings that span lines stand in source: a line that begins inside one defines nothing.
+"""Finds comments and strings that span lines in source: a line that begins inside one defines nothing.
 
-A few lexical facts for each language, and no parser: only lines with something that may open such a region are looked
-at token by token, from a place that is surely code. What is never closed reaches to the end. Linear in the bytes.
+It uses a few lexical facts per language, and no parser: only lines that may open such a region are read token by token,
+from a place that is certainly code. What is never closed extends to the end. Linear in the bytes.
 """
 
 import re
@@ -12,9 +12,9 @@ from msgspec import Struct
 from coatcheck.core.text.scan import BlockPattern
 
 _LINE: Final = 4_000
-"""Bytes of a line above which it opens nothing."""
+"""Maximum bytes of a line that can open a region."""
 _BLANKS: Final = 200
-"""Blanks that may stand before the last line of a here-document."""
+"""Maximum blanks before the last line of a here-document."""
 _STRING: Final = r""""[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'?"""
 _DOUBLE: Final = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?'
 _CHARACTER: Final = r"'(?:\\.[^'\n]{0,8}|[^'\\\n])'"
@@ -26,13 +26,13 @@ class _Region(Struct, frozen=True):
     """One kind of region."""
 
     opener: str
-    """A pattern of both RE2 and `re`; what its group captures replaces `{}` in the closer."""
+    """A pattern for both RE2 and `re`; what its group captures replaces `{}` in the closer."""
     closer: str
     """Plain text."""
     escapes: bool = False
-    """A backslash takes away the closer's meaning."""
+    """Whether a backslash cancels the closer."""
     alone: bool = False
-    """The closer is a line of its own, after the line of the opener."""
+    """Whether the closer is a line of its own, after the opener's line."""
 
 
 def _here(mark: str) -> _Region:
@@ -90,7 +90,7 @@ class _Word(Struct, frozen=True):
     text: bytes
 
     def end(self, data: bytes, at: int) -> int:
-        """Returns where the next line ends that begins with the word, after blanks; -1: there is none."""
+        """Returns where the next line ends that begins with the word, after blanks; -1 if there is none."""
         while (found := data.find(self.text, at)) >= 0:
             at = found + len(self.text)
             before = data.rfind(b"\n", max(0, found - _BLANKS), found)
@@ -110,7 +110,7 @@ class Regions:
         self._open: re.Pattern[bytes] | _Word | bytes | None = None
 
     def of(self, data: bytes) -> list[tuple[int, int]]:
-        """Returns where in the next block regions begin and end, in order."""
+        """Returns where regions begin and end in the next block, in order."""
         out: list[tuple[int, int]] = []
         lexicon = self._lexicon
         if lexicon is None:
@@ -121,7 +121,7 @@ class Regions:
             end = data.find(b"\n", candidate[1])
             end = len(data) if end < 0 else end
             tokens = lexicon.tokens.finditer(data, start, end) if end - start <= _LINE else iter(())
-            opener = next((token for token in tokens if token.lastgroup is not None), None)  # which nothing hides
+            opener = next((token for token in tokens if token.lastgroup is not None), None)  # not hidden by anything
             at = end if opener is None else self._enter(data, lexicon, opener, end, out)
         return out
 
@@ -144,7 +144,7 @@ class Regions:
         return self._close(data, opener.start(), opener.end(), out)
 
     def _close(self, data: bytes, start: int, at: int, out: list[tuple[int, int]]) -> int:
-        """Returns where the open region ends, and notes it from `start` on."""
+        """Returns where the open region ends, and records it from `start` on."""
         closer = self._open
         if isinstance(closer, re.Pattern):
             found = closer.match(data, at)

@@ -1,6 +1,6 @@
-"""An outline as text: one line for each entry, as many as a budget holds, and a line of ours that says what is missing.
+"""An outline as text: one line per entry, as many as a budget allows, and a line of ours that says what is missing.
 
-The text is counted whole, so that the bound holds for every content.
+The text is counted as a whole, so that the bound holds for every content.
 """
 
 from typing import Final
@@ -15,11 +15,11 @@ from coatcheck_client.contract.inert import MARK
 
 MIN_TOKENS: Final = 64
 _LAST: Final = 48
-"""Tokens kept for the last line, without notices."""
+"""Tokens reserved for the last line, without notices."""
 _LEAST: Final = 12
-"""Characters to which the only entry of an answer is cut at most."""
+"""Minimum characters to which the only entry of an answer is cut."""
 _DETAIL: Final = 300
-"""Characters of an entry's detail."""
+"""Maximum characters of an entry's detail."""
 
 
 class RenderedOutline(Struct, frozen=True):
@@ -31,7 +31,7 @@ class RenderedOutline(Struct, frozen=True):
 
 
 def line_of(entry: Entry) -> str:
-    """An entry as a line."""
+    """Returns an entry as a line."""
     words = [entry.section or "", entry.title]
     if entry.detail:
         detail = entry.detail if len(entry.detail) <= _DETAIL else entry.detail[: _DETAIL - 1] + "…"
@@ -54,16 +54,16 @@ def render(
     *,
     more: str,
 ) -> RenderedOutline:
-    """The entries from number `first` (from 0) on, at most `limit`.
+    """Returns the entries from number `first` (from 0) on, at most `limit`.
 
     Args:
         entries: all of them.
-        first: how many are passed over.
-        limit: how many are shown at most.
-        budget: of the text, the last line included.
-        tokenizer: what counts.
+        first: how many to skip.
+        limit: maximum number of entries.
+        budget: that of the text, including the last line.
+        tokenizer: counts tokens.
         notices: sentences of ours for the last line.
-        more: how to ask for the rest, with `{}` for the number of the next entry.
+        more: how to request the rest, with `{}` for the number of the next entry.
     """
     total = len(entries)
     room = budget.tokens - _LAST - sum(map(tokenizer.count, notices))
@@ -76,7 +76,7 @@ def render(
         if tokens > room or chars > budget.chars - 400 - sum(map(len, notices)):
             break
         lines.append(line)
-    if not lines and first < total:  # an entry by itself is shown as far as it fits: what follows must be reachable
+    if not lines and first < total:  # a single entry is shown as far as it fits, so that those after it can be reached
         lines.append(line_of(entries[first]))
     while True:
         shown = len(lines)

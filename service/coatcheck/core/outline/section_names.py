@@ -1,6 +1,6 @@
-"""The sections of a view by name: which one is meant, what there is instead, and how an answer names one.
+"""Sections of a view by name: which one is meant, which exist, and how an answer names one.
 
-Names are cited as `art_…#r3`. Pure; it reads no bytes and knows no artifact but by its ID.
+Names are cited as `art_…#r3`. Pure; no bytes are read.
 """
 
 from typing import Final
@@ -24,16 +24,16 @@ class SectionPart(Struct, frozen=True, kw_only=True):
     name: str
     title: str
     level: int
-    """1 is the top."""
+    """1 is the top level."""
     lines: LineExtent
-    """In the view."""
+    """Its lines in the view."""
     bytes: Extent
-    """In the view."""
+    """Its bytes in the view."""
     url: str | None = None
 
 
 def part(section: Section) -> SectionPart:
-    """What an answer says of a section."""
+    """Returns a section as answers name it."""
     return SectionPart(
         name=section.name,
         title=section.title,
@@ -45,7 +45,7 @@ def part(section: Section) -> SectionPart:
 
 
 def nth_section(sections: tuple[Section, ...], wanted: str) -> int | None:
-    """Returns the place of the section that `wanted` means, or None: there is none, or there are several.
+    """Returns the index of the section that `wanted` means; None if there is none, or several.
 
     A section is meant by its name (`s3`, `#S3`), by its title, or by the title's beginning, in upper or lower case.
     """
@@ -54,14 +54,14 @@ def nth_section(sections: tuple[Section, ...], wanted: str) -> int | None:
 
 
 def meant_sections(sections: tuple[Section, ...], wanted: str) -> list[int]:
-    """Returns the places of all sections that `wanted` may mean, in order."""
+    """Returns the indices of all sections that `wanted` may mean, in order."""
     plain = wanted.strip().removeprefix("#").casefold()
     named = [number for number, section in enumerate(sections) if section.name.casefold() == plain]
     return named[:1] or meant_titles([section.title for section in sections], wanted)
 
 
 def no_section(artifact_id: str, wanted: str, sections: tuple[Section, ...]) -> CoatcheckError:
-    """Returns `section_not_found`, naming the sections that may be meant, or else the first that there are."""
+    """Returns `section_not_found`, naming the sections that may be meant, or else the first ones."""
     if not sections:
         return CoatcheckError(
             Code.SECTION_NOT_FOUND, f"{artifact_id} has no sections. Read it without `section`, by lines.", sections=0

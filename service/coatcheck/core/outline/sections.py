@@ -11,7 +11,7 @@ _KINDS: Final[dict[str, What]] = {"r": "result", "p": "part"}
 
 
 def of_sections(sections: tuple[Section, ...]) -> list[Entry]:
-    """An entry for each."""
+    """Returns an entry for each section."""
     return [
         Entry(
             what=_KINDS.get(section.name[:1], "heading"),

@@ -1,7 +1,7 @@
 """The places of a JSON document, outermost first: each with its path, its type and its members.
 
-Records of an array are one place, `[*]`, with the members of all that were looked at. Paths are RFC 9535, so that each
-can be read as it stands.
+Records of an array form one place, `[*]`, with the members of all that were examined. Paths are RFC 9535, so that each
+can be read directly.
 """
 
 from collections import deque
@@ -14,12 +14,12 @@ from coatcheck.core.structure.json_values import JsonReading, read_json
 from coatcheck.core.text.plural import plural
 
 _MEMBERS: Final = 40
-"""Members of one object that are named; an object of more that are alike is a map, whose values are one place."""
+"""Members of one object that are named; an object with more similar ones is a map, whose values form one place."""
 _MAP: Final = 60
 
 
 def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
-    """The places of a document that begins with `head`; none when it does not begin like JSON."""
+    """Returns the places of a document that begins with `head`; none if it does not begin like JSON."""
     reading = read_json(head, whole=whole)
     if reading is None:
         return OutlineEntries([])
@@ -59,14 +59,17 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
 
 
 def _cut_short(reading: JsonReading) -> object:
-    """The value with the lists that may go on. Of JSON lines each was read whole, but there are more."""
+    """Returns the value with open lists where they may continue.
+
+    Of JSON lines, each was read whole, but there are more.
+    """
     if reading.lines and isinstance(reading.value, list):
         return Open(cast("list[object]", reading.value))
     return _opened(reading.value)
 
 
 def _opened(value: object) -> object:
-    """What was read of a document that ends too early: its last lists may go on."""
+    """Returns what was read of a document that ends too early: its last lists may continue."""
     if isinstance(value, list):
         elements = Open(cast("list[object]", value))
         if elements:
@@ -97,7 +100,7 @@ def _described(node: Node) -> str:
 
 
 def _array(node: Node, item: Node) -> str:
-    """`array of 2,000 objects`, `array of 0-3 ints or nulls`, `array of at least 887 objects`."""
+    """Returns `array of 2,000 objects`, `array of 0-3 ints or nulls`, `array of at least 887 objects`."""
     low, high = node.lengths
     if not high:
         return "array" if node.more else "empty array"

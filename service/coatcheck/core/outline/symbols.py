@@ -1,8 +1,8 @@
-"""The definitions of a source file: every line that begins one, nested by indentation.
+"""The definitions in a source file: every line that begins one, nested by indentation.
 
-A definition reaches to the next of its level or above. It knows no scopes: a nested one is one that stands further in.
-Lines may be numbered, or carry a file's name and a line number, as tools print them; comments and strings that span
-lines define nothing.
+A definition extends to the next of its level or above. Scopes are not analysed: a nested definition is one that is
+indented further. Lines may be numbered, or have a file's name and a line number, as tools print them; comments and
+strings that span lines define nothing.
 """
 
 import re
@@ -19,7 +19,7 @@ from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
 _LINE: Final = 600
-"""Bytes of a line above which it is no definition; generated code is full of longer ones."""
+"""Maximum bytes of a line with a definition; generated code is full of longer ones."""
 _TAB: Final = 4
 _DEEPEST: Final = 8
 _PREFIX: Final = re.compile(PREFIX.encode())
@@ -44,7 +44,7 @@ class Symbols(StartScanner):
         self._indents: list[int] = []
 
     def feed(self, data: bytes, place: Position) -> None:
-        """Look at whole lines, of which the first begins at this place."""
+        """Processes whole lines, the first of which begins at this place."""
         counted, here = 0, place
         regions = iter(self._regions.of(data))
         region = next(regions, None)
@@ -68,7 +68,7 @@ class Symbols(StartScanner):
             self._details.append(_origin(prefix, here.newlines + 1))
 
     def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
-        """Returns the definitions; `detail` says where in its file one stands, if not here."""
+        """Returns the definitions; `detail` says where in its file one is, if not here."""
         entries = super().finish(end, ends_line=ends_line)
         return [replace(entry, detail=detail) for entry, detail in zip(entries, self._details, strict=True)]
 
@@ -80,7 +80,7 @@ class Symbols(StartScanner):
 
 
 def _origin(prefix: re.Match[bytes] | None, line: int) -> str | None:
-    """Where a line says that it comes from, unless that is where it stands."""
+    """Returns where a line says that it comes from, unless that is its place here."""
     if prefix is None or not prefix[0]:
         return None
     path, number = prefix["path"], int(prefix["number"] or prefix["counted"])

@@ -1,4 +1,4 @@
-"""The first row of a delimited table, an example from below each of its cells, and the lines that its rows are on."""
+"""The first row of a delimited table, an example from below each of its cells, and the lines of its rows."""
 
 from typing import Final
 
@@ -12,9 +12,9 @@ _EXAMPLE: Final = 40
 
 
 def of_table(head: bytes, lines: int) -> OutlineEntries:
-    """The columns of a table that begins with `head` and has so many lines; none when it is no table.
+    """Returns the columns of a table that begins with `head` and has `lines` lines; none if it is not a table.
 
-    A column is called as the first row says, which may be no header.
+    A column is named by the first row, which may not be a header.
     """
     table = read_table(head)
     if table is None:

@@ -1,20 +1,20 @@
-"""Which title of many a caller's word means: models copy titles whole, in part, or only the name in them."""
+"""Finds the title that a caller means among many: models copy titles whole, in part, or only the name in them."""
 
 import re
 from collections.abc import Callable, Sequence
 
 _LONGEST = 200
-"""Characters of a caller's word that are looked at; no title has more."""
+"""Maximum characters of a caller's word; no title has more."""
 
 _HASH = re.compile(r"[0-9a-f]{7,64}")
 
 
 def meant_titles(titles: Sequence[str], wanted: str, *, names: bool = False) -> list[int]:
-    """Returns the places of the titles that `wanted` may mean, in order: those of the first rule that any fits.
+    """Returns the indices of the titles that `wanted` may mean, in order: those of the first rule that matches any.
 
     The rules: the whole title; with `names`, a name in it (`main` in `def main(args)`, `b.py` in `a/b.py`) or a longer
     form of the hash that it begins with; its beginning up to the end of a word; its beginning. Case and runs of blanks
-    make no difference, but between titles that differ in nothing else, as names of files may.
+    make no difference, except between titles that differ only in them, as names of files may.
     """
     word = _plain(wanted[:_LONGEST])
     if not word:
@@ -41,6 +41,6 @@ def _plain(text: str) -> str:
 
 
 def _head(title: str) -> str:
-    """The part of a title that names something: without arguments, which may bear the names of others."""
+    """Returns the part of a title that names something: without arguments, which may contain other names."""
     receiver = re.sub(r"^func \([^)]*\) *", "func ", title)
     return re.split(r"[(=:{]", receiver, maxsplit=1)[0]

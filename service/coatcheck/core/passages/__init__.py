@@ -1,9 +1,10 @@
 """The passages of a document that best answer a query, in any language, without an index.
 
-`terms_of` reads the query, `PassageScanner` finds its terms in one pass over content that streams past, `weigh` and
-`regions` say what they are worth and where to look closer, `Ranking` rates the sentences and lines there, and `compose`
-shows the best within a budget. Pure: the same document, query and budget give the same answer.
-It understands no meaning: a passage that answers in other words is not found.
+`terms_of` reads the query, `PassageScanner` finds its terms in one pass over streamed content, `weigh` and `regions`
+say what they are worth and where to look closer, `Ranking` rates the sentences and lines there, and `compose` shows the
+best within a budget. Pure: the same document, query and budget give the same answer.
+
+Matching is by words, not by meaning: a passage that answers in other words is not found.
 """
 
 from coatcheck.core.passages.choose import CONCISE, FILL

@@ -1,6 +1,6 @@
-"""Which units to show within a budget: the best ones, grown into passages that can be read, best passage first.
+"""Chooses which units to show within a budget: the best ones, extended to readable passages, best passage first.
 
-Costs are sums over units and so estimates; `compose` counts what it shows and chooses again for less where it must.
+Costs are sums over units, and so estimates; `compose` counts what it shows, and chooses less if necessary.
 """
 
 from collections.abc import Callable
@@ -14,18 +14,18 @@ from coatcheck.core.passages.rank import RatedUnit
 from coatcheck.core.views.clip import ClipBudget
 
 FILL: Final = 0.2
-"""Share of the best score below which nothing is shown for its own sake, where a budget is to be used."""
+"""Share of the best score below which a unit is not shown for its own sake, when the budget is to be used."""
 CONCISE: Final = 0.4
-"""Share of the best score below which nothing is shown, where a few clear answers are enough."""
+"""Share of the best score below which a unit is not shown, when a few clear answers suffice."""
 _GROWN: Final = 150
-"""Tokens that a passage grows to where the budget allows."""
+"""Tokens to which a passage is extended, if the budget allows."""
 _GAP: Final = 2
 """Units between two passages that are shown rather than skipped, if that costs little more."""
 _MISSES: Final = 24
-"""Candidates that do not fit before no more are tried."""
+"""Candidates that do not fit, after which no more are tried."""
 
 Cost = Callable[[RatedUnit], tuple[int, int]]
-"""Tokens and characters of a unit as it is shown."""
+"""Returns tokens and characters of a unit as it is shown."""
 
 
 class UnitRun(Struct, frozen=True):
@@ -37,22 +37,22 @@ class UnitRun(Struct, frozen=True):
 
 @final
 class Chooser:
-    """Chooses from the units of one document, as often as asked."""
+    """Chooses from the units of one document, any number of times."""
 
     def __init__(self, rated: list[RatedUnit], cost: Cost, seam: int, *, floor: float, grain: int) -> None:
-        """Prepare the candidates.
+        """Prepares the candidates.
 
         Args:
             rated: the units of the parts, in order.
-            cost: what a unit costs; asked at most once for each.
+            cost: returns the cost of a unit; called at most once for each.
             seam: tokens of the line above a passage.
             floor: share of the best candidate's score below which none is taken.
-            grain: bytes of neighbouring units that are taken together; 0 takes each unit for itself.
+            grain: bytes of neighbouring units that are taken together; 0 takes each unit separately.
         """
         self._rated = rated
         self._scores = [unit.score for unit in rated]
         self._joins = [False, *(left.part == right.part for left, right in pairwise(rated)), False]
-        """Whether each unit stands together with the one before it in the document."""
+        """Whether each unit directly follows the previous one in the document."""
         self._cost_of = cost
         self._costs: list[tuple[int, int] | None] = [None] * len(rated)
         self._seam = seam
@@ -61,9 +61,9 @@ class Chooser:
         self._chosen = bytearray()
 
     def choose(self, budget: ClipBudget) -> list[UnitRun]:
-        """Returns passages for about the budget, their seams included, best first; none where no unit fits."""
+        """Returns passages for about the budget, including their seams, best first; none if no unit fits."""
         self._tokens, self._chars = budget.tokens, budget.chars
-        self._chosen = bytearray(len(self._rated) + 2)  # by unit + 1: whether it is chosen; the two ends never are
+        self._chosen = bytearray(len(self._rated) + 2)  # at unit + 1: whether it is chosen; the two ends never are
         misses = 0
         for first, end in self._candidates:
             new = self._chosen.count(0, first + 1, end + 1)
@@ -76,7 +76,7 @@ class Chooser:
         return sorted(self._runs(), key=lambda run: (-self._best(run), run.first))
 
     def _runs(self) -> list[UnitRun]:
-        """What is chosen, in document order."""
+        """Returns the chosen runs in document order."""
         out: list[UnitRun] = []
         chosen, joins = self._chosen, self._joins
         first = chosen.find(1)
@@ -89,7 +89,7 @@ class Chooser:
         return out
 
     def _bridge(self) -> None:
-        """Show what lies between passages that nearly touch."""
+        """Fills small gaps between passages."""
         for left, right in pairwise(self._runs()):
             first, end = left.end, right.first
             near = end - first <= _GAP and all(self._joins[first : end + 1])
@@ -97,7 +97,7 @@ class Chooser:
                 self._take(first, end)
 
     def _grow(self) -> None:
-        """Give each passage its surroundings, the better side first, while there is room."""
+        """Extends each passage with its surroundings, the better side first, while there is room."""
         scores, joins = self._scores, self._joins
         for run in sorted(self._runs(), key=lambda run: -self._best(run)):
             first, end = run.first, run.end
@@ -112,7 +112,7 @@ class Chooser:
                 first, end = min(first, unit), max(end, unit + 1)
 
     def _take(self, first: int, end: int) -> bool:
-        """Choose all units from `first` to before `end`, if they fit."""
+        """Chooses all units from `first` to before `end`, if they fit."""
         chosen, joins = self._chosen, self._joins
         beside = (chosen[first] and joins[first]) + (chosen[end + 1] and joins[end])
         seams = (1 - beside - (1 in chosen[first + 1 : end + 1])) * self._seam
@@ -140,9 +140,9 @@ class Chooser:
 
 
 def _candidates(rated: list[RatedUnit], floor: float, grain: int) -> list[tuple[int, int]]:
-    """Each unit, or each with those after it that `grain` has room for, as first unit and end; the best first.
+    """Returns candidates as first unit and end, best first: single units, or each with those after it that fit `grain`.
 
-    Runs are rated by sums of squares, so that in them one good unit outweighs several poor ones.
+    Runs are rated by sums of squares, so that one good unit outweighs several poor ones.
     """
     values = [unit.score for unit in rated]
     ends = list(range(1, len(rated) + 1))

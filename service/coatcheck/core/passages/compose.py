@@ -1,7 +1,7 @@
-"""Passages that answer a query, as a model reads them: verbatim, made inert, under lines of ours that say where.
+"""Passages that answer a query, as a model reads them: verbatim, inert, under lines of ours that give their position.
 
-The best comes first. The text is counted whole and chosen anew until it is within its budget, whatever the estimates
-were. Every passage is an exact range of the document; where its text had to be changed to be shown it says so.
+The best comes first. The text is counted as a whole, and chosen again until it is within its budget, whatever the
+estimates were. Every passage is an exact range of the document; if its text had to be changed for display, it says so.
 """
 
 import math
@@ -25,44 +25,44 @@ from coatcheck.core.views.window import Extent, LineIndex, Window, decode, windo
 from coatcheck_client.contract.inert import MARK, inert, one_line
 
 BRIEF: Final = 300
-"""Budget in tokens under which every word counts, as in cards: ranges by lines alone."""
+"""Budget in tokens below which every word counts, as in cards: ranges give lines only."""
 _SEAM: Final = 14
 _BRIEF_SEAM: Final = 8
 _GAP_SEAM: Final = 4
-"""About what the line before a passage costs."""
+"""Approximate cost of the line before a passage."""
 _LEAD: Final = 64
-"""Characters of a title or of a line above that are named."""
+"""Characters shown of a title or of a line above."""
 _BLANKS: Final = b" \t\r\n"
 _LINE_ENDS: Final = re.compile(rb"[ \t\r]*\n")
 _COUNTED: Final = 1_500
-"""Budget in tokens up to which every unit is counted; for a larger one the best tell of the others."""
+"""Budget in tokens up to which every unit is counted; for a larger one, the best represent the others."""
 _TELLING: Final = 24
-"""Units that do."""
+"""Number of those units."""
 _LEAST: Final = 8
-"""Tokens under which a piece of a unit is not worth showing."""
+"""Tokens below which a piece of a unit is not worth showing."""
 _YIELD: Final = 16
-"""Share of the room, as its divisor, that is given up at least when what was chosen turned out too long."""
+"""Divisor of the room: the minimum share given up if what was chosen turned out too long."""
 
 
 Layout = Literal["ranked", "ordered", "marked"]
-"""Passages under lines that say where they stand, the best first; the same in the order of the document; in that order,
-with marks of ours wherever something is left out."""
+"""Passages under lines that give their position, best first; the same in document order; in document order, with marks
+wherever something is left out."""
 
 
 class Passage(Struct, frozen=True):
-    """One passage that is shown."""
+    """A passage that is shown."""
 
     text: str
     exact: bool
     """False: control characters, tags or overwritten text were changed in `text`, or its bytes are not UTF-8."""
     window: Window
-    """Exactly what `text` stands for."""
+    """The exact range of `text` in the document."""
     score: float
-    """How well its best sentence or line answers: comparable within one answer only."""
+    """How well its best sentence or line answers: comparable only within one answer."""
 
 
 class PassageText(Struct, frozen=True):
-    """An answer's text and what it is made of."""
+    """An answer's text, and its passages."""
 
     text: str
     tokens: int
@@ -82,19 +82,19 @@ def compose(
     sections: Sequence[Section] = (),
     layout: Layout = "ranked",
 ) -> PassageText:
-    """Returns the best passages within the budget, and the line `last` of ours after them, if any.
+    """Returns the best passages within the budget, followed by our line `last`, if there are any.
 
     Args:
         rated: the units of the parts, in order.
-        parts: the bytes that they lie in.
-        whole: the bytes of the document that were looked for passages: it begins and ends with lines.
+        parts: the bytes that contain them.
+        whole: the bytes of the document that were searched: it begins and ends with lines.
         budget: tokens and characters of the text.
-        tokenizer: what counts.
-        last: without its mark; dropped where only that makes anything fit.
+        tokenizer: counts tokens.
+        last: without its mark; dropped if nothing fits otherwise.
         floor: share of the best score below which nothing is shown for its own sake.
         grain: bytes of neighbouring units that are chosen together.
-        sections: of the document, in order; a ranked passage names its own, or the line above that introduces it.
-        layout: how the passages stand.
+        sections: those of the document, in order; a ranked passage names its own, or the line above that introduces it.
+        layout: how the passages are arranged.
     """
     composing = _Composing(rated, parts, whole, budget, tokenizer, sections, layout)
     return composing.run(f"{MARK} {last}" if last else "", floor, grain)
@@ -140,7 +140,7 @@ class _Composing:
         return self._piece(last) or self._render([], last)
 
     def _dense(self) -> tuple[float, float]:
-        """Tokens and characters that a byte of the best units is shown as."""
+        """Returns the tokens and characters that a byte of the best units takes when shown."""
         best = nlargest(_TELLING, self._rated, key=lambda unit: unit.score)
         text = "\n".join(self._shown(unit.part, unit.start, unit.end) for unit in best)
         size = max(1, sum(unit.end - unit.start + 1 for unit in best))
@@ -158,7 +158,7 @@ class _Composing:
         return self._parts[part].data[start - at : end - at]
 
     def _shown(self, part: int, start: int, end: int) -> str:
-        """A range of a part as a model reads it: what was visible of it, inert."""
+        """Returns a range of a part as a model reads it: its visible text, inert."""
         base, hidden = self._parts[part].place.byte, self._hidden[part]
         shown: list[bytes] = []
         at = start
@@ -170,7 +170,7 @@ class _Composing:
         return inert(decode(b"".join([*shown, self._bytes(part, at, end)])))
 
     def _edges(self, run: UnitRun) -> tuple[int, int, int, float]:
-        """Part, start and end of a run without the blanks around it, and its score."""
+        """Returns part, start and end of a run, without the blanks around it, and its score."""
         units = self._rated[run.first : run.end]
         part, start, end = units[0].part, units[0].start, units[-1].end
         data = self._bytes(part, start, end)
@@ -209,7 +209,7 @@ class _Composing:
         return [*lines, *self._gap(at, self._whole.end)] if passages else []
 
     def _gap(self, start: int, end: int) -> tuple[str, ...]:
-        """The mark of what is left out between two places, if that is anything but blanks."""
+        """Returns the mark for what is left out between two positions, if it is anything but blanks."""
         held = next((p for p in self._parts if p.place.byte <= start and end <= p.place.byte + len(p.data)), None)
         blank = start >= end or (held is not None and not self._bytes(self._parts.index(held), start, end).strip())
         return () if blank else (f"{MARK} …",)
@@ -227,7 +227,7 @@ class _Composing:
         return f"{MARK} {span}"
 
     def _section(self, at: int) -> str:
-        """The innermost section of a place, by name and title."""
+        """Returns the innermost section at a position, by name and title."""
         for nth in range(bisect_right(self._section_starts, at) - 1, -1, -1):
             section = self._sections[nth]
             if at < section.end:
@@ -235,7 +235,7 @@ class _Composing:
         return ""
 
     def _lead(self, part: int, at: int) -> str:
-        """The line above that introduces a passage."""
+        """Returns the line above that introduces a passage."""
         base = self._parts[part].place.byte
         data = self._parts[part].data
         begin = data.rfind(b"\n", 0, at - base) + 1
@@ -252,7 +252,7 @@ class _Composing:
         return before and after
 
     def _piece(self, last: str) -> PassageText | None:
-        """As much of the best unit as fits, from its first term on; without the last line if need be."""
+        """Returns as much of the best unit as fits, from its first term on; without the last line if necessary."""
         best = max(self._rated, key=lambda unit: (unit.score, -unit.start), default=None)
         if best is None or best.score <= 0:
             return None

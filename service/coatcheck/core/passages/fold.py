@@ -1,7 +1,7 @@
-"""Letters that readers take for the same: case, accents, vowel points and full-width forms do not count.
+"""Folds letters that readers consider the same: case, accents, vowel points and full-width forms do not count.
 
-A word is folded once, when a query is read; documents are never folded, they are searched with a pattern that every
-spelling of the word matches. It knows letters only: what a word is and where it ends is not decided here.
+A word is folded once, when a query is read. Documents are not folded; they are searched with a pattern that matches
+every spelling of the word.
 """
 
 import re
@@ -33,14 +33,14 @@ _PLAIN: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "
 
 
 def fold(text: str) -> str:
-    """Lower case, without accents or points; scripts whose marks are vowels of their own keep them."""
+    """Returns a text in lower case, without accents or points; scripts whose vowels are marks keep them."""
     text = _MARK.sub("", unicodedata.normalize("NFKD", text).casefold()).translate(_PLAIN)
     return unicodedata.normalize("NFC", text)
 
 
 @cache
 def _variants() -> dict[str, str]:
-    """For each folded letter, what may stand for it, the inside of a character class."""
+    """Returns for each folded letter what may stand for it, as the inside of a character class."""
     found: dict[str, list[str]] = {}
     for low, high in _RANGES:
         for code in range(low, high):
@@ -52,7 +52,7 @@ def _variants() -> dict[str, str]:
 
 
 def spellings(folded: str) -> str:
-    """A pattern of RE2 for every spelling of folded text; what is no letter stands for itself."""
+    """Returns an RE2 pattern for every spelling of folded text; anything but letters matches itself."""
     out: list[str] = []
     at = 0
     while at < len(folded):

@@ -1,30 +1,31 @@
-"""The line that introduces what stands below it: a heading, a definition, the key or message above an indented block.
+"""Finds the line that introduces text: a heading, a definition, the key or message above an indented block.
 
-Decided by layout alone, so that what an answer says of it is true of any text: the line stands above, and the passage
-is indented under it or follows it as a heading's text does.
+Decided by layout alone, so it holds for any text: the line is above, and the passage is indented under it or follows it
+like a heading's text.
 """
 
 import re
 from typing import Final
 
 _BACK: Final = 8 * 1024
-"""Bytes above a passage that are looked at."""
+"""Bytes above a passage that are examined."""
 _LINES: Final = 200
-"""Lines above a passage that are looked at."""
+"""Lines above a passage that are examined."""
 _LONGEST: Final = 120
-"""Bytes of such a line."""
+"""Maximum bytes of such a line."""
 _HEADING: Final = re.compile(rb"^#{1,6} [^\n]+\n(?=[ \t]*\n)", re.MULTILINE)
 _INTRODUCES: Final = re.compile(rb"[A-Za-z_@#\"'\x80-\xff-][^\n]*[^\s.,;]\s*\Z")
-"""A line, without its indentation, that may introduce others: no number in a column, no sentence that ends."""
+"""Matches a line, without its indentation, that may introduce others: not a number in a column, not a finished
+sentence."""
 _DEFINES: Final = re.compile(
     rb"(?:[a-z]+ ){0,3}(?:def|class|func|fn|function|interface|struct|enum|trait|impl|module|namespace|sub|proc)\b"
 )
 
 
 def lead_line(data: bytes, at: int, *, whole: bool) -> tuple[int, int] | None:
-    """Returns the half-open byte range of the line in `data` that introduces the line that begins at `at`, if any.
+    """Returns the half-open byte range of the line in `data` that introduces the line beginning at `at`, if any.
 
-    `whole`: `data` begins with the beginning of a line.
+    `whole`: `data` begins at the start of a line.
     """
     low = max(0, at - _BACK)
     if low or not whole:
@@ -40,7 +41,7 @@ def lead_line(data: bytes, at: int, *, whole: bool) -> tuple[int, int] | None:
 
 
 def _above(data: bytes, low: int, at: int, depth: int) -> tuple[int, int] | None:
-    """The nearest definition that is less indented, line by line outwards; else the nearest such line."""
+    """Returns the nearest definition that is less indented, going outwards; else the nearest such line."""
     nearest: tuple[int, int] | None = None
     end = at
     for _ in range(_LINES):

@@ -1,10 +1,9 @@
-"""How well each sentence or line answers a query: BM25 over the document itself, with what stands around it.
+"""Rates how well each sentence or line answers a query: BM25 over the document itself, including the surroundings.
 
-A whole word counts more than an inflected form, that more than a longer word, that more than the inside of one. A term
-that only a neighbour has counts in part, so that an answer whose subject stands a sentence before is found, and so does
-one that stands in the heading above. A unit near a good one is rated higher, and a unit that only repeats an earlier
-one is not rated for its own sake. Only what a reader sees counts fully. What says the whole query word for word comes
-before everything else.
+A whole word counts more than an inflected form, that more than a longer word, and that more than the inside of one. A
+term that only a neighbour has counts in part, so that an answer is found whose subject is in the sentence before, or in
+the heading above. A unit near a good one is rated higher, and a unit that only repeats an earlier one is not rated for
+its own sake. Hidden text counts little. A unit with the whole query, word for word, comes before everything else.
 """
 
 from bisect import bisect_left, bisect_right
@@ -28,46 +27,46 @@ _SATURATION: Final = 1.2
 _LENGTH: Final = 0.6
 """BM25's k1 and b."""
 _NEIGHBOURS: Final = (0.5, 0.3, 0.15)
-"""What a term counts that is one unit away, or two, or three."""
+"""Weight of a term that is one unit away, or two, or three."""
 _REACH: Final = 8
-"""Units within which a good one raises others, the less the farther."""
+"""Number of units within which a good one raises others, the less the farther away."""
 _LATE: Final = 1 / 3
-"""What the end of a list that was ranked counts less than its beginning."""
+"""How much less the end of a ranked list counts than its beginning."""
 _GAP: Final = max(len(_NEIGHBOURS), _REACH)
 _HEADING: Final = 0.25
-"""What a heading's term counts in what follows it."""
+"""Weight of a heading's term in the text under it."""
 _BESIDE: Final = 0.5
-"""The most that the best unit in reach adds of its own score; half as much where a unit has no term itself."""
+"""Maximum share of the best nearby unit's score that is added; half as much if a unit has no term itself."""
 _REPEATED: Final = 32
-"""Bytes from which on a unit that was there before is a repetition; shorter ones are headings and the like."""
+"""Bytes from which a unit that occurred before is a repetition; shorter ones are headings and the like."""
 _UNDER: Final = 12
-"""Units that a heading reaches."""
+"""Units that a heading covers."""
 _TOGETHER: Final = 0.2
-"""How much more each further term makes of the sum."""
+"""How much each further term adds to the sum."""
 _OTHERS: Final = 0.9
-"""What other forms than the word itself count together, however many: less than the word."""
+"""Total weight of forms other than the word itself, however many: less than that of the word."""
 _HIDDEN: Final = 0.1
-"""For what stands in a tag or a script."""
+"""Weight of what is in a tag or a script."""
 _APART: Final = 2
-"""Ends of lines between texts that have nothing to do with each other: no word and no pair of words goes on there."""
+"""Line ends between unrelated texts: no word and no pair of words continues across them."""
 _LEAST_LENGTH: Final = 80
-"""Bytes: shorter units are no better for being shorter."""
+"""Bytes: shorter units are not rated better for being shorter."""
 _MOST_HITS: Final = 64
-"""Looked at in one unit; more of the same would change nothing."""
+"""Maximum hits examined in one unit; more of the same would change nothing."""
 
 Places = list[tuple[int, int]]
-"""Ranges of bytes that follow each other: units, or what is hidden."""
+"""Consecutive ranges of bytes: units, or what is hidden."""
 
 
 class DocumentPart(Struct, frozen=True):
-    """Some of a document's bytes, and where they begin."""
+    """Some of a document's bytes, and their position."""
 
     place: Position
     data: bytes
 
 
 class RatedUnit(Struct, frozen=True):
-    """A unit and how well it answers. `part` numbers what it was found in; `hit` is where its first term begins."""
+    """A unit and its rating. `part` is the number of its part; `hit` is where its first term begins."""
 
     start: int
     end: int
@@ -77,15 +76,15 @@ class RatedUnit(Struct, frozen=True):
 
 
 class _Columns:
-    """The units of some parts side by side, with a gap behind each part over which nothing reaches."""
+    """The units of some parts side by side, with a gap after each part that nothing reaches across."""
 
     def __init__(self, datas: list[bytes], places: list[Places]) -> None:
         self.starts = [0, *accumulate(len(each) + _GAP for each in places)]
-        """The column with which each part begins; behind the last, how many there are."""
+        """The first column of each part; at the end, the number of columns."""
         self.size = np.zeros(self.starts[-1])
         """Bytes of each unit."""
         self.average = np.ones(self.starts[-1])
-        """Average bytes of the units of its part."""
+        """Average bytes of a unit in its part."""
         self.first = np.zeros(self.starts[-1], dtype=np.int64)
         """Where in its part a unit begins."""
         for start, data, each in zip(self.starts, datas, places, strict=False):
@@ -97,12 +96,12 @@ class _Columns:
                 self.average[own] = max(_LEAST_LENGTH, len(data) / len(each))
 
     def of(self, part: int) -> slice:
-        """The columns of a part."""
+        """Returns the columns of a part."""
         return slice(self.starts[part], self.starts[part + 1] - _GAP)
 
 
 class _Hits(Struct, frozen=True):
-    """Terms that count somewhere: in which column, where in the part, which term, and what it is worth there."""
+    """Hits that count: column, position in the part, term, and its worth there."""
 
     column: Ints
     at: Ints
@@ -117,7 +116,7 @@ def earlier_first(rated: list[RatedUnit], size: int) -> list[RatedUnit]:
 
 @final
 class Ranking:
-    """Rates the units of parts of one document. Pure, but not for several threads at once."""
+    """Rates the units of parts of one document. Pure, but not thread-safe."""
 
     def __init__(self, terms: tuple[Term, ...], weights: TermWeights) -> None:
         self._terms = terms
@@ -128,7 +127,7 @@ class Ranking:
         self._phrase = BlockPattern(terms[min(there)].pattern, ignore_case=True).find if there else None
 
     def of_parts(self, parts: list[DocumentPart], *, page: bool) -> list[RatedUnit]:
-        """Every unit of the parts, in order. `page`: they are HTML, of which readers see the text."""
+        """Returns every unit of the parts, in order. `page`: they are HTML, of which readers see the text."""
         datas = [blanked(part.data) for part in parts]
         places = [units(data, 0) for data in datas]
         columns = _Columns(datas, places)
@@ -150,7 +149,7 @@ class Ranking:
         return rated if self._phrase is None else self._phrases_first(rated, parts)
 
     def _phrases_first(self, rated: list[RatedUnit], parts: list[DocumentPart]) -> list[RatedUnit]:
-        """Units in which the phrase begins, rated above all others: not so far above that these are not shown."""
+        """Returns units, those in which the phrase begins rated highest, but not so far that others are not shown."""
         ends: list[list[int]] = [[] for _ in parts]
         for unit in rated:
             ends[unit.part].append(unit.end - parts[unit.part].place.byte)
@@ -168,7 +167,7 @@ class Ranking:
         return out
 
     def _phrase_places(self, data: bytes, ends: list[int]) -> list[int]:
-        """Where the phrase begins first in each of the units that end there."""
+        """Returns where the phrase first begins in each of the units that end there."""
         out: list[int] = []
         at = 0
         while self._phrase is not None and (found := self._phrase(data, at)) is not None:
@@ -180,7 +179,7 @@ class Ranking:
         return out
 
     def of_texts_apart(self, texts: list[str]) -> list[float]:
-        """How well each of some texts that have nothing to do with each other answers."""
+        """Returns how well each of several unrelated texts answers."""
         pieces: list[bytes] = []
         places: Places = []
         at = 0
@@ -196,7 +195,7 @@ class Ranking:
         return cast("list[float]", scores[columns.of(0)].tolist())
 
     def _each(self, hits: _Hits, columns: _Columns) -> Floats:
-        """What each term is worth in each unit: a row a term, a column a unit."""
+        """Returns the worth of each term in each unit: a row per term, a column per unit."""
         width = columns.starts[-1]
         shape = len(self._terms), width
         cells = hits.term * width + hits.column
@@ -208,7 +207,7 @@ class Ranking:
         return self._weights * count * (_SATURATION + 1) / (count + _SATURATION * length)
 
     def _hits(self, datas: list[bytes], places: list[Places], columns: _Columns) -> _Hits:
-        """What counts, in order within each unit; not everything where a unit has very much."""
+        """Returns the hits that count, in order within each unit; not all of them if a unit has very many."""
         plain = [part for part, data in enumerate(datas) if data.isascii() and places[part]]
         found = [self._at_once(datas, plain, columns)] if plain else []
         found += [
@@ -221,7 +220,7 @@ class Ranking:
         return _Hits(*map(np.concatenate, zip(*map(structs.astuple, found), strict=True)))
 
     def _at_once(self, datas: list[bytes], plain: list[int], columns: _Columns) -> _Hits:
-        """The hits in parts that are ASCII: set apart from each other, all of them are looked through together."""
+        """Returns the hits in parts that are ASCII: joined with separators, they are all searched together."""
         gap = b"\n" * _APART
         data = gap.join(datas[part] for part in plain)
         starts = [0, *accumulate(len(datas[part]) + _APART for part in plain)][:-1]
@@ -242,7 +241,7 @@ class Ranking:
         return _Hits(column[unit], at[kept] - base[unit], term[kept], worth[kept])
 
     def _one_by_one(self, data: bytes, places: Places, start: int) -> _Hits:
-        """The hits in a part that is not ASCII, whose first unit has column `start`."""
+        """Returns the hits in a part that is not ASCII, whose first unit has column `start`."""
         out: list[tuple[int, int, int, float]] = []
         at, unit, hits = 0, 0, 0
         while (hit := self._finder.next(data, at)) is not None:
@@ -260,7 +259,7 @@ class Ranking:
 
 
 def _seen(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hits:
-    """Returns hits on a page, of which those in markup are worth little."""
+    """Returns hits on a page, with little worth for those in markup."""
     worth = hits.worth.copy()
     for part, data in enumerate(datas):
         hidden = np.array(markup(data), dtype=np.int64).reshape(-1, 2)
@@ -273,7 +272,7 @@ def _seen(hits: _Hits, datas: list[bytes], columns: _Columns) -> _Hits:
 
 
 def _headings(data: bytes, places: Places) -> list[int]:
-    """For each unit the number of the heading above it, near enough; -1 without one."""
+    """Returns for each unit the approximate number of the heading above it; -1 without one."""
     if b"#" not in data:
         return [-1] * len(places)
     out: list[int] = []
@@ -286,16 +285,16 @@ def _headings(data: bytes, places: Places) -> list[int]:
 
 
 def _together(best: Floats) -> Floats:
-    """The sum of each unit's terms, higher the more there are together."""
+    """Returns the sum of each unit's terms, higher the more terms there are."""
     total = np.zeros(best.shape[1])
-    for row in best:  # one after the other: a sum in another order would be another number on another machine
+    for row in best:  # sequentially: a sum in another order could differ on another machine
         total += row
     scores: Floats = total * (1 + _TOGETHER * np.maximum(np.count_nonzero(best, axis=0) - 1, 0))
     return scores
 
 
 def _repeated(rated: npt.NDArray[np.bool_], datas: list[bytes], places: list[Places], columns: _Columns) -> list[int]:
-    """The columns of rated units whose very text stood in an earlier unit."""
+    """Returns the columns of rated units whose exact text occurred in an earlier unit."""
     known: set[bytes] = set()
     out: list[int] = []
     for start, data, each in zip(columns.starts, datas, places, strict=False):
@@ -310,7 +309,7 @@ def _repeated(rated: npt.NDArray[np.bool_], datas: list[bytes], places: list[Pla
 
 
 def _shared(scores: Floats) -> Floats:
-    """Scores with what the best unit near each adds."""
+    """Returns scores including what the best nearby unit adds to each."""
     best = np.zeros(len(scores))
     for far in range(1, _REACH + 1):
         share = 1 - far / (_REACH + 1)
@@ -321,7 +320,7 @@ def _shared(scores: Floats) -> Floats:
 
 
 def _with_neighbours(each: Floats, headings: list[list[int]], columns: _Columns) -> Floats:
-    """What each term is worth in each unit or near it."""
+    """Returns the worth of each term in or near each unit."""
     best = each.copy()
     for far, share in enumerate(_NEIGHBOURS, 1):
         np.maximum(best[:, far:], share * each[:, :-far], out=best[:, far:])

@@ -1,7 +1,7 @@
-"""What each term is worth in a document, and the parts of it that are worth a closer look.
+"""Computes what each term is worth in a document, and which parts of it are worth a closer look.
 
-Both from positions alone, on a grid of cells; no text is needed. A rare term is worth more than a frequent one, several
-together more than their sum.
+Both follow from positions alone, on a grid of cells; no text is needed. A rare term is worth more than a frequent one,
+several together more than their sum.
 """
 
 from typing import Final
@@ -14,26 +14,26 @@ from coatcheck.core.passages.terms import Term
 from coatcheck.core.views.window import Extent
 
 CELL: Final = 512
-"""Bytes whose terms count as standing together, and as one occurrence of each."""
+"""Bytes within which terms count as together, and as one occurrence each."""
 MAX_REGIONS: Final = 48
-"""Parts looked at: as many as the largest answer has windows."""
+"""Maximum number of parts: as many as the largest answer has windows."""
 AROUND: Final = 768
 """Bytes before and after the best cells that belong to a part, for whole sentences and their neighbours."""
 WHOLE: Final = 128 * 1024
-"""A document of at most so many bytes is looked at whole."""
+"""Maximum bytes of a document that is one part."""
 _NEIGHBOUR: Final = 0.5
 _TOGETHER: Final = 0.2
 
 
 class TermWeights(Struct, frozen=True):
-    """Of each term, by its number: 0 for those that are not there."""
+    """The weight of each term, by its number: 0 for absent ones."""
 
     each: tuple[float, ...]
     missing: tuple[int, ...]
 
 
 def weigh(hits: Hits, terms: tuple[Term, ...]) -> TermWeights:
-    """The weight of each term: its own, times what its rarity in the document says (as in BM25)."""
+    """Returns the weight of each term: its own, times its rarity in the document (as in BM25)."""
     cells = max(1, -(-hits.end // CELL))
     pairs = np.unique(hits.terms * cells + hits.at // CELL)
     counts = np.bincount(pairs // cells, minlength=len(terms)).astype(np.float64)
@@ -44,7 +44,7 @@ def weigh(hits: Hits, terms: tuple[Term, ...]) -> TermWeights:
 
 
 def regions(hits: Hits, weights: TermWeights, size: int) -> list[Extent]:
-    """Returns at most MAX_REGIONS parts that may hold the best answers, in order, apart from each other.
+    """Returns at most MAX_REGIONS disjoint parts that may contain the best answers, in order.
 
     A document of at most WHOLE bytes is one part.
     """
@@ -74,7 +74,7 @@ def regions(hits: Hits, weights: TermWeights, size: int) -> list[Extent]:
 
 
 def _scores(hits: Hits, weights: TermWeights) -> tuple[np.ndarray, np.ndarray]:
-    """Cells with hits, and how well each and what stands next to it answers."""
+    """Returns cells with hits, and how well each, with its neighbours, answers."""
     count = len(weights.each)
     pairs = np.unique(hits.at // CELL * count + hits.terms)
     place, inverse = np.unique(pairs // count, return_inverse=True)

@@ -1,8 +1,8 @@
-"""Where the terms of a query stand in content that streams past: one pass of RE2, positions only.
+"""Finds the terms of a query in streamed content: one pass of RE2, positions only.
 
-Memory and time are bounded by the number of hits that are kept: when there are too many, the most frequent terms are
-given up, because a word that is everywhere tells no place from another. Where all words are, the phrase that they make
-is still looked for. It ranks nothing and holds no bytes but the last few of a block, across whose end a term may lie.
+Memory and time are bounded by the number of hits that are kept: if there are too many, the most frequent terms are
+dropped, because a word that is everywhere distinguishes nothing. If all words are, the phrase that they form is still
+searched for. Nothing is ranked, and no bytes are kept but the last few of a block, where a term may cross its end.
 """
 
 from array import array
@@ -20,51 +20,51 @@ from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.text.terminal import blanked
 
 MAX_HITS: Final = 8_000
-"""Hits that are kept of any content: some 20 ms of looking."""
+"""Hits that are kept of any content: some 20 ms of work."""
 DENSEST: Final = 1_024
-"""Bytes for one hit more in large content."""
+"""Bytes per additional hit in large content."""
 _OVERLAP: Final = 1_024
-"""Bytes at a block's end that are looked at with the next: more than a term with all its marks takes."""
+"""Bytes at a block's end that are searched again with the next: more than a term with all its marks takes."""
 _BEHIND: Final = 4
 """Bytes before a match that decide whether a word begins there."""
 _KNOWN: Final = 4_096
-"""Spellings remembered."""
+"""Number of cached spellings."""
 
 _STRIDE: Final = 32 * 1024
-"""Bytes that are looked at in one way, before what they held decides how to look on."""
+"""Bytes that are searched by one method, before their contents decide the next one."""
 _PROBE: Final = 4 * 1024
-"""Bytes of the first stride, when nothing is known of the text."""
+"""Bytes of the first stride, when nothing is known about the text."""
 _LONG_STRIDE: Final = 256 * 1024
-"""Bytes of a stride where terms are looked for one by one, which has a cost of its own each time."""
+"""Bytes of a stride in which terms are searched for one by one, which has a fixed cost each time."""
 _HIT_COST: Final = 5_000
-"""Bytes that one term is looked for in while the pattern of all terms finds one hit."""
+"""Bytes in which one term can be searched for while the pattern of all terms finds one hit."""
 
 _WORD: Final = np.zeros(256, dtype=np.bool_)
 _WORD[list(b"abcdefghijklmnopqrstuvwxyz0123456789_")] = True
-"""Lowered; what RE2's `\\b` takes for a word's."""
+"""In lower case; the word characters of RE2's `\\b`."""
 _FREQUENT: Final = b"etaoinsrhdlucmfywgpbvkxqjz"
-"""Letters of English and of most that programs say, the most frequent first; what is not here is rarer."""
+"""Letters of English and of most program output, most frequent first; other characters are rarer."""
 
 Find = Callable[[bytes, int, int | None], tuple[int, int] | None]
 Ints = npt.NDArray[np.int64]
 NONE: Final[Ints] = np.zeros(0, dtype=np.int64)
-"""No places."""
+"""No positions."""
 
 
 class Hits(Struct, frozen=True):
-    """Where terms begin, in order of place: term number `terms[n]` at byte `at[n]`."""
+    """Where terms begin, in order: term number `terms[n]` at byte `at[n]`."""
 
     at: Ints
     terms: Ints
     end: int
-    """Bytes from 0 on that were looked at."""
+    """Number of bytes, from 0, that were searched."""
     everywhere: frozenset[int]
     """Terms that were too frequent to be kept."""
 
 
 @final
 class TermFinder:
-    """Finds any of some terms. Not safe to use from several threads at once: it remembers spellings."""
+    """Finds any of some terms. Not thread-safe, as it caches spellings."""
 
     def __init__(self, terms: tuple[Term, ...], without: frozenset[int] = frozenset()) -> None:
         self._numbers = {term.stem: number for number, term in enumerate(terms) if number not in without}
@@ -78,13 +78,13 @@ class TermFinder:
 
     @cached_property
     def _find(self) -> Find:
-        """Compiled when it is needed: where all is ASCII, `plain` may be enough."""
-        ordered = sorted(self._live, key=lambda term: (-len(term.stem), term.stem))  # the longer of two alike first
+        """The compiled search, created when needed: for ASCII, `plain` may suffice."""
+        ordered = sorted(self._live, key=lambda term: (-len(term.stem), term.stem))  # longest first
         pattern = "|".join(rf"\b{t.pattern}" if t.bound and t.stem.isascii() else t.pattern for t in ordered)
         return _compiled(pattern).find if ordered else _nowhere
 
     def next(self, data: bytes, at: int, end: int | None = None) -> tuple[int, tuple[int, ...]] | None:
-        """The first place at or after `at` where terms begin, and the numbers of those terms."""
+        """Returns the first position at or after `at` where terms begin, and the numbers of those terms."""
         found = self._find(data, at, end)
         if found is None:
             return None
@@ -93,13 +93,13 @@ class TermFinder:
         return found[0], self._learn(spelling) if numbers is None else numbers
 
     def worth_plain(self, hits: int, size: int) -> bool:
-        """Whether `plain` would have found so many hits in so many bytes faster."""
+        """Returns whether `plain` would have found that many hits in that many bytes faster."""
         return hits * _HIT_COST > size * len(self._plain)
 
     def plain(self, data: bytes, start: int, end: int) -> tuple[Ints, Ints]:
-        """All places from `start` to before `end` where terms begin, and which, in order; `data` must be ASCII.
+        """Returns all positions from `start` to before `end` where terms begin, and which; `data` must be ASCII.
 
-        Term by term, which costs more for each byte than a pattern of all of them, and next to nothing for each hit.
+        It searches term by term, which costs more per byte than a pattern of all of them, and almost nothing per hit.
         """
         octets = np.frombuffer(data[: end + _OVERLAP].lower(), np.uint8)
         places, numbers = [NONE], [NONE]
@@ -114,7 +114,7 @@ class TermFinder:
         return found[order], terms[order]
 
     def _learn(self, spelling: bytes) -> tuple[int, ...]:
-        """The terms that a spelling begins with: the one that was matched, and shorter ones."""
+        """Returns the terms that a spelling begins with: the one that matched, and shorter ones."""
         text = spelling.decode("utf-8", "replace")
         prefixes = {form[:size] for form in (text, fold(text)) for size in range(1, len(form) + 1)}
         numbers = tuple(sorted(self._numbers[prefix] for prefix in prefixes if prefix in self._numbers))
@@ -125,13 +125,13 @@ class TermFinder:
 
 
 def _rarest_first(stem: bytes) -> list[int]:
-    """The places in a term by how rare the letter there is: the first two tell most places apart."""
+    """Returns the positions in a term, rarest letter first: the first two exclude most places."""
     rank = [_FREQUENT.find(octet) if octet in _FREQUENT else len(_FREQUENT) for octet in stem]
     return sorted(range(len(stem)), key=lambda place: (-rank[place], place))
 
 
 def _all_of(octets: npt.NDArray[np.uint8], stem: bytes, order: list[int], start: int, end: int) -> Ints:
-    """All places from `start` to before `end` where a term begins."""
+    """Returns all positions from `start` to before `end` where a term begins."""
     if end <= start:
         return NONE
     first, *others = order
@@ -147,21 +147,21 @@ def _all_of(octets: npt.NDArray[np.uint8], stem: bytes, order: list[int], start:
 
 @lru_cache(maxsize=8)
 def _compiled(pattern: str) -> BlockPattern:
-    """A pattern compiled: the same terms are looked for several times for one answer."""
+    """Returns a compiled pattern, cached: the same terms are searched for several times for one answer."""
     return BlockPattern(pattern, ignore_case=True)
 
 
 def _nowhere(_data: bytes, _start: int, _end: int | None) -> None:
-    """Find nothing: there is nothing to look for."""
+    """Finds nothing: there is nothing to search for."""
 
 
 @final
 class PassageScanner:
-    """One pass. `feed` it blocks that follow each other from byte 0 on, the last with `last=True`.
+    """One pass. `feed` it consecutive blocks from byte 0 on, the last with `last=True`.
 
     Attributes:
-        full: the one term that is left is everywhere, and the phrase nowhere; looking further would tell nothing.
-        fed: bytes that were handed in: where the next block begins.
+        full: the one remaining term is everywhere, and the phrase nowhere; further searching is pointless.
+        fed: number of bytes fed so far, where the next block begins.
     """
 
     def __init__(self, terms: tuple[Term, ...], *, most: int = MAX_HITS) -> None:
@@ -174,7 +174,7 @@ class PassageScanner:
         self._term = array("q")
         self._everywhere: frozenset[int] = frozenset()
         self._words_end: int | None = None
-        """Where looking for words ended, all of them being everywhere."""
+        """Where the search for words ended because all of them are everywhere."""
         self._finder = TermFinder(terms)
         self._carry = b""
         self._base = 0
@@ -183,11 +183,11 @@ class PassageScanner:
 
     @property
     def end(self) -> int:
-        """Bytes that were looked at."""
+        """Number of bytes that were searched."""
         return self._next
 
     def feed(self, block: bytes, *, last: bool = False) -> None:
-        """Look at the next bytes."""
+        """Searches the next bytes."""
         self.fed += len(block)
         whole = self._carry + block if self._carry else block
         data = blanked(whole)
@@ -205,12 +205,12 @@ class PassageScanner:
             self.full, self._next = True, self._words_end
 
     def hits(self) -> Hits:
-        """What was found so far."""
+        """Returns what was found so far."""
         at, terms = np.array(self._at, dtype=np.int64), np.array(self._term, dtype=np.int64)
         return Hits(at, terms, self._next, self._everywhere)
 
     def _look(self, data: bytes, at: int, stop: int) -> int:
-        """Note the matches that begin before `stop`, until there are too many; answer where to look on."""
+        """Records matches that begin before `stop`, until there are too many; returns where to continue."""
         if self._dense:
             far = min(stop, at + _LONG_STRIDE)
             if data[at : far + _OVERLAP].isascii():
@@ -245,11 +245,11 @@ class PassageScanner:
         return at
 
     def _room(self, at: int) -> int:
-        """Hits that may be kept of what comes before a place."""
+        """Returns how many hits may be kept before a position."""
         return self._most + (self._base + at) // DENSEST
 
     def _thin(self, room: int, end: int) -> None:
-        """Give up the most frequent terms, until half the room is free or one term is left; or only the phrase."""
+        """Drops the most frequent terms, until half the room is free or one term remains; or only the phrase."""
         if self._words_end is not None:  # the phrase is everywhere, too
             self.full = True
             return
@@ -258,7 +258,7 @@ class PassageScanner:
         order = [int(number) for number in np.argsort(-counts, kind="stable")]
         left = len(terms)
         given_up = set(self._everywhere)
-        words = [number for number in order if number not in self._phrases]  # they are as rare as the rarest word
+        words = [number for number in order if number not in self._phrases]  # phrases are as rare as their rarest word
         for number in words:
             if left <= room // 2 or len(given_up) >= len(words) - 1:
                 break

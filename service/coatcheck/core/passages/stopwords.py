@@ -1,7 +1,7 @@
-"""Words that ask rather than name: they are looked for only when a query has no others.
+"""Words that ask rather than name: they are searched for only if a query has no others.
 
-Short lists of the most frequent words; a word that is missing here costs little, because
-words that are everywhere in a document weigh little in any case.
+These are short lists of the most frequent words. A missing word does little harm, because words that are everywhere in
+a document have little weight in any case.
 """
 
 # ruff: noqa: RUF001 - words of other scripts
@@ -68,8 +68,8 @@ _ASKING: Final = """
 อะไร เมื่อไร เมื่อใด ที่ไหน ที่ใด ทำไม อย่างไร ใคร กี่ เท่าไร เท่าใด หรือไม่ บ้าง ไหน
 """
 ASKING: Final = re.compile("|".join(sorted(set(_ASKING.split()), key=lambda word: (-len(word), word))))
-"""Words that ask in scripts without blanks, where they are cut out of runs; the longest counts."""
+"""Matches question words in scripts without blanks, where they are cut out of runs; the longest counts."""
 PARTICLES: Final = frozenset(
     "的了是在和与與或被把有之吗嗎呢哪个個这這那不也就都而及其所は가が을を를に에で의の은と는も이か도へ로"
 )
-"""Characters that tie words together: a pair with one of them says little."""
+"""Characters that connect words: a pair with one of them means little."""

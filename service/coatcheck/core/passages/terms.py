@@ -1,9 +1,9 @@
-"""What a query asks for, as terms that can be looked for in bytes.
+"""Splits a query into terms that can be searched for in bytes.
 
-Words of scripts with blanks are terms by their stems, so that inflected forms are found; runs of scripts without blanks
-become overlapping pairs or triples of characters; identifiers, paths, numbers and error codes are looked for whole and
-by their parts. A query of nothing but frequent words, or of nothing but signs, is taken at its word. Several words are
-a phrase besides, for the place that says just that.
+Words of scripts with blanks become stems, so that inflected forms are found; runs of scripts without blanks become
+overlapping pairs or triples of characters; identifiers, paths, numbers and error codes are searched for as a whole and
+by their parts. A query of only frequent words, or only signs, is taken literally. Several words also form a phrase, for
+a place with exactly these words.
 """
 
 import re
@@ -16,14 +16,14 @@ from coatcheck.core.passages.fold import fold, spellings
 from coatcheck.core.passages.stopwords import ASKING, PARTICLES, STOPWORDS
 
 MAX_TERMS: Final = 48
-"""Terms that are looked for; those of a longer query come after."""
+"""Maximum number of terms; those of a longer query are ignored."""
 MAX_CHARS: Final = 4_000
-"""Characters of a query that are looked at."""
+"""Characters of a query that are read."""
 
 PHRASE_CHARS: Final = 200
-"""Characters of a query that may be a phrase of the document."""
+"""Maximum characters of a query that may be a phrase of the document."""
 _LEAST_RUN: Final = 4
-"""Characters of a phrase that has no blanks."""
+"""Minimum characters of a phrase without blanks."""
 
 PAIRS: Final = (
     "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
@@ -42,11 +42,11 @@ _INNER: Final = regex.compile(r"[\p{L}\p{N}][^\p{L}\p{M}\p{N}'\u2019]+[\p{L}\p{N
 _INFLECTED: Final = re.compile("[a-z\u0370-\u052f]+")
 SUFFIX: Final = re.compile("(?:ations?|ingly|edly|ments?|ness|ings?|ies|ied|ion|ions|ers?|ors?|ed|es|ly|al|s|y|e)$")
 _ENDING: Final = re.compile("(?:en|em|er|os|as|es|is|us|um|am|ar|ir|[aeinos])$")
-"""Endings of other languages in Latin letters; taken off long words only."""
+"""Endings of other languages in Latin letters; removed only from long words."""
 _LEAST_STEM: Final = 4
 _LONG: Final = 8
 _FREE: Final = 4
-"""Letters from which on a term may stand inside a longer word."""
+"""Number of letters from which a term may be inside a longer word."""
 
 _AROUND: Final = " \t\r\n\"'`?!.\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u3002\uff01\uff1f"
 _LIGHT: Final = 0.35
@@ -56,46 +56,46 @@ _WEIGHTS: Final[dict[Role, float]] = {"word": 1.0, "whole": 1.5, "part": 0.6, "g
 
 
 class Term(Struct, frozen=True):
-    """One thing to look for."""
+    """One thing to search for."""
 
     text: str
-    """As it is shown to who asked: folded."""
+    """Shown to the caller; folded."""
     stem: str
-    """What must be there of it, folded; a word of the document that goes on is an inflected form, or a longer word."""
+    """The part that must be present, folded; a word that continues is an inflected form, or a longer word."""
     weight: float
     role: Role
 
     @property
     def pattern(self) -> str:
-        """For RE2, without regard to case."""
+        """The pattern for RE2, ignoring case."""
         return spellings(self.stem)
 
     @property
     def bound(self) -> bool:
-        """Whether it counts only where a word begins, being too short to mean something inside one."""
+        """Whether it counts only where a word begins, because it is too short to mean something inside one."""
         return self.role in {"word", "part"} and len(self.stem) < _FREE
 
 
 class Terms(Struct, frozen=True):
-    """All of a query."""
+    """The terms of a query."""
 
     terms: tuple[Term, ...]
     left: int
-    """How many more there were than are looked for, the query's unread end not counted."""
+    """Number of terms beyond MAX_TERMS, without those in the query's unread end."""
     cut: bool
-    """The query was longer than is read."""
+    """Whether the query was longer than is read."""
     phrase: Term | None = None
-    """All of a query of several words, or of a run of characters; looked for besides, and never named."""
+    """The whole of a query of several words, or of a run of characters; also searched for, but never named."""
 
     @property
     def looked_for(self) -> tuple[Term, ...]:
-        """The terms, and the phrase after them."""
+        """The terms, followed by the phrase."""
         return self.terms if self.phrase is None else (*self.terms, self.phrase)
 
 
 def terms_of(query: str) -> Terms:
-    """The terms of a query, in its order; none when it is blank."""
-    text = query[:MAX_CHARS].encode("utf-8", "replace").decode()  # lone surrogates are in no text
+    """Returns the terms of a query, in order; none if it is blank."""
+    text = query[:MAX_CHARS].encode("utf-8", "replace").decode()  # no text contains lone surrogates
     signs = [Term(chunk, chunk, _WEIGHTS["sign"], "sign") for chunk in text.split()]
     found = _distinct(_terms(text, stop=True) or _terms(text, stop=False) or signs)
     terms = tuple(found[:MAX_TERMS])
@@ -103,7 +103,7 @@ def terms_of(query: str) -> Terms:
 
 
 def _phrase(query: str, terms: tuple[Term, ...]) -> Term | None:
-    """The query as a document may say it: without the quotes around it and the sign that ends a question."""
+    """Returns the query as a document may contain it: without quotes around it and a final question mark."""
     words = query.strip(_AROUND).split() if len(query) <= 2 * PHRASE_CHARS else []
     folded = fold(" ".join(words))
     long = len(words) > 1 or (len(folded) >= _LEAST_RUN and all(term.role == "gram" for term in terms))
@@ -135,7 +135,7 @@ def _terms(text: str, *, stop: bool) -> list[Term]:
 
 
 def _chunk(run: str, *, stop: bool) -> list[Term]:
-    """A run between blanks: a word, several, or an identifier with its parts."""
+    """Returns the terms of a run between blanks: a word, several, or an identifier with its parts."""
     run = _EDGES.sub("", run)
     folded = fold(run)
     if not folded or (stop and folded in STOPWORDS):
@@ -153,7 +153,7 @@ def _word(word: str, role: Role) -> Term:
 
 
 def _stem(word: str) -> str:
-    """What a word and its inflected forms share."""
+    """Returns what a word and its inflected forms share."""
     if word.startswith("\u0627\u0644") and len(word) > _LEAST_STEM:  # the Arabic article
         return word[2:]
     if not _INFLECTED.fullmatch(word) or len(word) <= _LEAST_STEM:
@@ -166,7 +166,7 @@ def _stem(word: str) -> str:
 
 
 def _grams(run: str, size: int, *, stop: bool) -> list[Term]:
-    """Overlapping pieces of a run; those that tie words together rather than name something weigh less."""
+    """Returns overlapping pieces of a run; those that connect words rather than name something weigh less."""
     out: list[Term] = []
     for piece in ASKING.split(run) if stop else [run]:
         folded = fold(piece)

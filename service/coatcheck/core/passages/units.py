@@ -1,7 +1,7 @@
-"""Sentences and lines of some bytes: the smallest things that a window is made of.
+"""Splits bytes into sentences and lines, the units of passages.
 
-Ends of lines, ends of sentences in any script, ends of blocks of markup; what is longer than a reader would call a
-sentence is cut where little is torn, at worst between two characters. Bytes in, places out; works on any bytes.
+Units end at line ends, at ends of sentences in any script, and at ends of blocks of markup. Longer ones are cut where
+little is torn apart, at worst between two characters. Works on any bytes; returns positions.
 """
 
 import re
@@ -10,12 +10,12 @@ from typing import Final
 from coatcheck.core.text.excerpt import grapheme_before
 
 LONGEST: Final = 480
-"""Bytes of a unit at most."""
+"""Maximum bytes of a unit."""
 _SHORTEST: Final = 60
-"""Bytes below which what looks like a sentence inside a line is an abbreviation or a number."""
+"""Bytes below which an apparent sentence inside a line is an abbreviation or a number."""
 
 _AFTER: Final = rb"[\"')\]]{0,3}[ \t]+(?![a-z \t])"
-"""After a sentence's last sign: what closes with it, and a blank that no small letter follows."""
+"""Matches what follows a sentence's last sign: closing signs, and a blank that no lower-case letter follows."""
 _CLOSING: Final = rb"(?:\xe2\x80[\x99\x9d]|\xe3\x80[\x8d\x8f]|\xef\xbc\x89)?"
 _END: Final = re.compile(
     rb"|".join(
@@ -33,18 +33,18 @@ _END: Final = re.compile(
             rb"\xe1\x81\x8b[ \t]*",  # Burmese
             rb"\xe1\x9f\x94[ \t]*",  # Khmer
             rb"</(?i:p|li|h[1-6]|div|td|tr|dd|dt|title|blockquote|section|pre)>",
-            rb"\\n",  # a line's end inside JSON
+            rb"\\n",  # a line end inside JSON
         )
     )
 )
-"""Every alternative begins with a fixed byte: the engine then looks for those and tries nothing elsewhere."""
+"""Every alternative begins with a fixed byte: the engine looks for those and tries nothing elsewhere."""
 _BREAK: Final = re.compile(rb"[,;:)}\]>]|\xef\xbc\x8c|\xe3\x80\x81|[ \t]+")
 """Where a sentence that is too long is cut."""
 _LF: Final = 0x0A
 
 
 def units(data: bytes, base: int) -> list[tuple[int, int]]:
-    """Ranges that follow each other from the first byte to the last; positions count from `base`."""
+    """Returns consecutive ranges from the first byte to the last; positions count from `base`."""
     out: list[tuple[int, int]] = []
     start, size = 0, len(data)
     ends = [match.end() for match in _END.finditer(data)]
@@ -68,7 +68,7 @@ def _cut(data: bytes, start: int) -> int:
 
 
 def markup(data: bytes) -> list[tuple[int, int]]:
-    """Tags, scripts, styles and comments of a page, in order: what its readers do not see."""
+    """Returns tags, scripts, styles and comments of a page, in order: what its readers do not see."""
     out: list[tuple[int, int]] = []
     at = 0
     lowered = data.lower()
@@ -85,7 +85,7 @@ _RAW: Final = ((b"<script", b"</script"), (b"<style", b"</style"), (b"<!--", b"-
 
 
 def _tag_end(data: bytes, at: int) -> int:
-    """Where the tag at `at` ends, or the element whose content is no text; where none is seen, the end of `data`."""
+    """Returns where the tag at `at` ends, or the element whose content is not text; else the end of `data`."""
     for opening, closing in _RAW:
         if data.startswith(opening, at):
             at = data.find(closing, at)

@@ -1,6 +1,6 @@
-"""How surely a term is meant where its stem begins: the word itself, an inflected form, a longer word, a word's inside.
+"""Rates how likely a term is meant where its stem begins: as the word itself, inflected, longer, or inside another.
 
-One place at a time in any text (`worth_at`), or many at once in ASCII (`worths`), with the same answers.
+Rates one position at a time in any text (`worth_at`), or many at once in ASCII (`worths`), with the same results.
 """
 
 import re
@@ -22,13 +22,13 @@ _INFLECTED: Final = 0.75
 _LONGER: Final = 0.4
 _INSIDE: Final = 0.25
 _PREFIXED: Final = 0.6
-"""For the inside of a word in Arabic and Hebrew, which write articles and prepositions in front of it."""
+"""The inside of a word in Arabic and Hebrew, which prefix articles and prepositions."""
 _CERTAIN: Final = frozenset({"gram", "sign", "whole"})
-"""Roles that are meant wherever they stand."""
+"""Roles that are meant wherever they occur."""
 _ENDING: Final = 2
 """Letters by which an inflected form may be longer."""
 _WORD_BYTES: Final = 64
-"""Of a word that are looked at."""
+"""Bytes of a word that are examined."""
 
 _CLITICS: Final = re.compile("[\u05d0-\u06ff]{3}")
 _REST: Final = regex.compile(r"[\p{L}\p{M}\p{N}]*")
@@ -41,7 +41,7 @@ _CASE: Final = 0x20
 
 
 def worth_at(data: bytes, at: int, term: Term) -> float:
-    """What a term is worth whose stem begins at `at`; 0 where it does not count."""
+    """Returns the worth of a term whose stem begins at `at`; 0 if it does not count."""
     if term.role in _CERTAIN:
         return MEANT
     before = data[max(0, at - 4) : at].decode("utf-8", "ignore")[-1:]
@@ -61,7 +61,7 @@ def worth_at(data: bytes, at: int, term: Term) -> float:
 
 
 def worths(data: bytes, at: Ints, numbers: Ints, terms: tuple[Term, ...]) -> Floats:
-    """Returns what term number `numbers[n]` is worth at `at[n]`, for many places in ASCII text at once."""
+    """Returns the worth of term number `numbers[n]` at `at[n]`, for many positions in ASCII text at once."""
     octets = np.frombuffer(data, np.uint8)
     kinds = _KINDS[octets]
     ends = np.append(np.flatnonzero(kinds == 0), len(octets))
@@ -92,5 +92,5 @@ def _of_term(
 
 
 def _longest(term: Term) -> int:
-    """Letters of an inflected form at most."""
+    """Returns the maximum number of letters of an inflected form."""
     return max(len(term.text), len(term.stem) + _ENDING) + _ENDING

@@ -1,19 +1,19 @@
-"""When an artifact expires. One rule for ingest, reads, changes and sweeps; it asks no clock."""
+"""When an artifact expires: one rule for ingest, reads, changes and sweeps. Time is an argument."""
 
 from datetime import datetime, timedelta
 
 from coatcheck.core.errors import CoatcheckError, Code
 
 MIN_IDLE_TTL = 60
-"""Seconds. Reads are written down every second or so: a shorter idle TTL could not be kept exactly."""
+"""Seconds. Reads are written about every second, so a shorter idle TTL could not be kept exactly."""
 
 
 def expiry(
     created_at: datetime, read_at: datetime, *, ttl: int | None, idle_ttl: int | None, pinned: bool
 ) -> datetime | None:
-    """The earlier of `ttl` seconds after creation and `idle_ttl` seconds after the last read.
+    """Returns the earlier of `ttl` seconds after creation and `idle_ttl` seconds after the last read.
 
-    None when it is pinned or neither is set: then it is kept for ever.
+    None if it is pinned or neither is set: then it is kept forever.
     """
     if pinned:
         return None
@@ -26,7 +26,7 @@ def expiry(
 
 
 def check_idle_ttl(seconds: int | None) -> None:
-    """Raise CoatcheckError `invalid_request` for an idle TTL that is too short to be kept."""
+    """Raises CoatcheckError `invalid_request` for an idle TTL that is too short."""
     if seconds is not None and seconds < MIN_IDLE_TTL:
         raise CoatcheckError(
             Code.INVALID_REQUEST,

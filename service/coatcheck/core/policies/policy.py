@@ -1,7 +1,7 @@
-"""What administrators have decided: defaults and limits by scope, and which of them hold for one payload.
+"""Administrators' decisions: defaults and limits by scope, and which of them apply to a payload.
 
-Values only. What no policy says is left to the settings; what a receipt has promised, a later policy does not take
-back. It refuses fields where nothing could keep them: what is counted by the namespace is said of a namespace.
+Values only. What no policy decides is left to the settings; a later policy does not revoke what a receipt has promised.
+Fields are refused in scopes where they cannot be enforced: limits of a namespace only exist for namespaces.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,65 +23,65 @@ Redaction = Literal["off", "shown", "stored", "refuse"]
 Part = Literal["session", "kind", "tool", "label"]
 
 EVERYWHERE = "*"
-"""As a scope's namespace: all of them."""
+"""A scope's namespace that means all of them."""
 PARTS: tuple[Part, ...] = get_args(Part)
-"""From the least to the most specific."""
+"""From least to most specific."""
 NAMESPACE_ONLY = frozenset({"max_bytes", "max_artifacts", "evict", "tombstone_ttl"})
-"""Fields that are kept by the namespace, and can be said only of one or of all."""
+"""Fields that apply to whole namespaces, and can be set only for one or for all."""
 MAX_SECONDS = 10 * 365 * 86_400
-"""Ten years, as for what callers ask. Longer is for ever, and said so."""
+"""Ten years, as for callers' requests. Anything longer must be forever."""
 MAX_BYTES = 2**60
 MAX_VALUE = 1024
-"""Characters of a scope's value."""
+"""Maximum characters of a scope's value."""
 
 
 class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Decisions for one scope, or what several of them come to. An unset field says nothing.
+    """Decisions for one scope, or the combination of several. An unset field decides nothing.
 
-    Where a field may be None that is a decision too: for ever, or without a limit.
+    In a field that may be None, that is a decision too: forever, or unlimited.
     """
 
     ttl: int | None | UnsetType = UNSET
-    """Seconds an artifact is kept when the caller names no time; None keeps for ever."""
+    """Seconds that an artifact is kept if the caller specifies none; None: forever."""
     idle_ttl: int | None | UnsetType = UNSET
-    """Seconds without a read when the caller names none; at least a minute."""
+    """Seconds without a read if the caller specifies none; at least a minute."""
     max_ttl: int | None | UnsetType = UNSET
-    """Most seconds from creation that a caller may ask for. A longer wish is cut to it; a pin suspends it."""
+    """Maximum seconds from creation that a caller may request. Longer requests are reduced; a pin suspends it."""
     max_bytes: int | None | UnsetType = UNSET
-    """Stored bytes of a namespace."""
+    """Maximum stored bytes of a namespace."""
     max_artifacts: int | None | UnsetType = UNSET
-    """Artifacts of a namespace."""
+    """Maximum artifacts of a namespace."""
     max_artifact_bytes: int | None | UnsetType = UNSET
-    """Bytes of one payload, beside the service's own limit."""
+    """Maximum bytes of one payload, in addition to the service's own limit."""
     evict: Evict | UnsetType = UNSET
-    """What a full namespace does: refuse (`off`, and when nothing is said), or let go of what was read longest ago."""
+    """What a full namespace does: refuse (`off`, the default), or evict what was read least recently."""
     tombstone_ttl: int | UnsetType = UNSET
     """Seconds for which what is gone is answered with "gone, because"."""
     card_tokens: int | UnsetType = UNSET
-    """Token budget of a card when the caller names none; 64 to 8192."""
+    """Token budget of a card if the caller specifies none; 64 to 8192."""
     inline_tokens: int | UnsetType = UNSET
-    """Payloads of at most this many tokens are answered inline; 0 makes a card of everything."""
+    """Payloads up to this many tokens are answered inline; 0 makes a card of everything."""
     search_max_results: int | UnsetType = UNSET
-    """Results of a web search whose text is shown when the caller names no number."""
+    """Results of a web search whose text is shown, if the caller specifies no number."""
     search_max_tokens_per_result: int | UnsetType = UNSET
-    """Tokens of one such result when the caller names none."""
+    """Tokens of one such result, if the caller specifies none."""
     search_max_total_tokens: int | UnsetType = UNSET
-    """Tokens of a web search's text when the caller names none."""
+    """Tokens of a web search's text, if the caller specifies none."""
     search_allowed_domains: tuple[str, ...] | UnsetType = UNSET
-    """The only sites of which a web search shows results, whatever the caller names; empty: all."""
+    """The only sites whose results a web search shows, whatever the caller specifies; empty: all."""
     search_excluded_domains: tuple[str, ...] | UnsetType = UNSET
-    """Sites of which a web search shows no results, whatever the caller names."""
+    """Sites whose results a web search does not show, whatever the caller specifies."""
     redaction: Redaction | UnsetType = UNSET
     """What happens to secrets found in a payload."""
 
 
 NOTHING = Policy()
-"""Says nothing: everything is left to the settings."""
+"""Decides nothing: everything is left to the settings."""
 FIELDS = Policy.__struct_fields__
 
 
 class PolicyScope(Struct, frozen=True, order=True):
-    """Whom a policy is for: a namespace or all of them, whole or one part."""
+    """What a policy applies to: a namespace or all of them, whole or one part."""
 
     namespace: str = EVERYWHERE
     part: Part | None = None
@@ -89,7 +89,7 @@ class PolicyScope(Struct, frozen=True, order=True):
     """The session, kind, tool or label; empty for the whole."""
 
     def __str__(self) -> str:
-        """As people write it: `default`, `default/kind=log`, `*`."""
+        """Returns the scope as people write it: `default`, `default/kind=log`, `*`."""
         return self.namespace if self.part is None else f"{self.namespace}/{self.part}={self.value}"
 
 
@@ -101,7 +101,7 @@ class PolicySource(NamedTuple):
 
 
 def as_redaction(word: str) -> Redaction:
-    """One of the words for what happens to secrets.
+    """Returns one of the words for what happens to secrets.
 
     Raises:
         msgspec.ValidationError: it is another word.
@@ -110,12 +110,12 @@ def as_redaction(word: str) -> Redaction:
 
 
 def said(value: T | UnsetType, otherwise: T) -> T:
-    """A field's decision, or what holds where there is none."""
+    """Returns a field's decision, or `otherwise` if there is none."""
     return otherwise if value is UNSET else value
 
 
 class Rules:
-    """All policies there are. Immutable; asked on the path of every payload, so that none costs next to nothing."""
+    """All policies. Immutable; consulted for every payload, so that without policies the cost is negligible."""
 
     def __init__(self, policies: Mapping[PolicyScope, Policy] | None = None) -> None:
         self._policies = dict(policies or {})
@@ -129,7 +129,7 @@ class Rules:
         return bool(self._policies)
 
     def all(self) -> list[tuple[PolicyScope, Policy]]:
-        """Every policy, by scope: all namespaces first, a namespace before its parts."""
+        """Returns every policy, by scope: all namespaces first, a namespace before its parts."""
         return sorted(self._policies.items(), key=lambda item: (item[0].namespace, item[0].part or "", item[0].value))
 
     def effective(
@@ -141,10 +141,10 @@ class Rules:
         tool_name: str | None = None,
         labels: Iterable[str] = (),
     ) -> Policy:
-        """What holds for a payload that is described so far: the most specific scope that says it, field by field.
+        """Returns what applies to a payload described so far: for each field, the most specific scope that decides it.
 
-        From the least specific: all namespaces, the namespace, then a session, a kind, a tool, a label; of each first
-        that of all namespaces. Of several labels the first in the order of characters wins.
+        From the least specific: all namespaces, the namespace, then a session, a kind, a tool, a label; of each, that
+        of all namespaces first. Of several labels, the first in character order wins.
         """
         if not self._policies:
             return NOTHING
@@ -161,7 +161,7 @@ class Rules:
         tool_name: str | None = None,
         labels: Iterable[str] = (),
     ) -> dict[str, PolicySource]:
-        """Which scope decides each field that is decided."""
+        """Returns which scope decides each field that is decided."""
         sources: dict[str, PolicySource] = {}
         for scope in self._scopes(namespace, session, kind, tool_name, labels):
             policy = self._policies.get(scope)
@@ -170,9 +170,9 @@ class Rules:
         return sources
 
     def ceiling(self, namespace: str) -> int | None:
-        """Bytes of a payload that no policy of a namespace would allow, whatever the payload turns out to be.
+        """Returns the bytes above which every policy of a namespace refuses a payload, whatever it turns out to be.
 
-        None when there may be no limit: it can be told only of the whole payload.
+        None if there may be no limit: only the complete payload can tell.
         """
         if not self._policies:
             return None
@@ -184,7 +184,7 @@ class Rules:
         return max(limit for limit in (whole, everywhere, here) if isinstance(limit, int))
 
     def _ceiling(self, namespace: str) -> int | None | UnsetType:
-        """The most that a part's policy allows; unset when none of them says anything."""
+        """Returns the maximum that a part's policy allows; unset if none of them decides."""
         limits = [
             policy.max_artifact_bytes
             for scope, policy in self._policies.items()
@@ -199,7 +199,7 @@ class Rules:
     def _scopes(
         self, namespace: str, session: str | None, kind: str | None, tool_name: str | None, labels: Iterable[str]
     ) -> Iterator[PolicyScope]:
-        """The scopes that a payload is in, the least specific first; only of parts that some policy names."""
+        """Yields the scopes of a payload, least specific first; only parts that some policy names."""
         spaces = (EVERYWHERE, namespace)
         for space in spaces:
             yield PolicyScope(space)
@@ -220,7 +220,7 @@ NO_RULES = Rules()
 
 
 def decisions(policy: Policy) -> dict[str, object]:
-    """The fields that a policy says something about."""
+    """Returns the fields that a policy decides."""
     return {field: value for field in FIELDS if (value := getattr(policy, field)) is not UNSET}
 
 
@@ -230,13 +230,16 @@ class RetentionTerms(NamedTuple):
     ttl: int | None
     idle_ttl: int | None
     cut: bool
-    """Whether the caller asked for more than `max_ttl`."""
+    """Whether the caller requested more than `max_ttl`."""
 
 
 def kept(
     policy: Policy, *, ttl: int | None | UnsetType, idle_ttl: int | None | UnsetType, otherwise: int
 ) -> RetentionTerms:
-    """What comes of a caller's wishes: theirs, or the policy's, or the settings' `otherwise`; never over `max_ttl`."""
+    """Returns the terms: the caller's request, or the policy's, or the settings' `otherwise`.
+
+    Never more than `max_ttl`.
+    """
     longest = said(policy.max_ttl, None)
     wanted = said(ttl, said(policy.ttl, otherwise))
     idle = said(idle_ttl, said(policy.idle_ttl, None))
@@ -246,7 +249,7 @@ def kept(
 
 
 def check(scope: PolicyScope, policy: Policy) -> None:
-    """Raise CoatcheckError `invalid_request` for a policy that cannot be kept or a scope that nothing is in."""
+    """Raises CoatcheckError `invalid_request` for an invalid policy or scope."""
     _check_scope(scope)
     given = decisions(policy)
     if not given:
@@ -296,10 +299,10 @@ def _invalid(detail: str, field: str | None = None) -> CoatcheckError:
 
 
 def encode(policy: Policy) -> str:
-    """A policy as it is kept."""
+    """Returns a policy as it is stored."""
     return msgspec.json.encode(policy).decode()
 
 
 def decode(text: str) -> Policy:
-    """A kept policy."""
+    """Returns a stored policy."""
     return msgspec.json.decode(text, type=Policy)

@@ -18,7 +18,7 @@ from coatcheck.core.policies.policy import Policy, said
 
 
 class QuotaLimits(Struct, frozen=True):
-    """The most that a namespace may hold; None: without a limit."""
+    """The limits of a namespace; None: unlimited."""
 
     max_bytes: int | None = None
     max_artifacts: int | None = None
@@ -32,41 +32,41 @@ class Usage(Struct, frozen=True, kw_only=True):
     """Stored bytes of its blobs."""
     artifacts: int = 0
     reserved: int = 0
-    """Bytes that uploads under way have reserved."""
+    """Bytes that uploads in progress have reserved."""
     deleting_at: datetime | None = None
-    """Since when the namespace is being deleted."""
+    """When the namespace's deletion began."""
 
 
 class QuotaExceeded(Struct, frozen=True, kw_only=True):
-    """The answer of a namespace that has no room for a change. Nothing was changed, and an upload's intent stays."""
+    """The answer of a namespace without room for a change. Nothing was changed, and an upload's intent stays."""
 
     usage: Usage
     room: QuotaLimits
     bytes: int
     """Bytes that the change needs."""
     artifacts: int
-    """Artifacts that it needs room for: 0 or 1."""
+    """Number of artifacts that it needs room for: 0 or 1."""
 
     @property
     def over_bytes(self) -> int:
-        """Bytes that must go before it fits."""
+        """Bytes that must be freed before it fits."""
         most = self.room.max_bytes
         return 0 if most is None else max(0, self.usage.bytes + self.usage.reserved + self.bytes - most)
 
     @property
     def over_artifacts(self) -> int:
-        """Artifacts that must go before it fits."""
+        """Artifacts that must be removed before it fits."""
         most = self.room.max_artifacts
         return 0 if most is None else max(0, self.usage.artifacts + self.artifacts - most)
 
     @property
     def hopeless(self) -> bool:
-        """Whether it would not fit into an empty namespace."""
+        """Whether it would not even fit into an empty namespace."""
         bytes_, artifacts = self.room.max_bytes, self.room.max_artifacts
         return (bytes_ is not None and self.bytes > bytes_) or (artifacts is not None and self.artifacts > artifacts)
 
 
 def room_of(policy: Policy) -> QuotaLimits | None:
-    """The limits that a namespace's policy sets; None when it sets none."""
+    """Returns the limits that a namespace's policy sets; None if it sets none."""
     most, artifacts = said(policy.max_bytes, None), said(policy.max_artifacts, None)
     return None if most is None and artifacts is None else QuotaLimits(most, artifacts)

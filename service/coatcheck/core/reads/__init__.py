@@ -1,1 +1,1 @@
-"""What a read may ask for, and the shape of its answer."""
+"""What a read may request, and the form of its answer."""

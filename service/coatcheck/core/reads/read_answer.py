@@ -1,9 +1,9 @@
-"""What the declared tool's answers look like: how a first line is written, and how an answer is known again.
+"""The form of the declared tool's answers: how a first line is written, and how an answer is recognised.
 
-An answer of the tool is text that was asked for, piece by piece; whoever keeps tool results must not make a card of it,
-or reading it would give another card, and so on for ever. So an answer's first line has a form that nothing else of the
-service has, and the lines of a list have one, too; `is_read_answer` knows both. A payload could begin like one on
-purpose: what it gains is to be taken as it is, and only up to the size of an answer.
+An answer of the tool is text that was requested, piece by piece; it must not become a card again, or reading that would
+give another card, and so on forever. So an answer's first line has a form that nothing else of the service has, and so
+do the lines of a list; `is_read_answer` recognises both. A payload could imitate one: all it gains is to be left as it
+is, up to the size of an answer.
 """
 
 import re
@@ -15,7 +15,7 @@ from coatcheck.core.ids import is_id
 from coatcheck_client.contract.inert import one_line
 
 MAX_CHARS: Final = 30_000
-"""Characters of the longest answer: below the sizes at which agents' hosts cut a tool result again."""
+"""Maximum characters of an answer: below the sizes at which agents' hosts cut a tool result again."""
 NAME_CHARS: Final = 60
 """Characters of an artifact's name that the first line shows."""
 
@@ -29,7 +29,7 @@ _LIST_END: Final = re.compile(r"\([0-9]+ artifacts?, newest first\.")
 
 
 def first_line(artifact_id: str, name: str, part: str, view: str) -> str:
-    """Which artifact, what it is called, which part of it follows, and of which view."""
+    """Returns the line that names the artifact, its title, the part that follows, and the view."""
     shown = one_line(name[: NAME_CHARS * 4]).replace("·", "-")
     if len(shown) > NAME_CHARS:
         shown = shown[: NAME_CHARS - 1] + "…"
@@ -37,15 +37,15 @@ def first_line(artifact_id: str, name: str, part: str, view: str) -> str:
 
 
 class ReadBack(Struct, frozen=True):
-    """What the first line of an answer says."""
+    """The content of an answer's first line."""
 
     artifact_id: str
     described: str
-    """The ID, the artifact's name, the part and the view, as the line has them."""
+    """The ID, the artifact's name, the part and the view, as in the line."""
 
 
 def read_answer_of(text: str) -> ReadBack | None:
-    """Returns what an answer that shows a part of an artifact says of itself; None for any other text."""
+    """Returns what an answer that shows a part of an artifact says about itself; None for any other text."""
     found = _FIRST.match(text) if len(text) <= MAX_CHARS else None
     if found is None or not is_id(found[1]):
         return None
@@ -53,10 +53,10 @@ def read_answer_of(text: str) -> ReadBack | None:
 
 
 def is_read_answer(text: str) -> bool:
-    """Whether a tool result is an answer of `read_artifact` that shows a part of an artifact, or of `list_artifacts`.
+    """Returns whether a tool result is an answer of `read_artifact` that shows a part, or of `list_artifacts`.
 
-    True only for text that begins with the tool's first line, or consists of a list's lines, with IDs whose check
-    digits are right, and is no longer than an answer can be. Failures are short sentences, and are not recognised.
+    True only for text that begins with the tool's first line, or consists of a list's lines, with IDs that have correct
+    check digits, and is no longer than an answer can be. Failures are short sentences, and are not recognised.
     """
     if len(text) > MAX_CHARS:
         return False

@@ -1,4 +1,4 @@
-"""Bounds that every way of reading an artifact as text shares: budget, and whether it is text at all."""
+"""Bounds that all ways of reading an artifact as text share: budget, and whether it is text at all."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ ViewName = Literal["raw", "text"]
 
 
 def check_budget(max_tokens: int, least: int) -> None:
-    """Refuse a token budget outside its bounds, whatever its length."""
+    """Refuses a token budget out of bounds."""
     if not least <= max_tokens <= MAX_TOKENS:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
@@ -25,11 +25,11 @@ def check_budget(max_tokens: int, least: int) -> None:
 
 
 def text_instead(artifact: Artifact) -> str:
-    """What a refusal to read a payload's bytes as text says first of a document, which may have a text view."""
+    """Returns how a refusal to read a document's bytes as text begins, as it may have a text view."""
     return "Use view=text for the text of what is in it. " if is_document(artifact.facts.media_type) else ""
 
 
 def is_binary(artifact: Artifact) -> bool:
-    """Whether the payload cannot be read as text. An SVG image can."""
+    """Returns whether the payload cannot be read as text. An SVG image can."""
     spec = spec_of(artifact.facts.kind)
     return not spec.readable and (spec.text_view == "document" or not artifact.measure.utf8)

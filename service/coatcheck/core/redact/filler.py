@@ -27,7 +27,7 @@ _WIDE: Final = ((_TWO, b"\xc2\x9f"), (_THREE, b"\xee\x80\x80"), (_FOUR, b"\xf3\x
 _KEPT: Final = bytes(byte if byte in b"\r\n" or byte >= 0x80 else 0x7F for byte in range(256))  # noqa: PLR2004 - ASCII
 _FILL: Final = "\x7f\x9f\ue000\U000f0000"
 _RUN: Final = re.compile(
-    rf"(?:\A[{re.escape(_SIGNS)}]{{1,3}}(?=[{_FILL}]))?"  # the end of a head that was cut
+    rf"(?:\A[{re.escape(_SIGNS)}]{{1,3}}(?=[{_FILL}]))?"  # the end of a filler that was cut
     rf"\x7f(?:([{re.escape(_SIGNS)}]{{3}})(?=[{_FILL}])|[{re.escape(_SIGNS)}]{{1,3}}\Z)?"
     rf"[{_FILL}]*(?:\r?\n(?!\x7f[{re.escape(_SIGNS)}]{{3}}[{_FILL}])[{_FILL}]+)*"
 )

@@ -62,7 +62,7 @@ class RuleWords:
         while (match := self._expression.search(data, at)) is not None:
             begin, end = match[0]
             found.add(data[begin:end].lower())
-            at = begin + 1  # the next word may begin in this one
+            at = begin + 1  # the next word may begin inside this one
         numbers = {rule.number for word in found for rule in self._by_word.get(word, ())}
         numbers.update(rule.number for rule in self._always)
         return [rule for rule in self._rules if rule.number in numbers] if numbers else []

@@ -1,1 +1,1 @@
-"""Retention as decisions: what a job may be, what a plan covers, when it may be applied, what a run has done."""
+"""Retention decisions: valid jobs, what a plan covers, when it may be applied, what a run has done."""

@@ -1,6 +1,7 @@
-"""The audit log's lines: who did what, when and why. It knows no database, and it proves nothing.
+"""The audit log's lines: who did what, when and why.
 
-Lines are only added, and pruned by age. Whoever can write to the database can change them; see docs/decisions/0031.
+Lines are only added, and pruned by age. They are no proof: whoever can write to the database can change them; see
+docs/decisions/0031.
 """
 
 import struct
@@ -14,22 +15,22 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Caller
 
 Detail: TypeAlias = str | int | float | bool | None
-"""A value among a line's details."""
+"""A value in a line's details."""
 
 
 class By(Struct, frozen=True):
-    """By whose hand something is done."""
+    """Who does something."""
 
     actor: str = "local"
     """A caller's name, or `schedule`."""
     key_id: str | None = None
     """The key that the caller came with."""
     run_id: str | None = None
-    """The run that it is part of."""
+    """The run that it belongs to."""
 
     @classmethod
     def of(cls, caller: Caller) -> "By":
-        """Returns the actor that stands for a caller."""
+        """Returns the actor for a caller."""
         return cls(caller.name, caller.key_id)
 
 
@@ -41,35 +42,35 @@ class AuditLine(Struct, frozen=True, kw_only=True):
     """Something that was done. Names and texts are without NUL."""
 
     seq: int = 0
-    """Its number, which grows from line to line, with gaps; 0 before it is stored."""
+    """Its number, which increases from line to line, with gaps; 0 before it is stored."""
     at: datetime
     action: str
     """What was done: `artifact.removed`, `artifact.restored`, `key.created`; a noun, a dot, a participle."""
     by: By
     namespace: str | None = None
-    """Whose it was; None: about the whole store."""
+    """The namespace concerned; None: the whole store."""
     reason: str = ""
-    """Why, as the tombstone has it, or in an administrator's words."""
+    """The reason, as in the tombstone, or in an administrator's words."""
     size: int = 0
-    """Bytes of content of the artifacts that it is about."""
+    """Bytes of content of the artifacts concerned."""
     numbers: tuple[int, ...] = ()
-    """All artifacts that it is about."""
+    """All artifacts concerned."""
     details: dict[str, Detail] = field(default_factory=dict)
-    """What else there is to say: the policy's scope, the hold's reason."""
+    """Further facts: the policy's scope, the hold's reason."""
 
 
 def pack_numbers(numbers: Sequence[int]) -> bytes:
-    """Artifacts' numbers as they are stored: eight bytes each, the highest byte first."""
+    """Returns artifacts' numbers as they are stored: eight bytes each, big-endian."""
     return struct.pack(f">{len(numbers)}q", *numbers)
 
 
 def unpack_numbers(packed: bytes) -> tuple[int, ...]:
-    """Artifacts' numbers from their stored form."""
+    """Returns artifacts' numbers from their stored form."""
     return struct.unpack(f">{len(packed) // 8}q", packed)
 
 
 def merged(lines: Sequence[AuditLine]) -> list[AuditLine]:
-    """Lines of one transaction, with one for all artifacts that went for the same reason by the same hand."""
+    """Merges lines of one transaction about artifacts removed for the same reason by the same actor."""
     together: dict[tuple[object, ...], list[AuditLine]] = {}
     for at, line in enumerate(lines):
         alone = () if line.numbers else (at,)

@@ -1,6 +1,6 @@
-"""What a hold is: an artifact, a session or a namespace that nobody may delete, why, by whose word, until when.
+"""Holds: which artifact, session or namespace must not be deleted, why, by whose order, until when.
 
-Values and their IDs. That a hold is kept is the business of the statements that delete.
+Values and their IDs. The deleting statements enforce them.
 """
 
 import re
@@ -15,47 +15,47 @@ _SHAPE = re.compile(r"hold_[0-9a-f]{16}", re.ASCII)
 MAX_REASON = 1000
 """Characters."""
 NAMED = 10
-"""Holds that a refusal names; there may be more."""
+"""Maximum holds that a refusal names."""
 
 
 class Hold(Struct, frozen=True, kw_only=True):
-    """A hold. It forbids to delete what it covers now and what comes to be covered later."""
+    """A hold. It forbids deleting what it covers now and what it will cover later."""
 
     id: str
     namespace: str
     session: str | None = None
-    """Covers a session; with neither this nor a number it covers the namespace."""
+    """Covers a session; with neither this nor `number`, the namespace is covered."""
     number: int | None = None
     """Covers one artifact."""
     reason: str
     made_by: str
     at: datetime
     until: datetime | None = None
-    """From when on it holds no more; None: until it is released."""
+    """When it ends; None: on release."""
 
 
 class HoldConflict(Struct, frozen=True):
-    """The answer of a delete that a hold forbids."""
+    """The answer to a delete that a hold forbids."""
 
     holds: tuple[str, ...]
-    """IDs of the holds, at most NAMED, in their order."""
+    """IDs of the holds, in order, at most NAMED."""
 
 
 def hold_id(random: bytes) -> str:
-    """The ID of a new hold from eight random bytes."""
+    """Returns the ID of a new hold from eight random bytes."""
     return PREFIX + random.hex()
 
 
 def is_hold_id(text: str) -> bool:
-    """Whether a text can be the ID of a hold."""
+    """Returns whether a text can be the ID of a hold."""
     return _SHAPE.fullmatch(text) is not None
 
 
 def check_hold_id(text: str) -> str:
-    """A hold's ID as it was given.
+    """Returns a hold's ID unchanged.
 
     Raises:
-        CoatcheckError: `invalid_request` for what cannot be one.
+        CoatcheckError: `invalid_request` if it cannot be one.
     """
     if is_hold_id(text):
         return text
@@ -67,7 +67,7 @@ def check_hold_id(text: str) -> str:
 
 
 def held(holds: HoldConflict, *, deleted: int | None = None) -> CoatcheckError:
-    """The refusal of a delete. `deleted`: artifacts that no hold covers and that are gone."""
+    """Returns the refusal of a delete. `deleted`: number of artifacts without holds that were deleted."""
     names = ", ".join(holds.holds)
     gone = "" if not deleted else f" {deleted:,} artifacts that are not held were deleted."
     release = "these holds" if len(holds.holds) > 1 else "the hold"

@@ -1,6 +1,6 @@
-"""What an administrator can have done: jobs, what they are about, and what makes an artifact theirs.
+"""Jobs that an administrator can request: their scopes, and the criteria for artifacts.
 
-A job's criteria are settled once, when it is planned, and hold for every artifact at the moment when it is removed.
+A job's criteria are fixed when it is planned, and must be met by each artifact at the moment of its removal.
 """
 
 from datetime import datetime
@@ -16,19 +16,19 @@ class Job(StrEnum):
     """What can be planned and applied."""
 
     EXPIRE = "expire"
-    """Remove artifacts that have expired; the schedule does it anyway."""
+    """Remove artifacts that have expired; the schedule does so anyway."""
     EVICT = "evict"
-    """Remove the least recently read of a namespace until it is below a limit. Pinned ones stay."""
+    """Remove a namespace's least recently read artifacts until it is below a limit. Pinned ones stay."""
     SESSION = "session"
-    """Remove everything of a session."""
+    """Remove everything in a session."""
     NAMESPACE = "namespace"
-    """Remove everything of a namespace."""
+    """Remove everything in a namespace."""
     LOST = "lost"
     """Remove artifacts whose bytes were found missing or damaged."""
     SWEEP = "sweep"
-    """Remove the bytes of what was removed, once the grace has passed."""
+    """Remove the bytes of what was removed, after the grace period."""
     PURGE = "purge"
-    """Forget tombstones, idempotency keys and audit lines whose time is over."""
+    """Delete tombstones, idempotency keys and audit lines that have ended."""
     STORAGE = "storage"
     """Compare the store with the catalogue; reports, and removes nothing."""
     VERIFY = "verify"
@@ -38,39 +38,39 @@ class Job(StrEnum):
 REMOVING: Final = frozenset({Job.EXPIRE, Job.EVICT, Job.SESSION, Job.NAMESPACE, Job.LOST})
 """Jobs that remove artifacts."""
 LIVE_ONLY: Final = frozenset({Job.EVICT, Job.SESSION, Job.LOST})
-"""Jobs that leave what has expired to `expire`, which says why it went."""
+"""Jobs that leave expired artifacts to `expire`, which records that reason."""
 
 
 class JobScope(Struct, frozen=True, kw_only=True):
-    """What a job is about."""
+    """The scope of a job."""
 
     namespace: Annotated[str | None, Meta(description="Null: all of them.")]
     session: str | None
     max_bytes: int | None
-    """Evict until the artifacts of the namespace have no more bytes of content than this."""
+    """Evict until the namespace's artifacts have at most this many bytes of content."""
     max_artifacts: int | None
-    """Evict until the namespace has no more artifacts than this."""
+    """Evict until the namespace has at most this many artifacts."""
 
 
 WHOLE_STORE: Final = JobScope(namespace=None, session=None, max_bytes=None, max_artifacts=None)
 
 
 class Criteria(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What must be true of an artifact for a plan's run to remove it; held by the statement that removes it."""
+    """What must be true of an artifact for a plan's run to remove it; checked by the statement that removes it."""
 
     job: Job
     moment: datetime
-    """When it was planned: what is younger is none of it, and what had not expired by then has not."""
+    """When it was planned: later artifacts are not included, nor those that expire later."""
     namespace: str | None = None
     session: str | None = None
     read_until: datetime | None = None
     """Evict: not read since this moment."""
     read_until_seq: int | None = None
-    """Evict: and of those that were read at that very moment, the rows up to this one."""
+    """Evict: and of those read at that same moment, the rows up to this one."""
 
 
 def check_scope(job: Job, scope: JobScope) -> None:
-    """Refuse a scope that does not fit its job.
+    """Refuses a scope that does not fit its job.
 
     Raises:
         CoatcheckError: `invalid_request`, saying which field is wrong.
@@ -107,7 +107,7 @@ _VERBS: Final = {
 
 
 def described(job: Job, scope: JobScope) -> str:
-    """Why it is that these and no others are in a plan: a sentence without its full stop."""
+    """Returns why exactly these are in a plan: a sentence without its full stop."""
     where = "in all namespaces" if scope.namespace is None else f"in namespace {scope.namespace}"
     limits = [
         *([] if scope.max_bytes is None else [_counted(scope.max_bytes, "byte")]),

@@ -1,7 +1,7 @@
 """A plan: which artifacts a job would remove, counted and grouped, with a digest over exactly that set.
 
-The set is kept in parts of one transaction each: the numbers of its members, eight bytes each. It decides whether
-a plan may still be applied; whether an artifact of it may still be removed is decided by the statement that does it.
+The set is kept in parts of one transaction each: the numbers of its members, eight bytes each. This module decides
+whether a plan may still be applied; the removing statement decides whether an artifact may still be removed.
 """
 
 import hashlib
@@ -19,24 +19,24 @@ from coatcheck.core.retention.audit import pack_numbers
 from coatcheck.core.retention.jobs import REMOVING, Job, JobScope, described
 
 PART: Final = 500
-"""Artifacts of a part; removed in one transaction, which holds SQLite's writer for well under 100 ms."""
+"""Artifacts per part; removed in one transaction, which holds SQLite's writer for well under 100 ms."""
 PLAN_LIFE: Final = timedelta(hours=1)
-"""After that a plan says too little of the present to be applied."""
+"""After that, a plan says too little about the present to be applied."""
 TOLERANCE: Final = 0.1
-"""Which part of a plan's artifacts or bytes may be gone, held or otherwise out of its reach when it is applied."""
+"""Share of a plan's artifacts or bytes that may be gone, held or otherwise unavailable when it is applied."""
 CONFIRM_SHARE: Final = 0.2
-"""Removing more than this part of the live bytes needs a confirmation."""
+"""Share of the live bytes above which removing needs a confirmation."""
 _SAMPLES: Final = 10
 _GROUPS: Final = 20
 _MOST_GROUPS: Final = 100_000
 _OTHERS: Final = "others"
 AGES: Final = (timedelta(hours=1), timedelta(days=1), timedelta(days=7), timedelta(days=30))
-"""Where one group of ages ends and the next begins."""
+"""Boundaries between groups of ages."""
 _AGE_NAMES: Final = ("under 1 hour", "1 to 24 hours", "1 to 7 days", "7 to 30 days", "over 30 days")
 
 
 class RetentionCandidate(NamedTuple):
-    """An artifact that a job would remove: what a million of them can be asked for."""
+    """An artifact that a job would remove: only what can be queried for a million of them."""
 
     seq: int
     number: int
@@ -45,7 +45,7 @@ class RetentionCandidate(NamedTuple):
     tool_name: str | None
     session: str | None
     age: int
-    """Which of AGES it is in."""
+    """Index of its age group."""
 
 
 class PlanPart(Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class PlanPart(Struct, frozen=True, kw_only=True):
 
 
 class Group(Struct, frozen=True):
-    """Artifacts that have something in common."""
+    """Artifacts with something in common."""
 
     name: str
     artifacts: int
@@ -67,7 +67,7 @@ class Group(Struct, frozen=True):
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """One artifact of a plan, so that a reader sees what is meant."""
+    """One artifact of a plan, as an example."""
 
     id: str
     namespace: str
@@ -83,7 +83,7 @@ class RetentionPlan(Struct, frozen=True, kw_only=True):
     """What a job would do."""
 
     digest: Annotated[str, Meta(description="Covers exactly what would be removed; apply takes it.")]
-    """64 hexadecimal digits: of the job, its scope, and the artifacts in order. Two plans of the same are equal."""
+    """64 hexadecimal digits: of the job, its scope, and the artifacts in order. Equal plans have equal digests."""
     job: Job
     scope: JobScope
     why: Annotated[str, Meta(description="Why these and no others.")]
@@ -108,9 +108,9 @@ class RetentionPlan(Struct, frozen=True, kw_only=True):
 
 
 class PlanBuilder:
-    """Takes candidates as they come, namespace by namespace and in the order of their rows, and makes the plan of them.
+    """Makes a plan from candidates, which come namespace by namespace and in row order.
 
-    Holds the sums, the largest few, and one part that is not full yet; never the set.
+    Holds the sums, the largest few, and one incomplete part; never the set.
     """
 
     def __init__(self, job: Job, scope: JobScope, moment: datetime) -> None:
@@ -122,11 +122,11 @@ class PlanBuilder:
         self._sums: dict[tuple[Any, ...], list[int]] = {}
         self._largest: list[tuple[int, int, str, int]] = []
         self.oldest: datetime | None = None
-        """When the first of those that have expired did."""
+        """When the first expired one did."""
         self.held = 0
 
     def take(self, namespace: str, found: Sequence[RetentionCandidate]) -> list[PlanPart]:
-        """Add candidates; answers the parts that are full by that."""
+        """Adds candidates; returns the parts that are now full."""
         full: list[PlanPart] = []
         if namespace != self._namespace:
             full += self.cut()
@@ -140,7 +140,7 @@ class PlanBuilder:
         return full
 
     def cut(self) -> list[PlanPart]:
-        """The part that is not full, if there is one. To be called at the end."""
+        """Returns the incomplete part, if there is one. Call it at the end."""
         members, self._members = self._members, []
         return [self._part(members)] if members else []
 
@@ -159,23 +159,23 @@ class PlanBuilder:
 
     @property
     def largest(self) -> list[tuple[str, int]]:
-        """Namespace and number of the largest few, the largest first."""
+        """Returns namespace and number of the largest few, largest first."""
         return [(namespace, number) for _, _, namespace, number in self._largest]
 
     def plan(
         self, live_artifacts: int, live_bytes: int, samples: Sequence[Sample] = (), items: int = 0, item_bytes: int = 0
     ) -> RetentionPlan:
-        """The plan of all that was taken.
+        """Returns the plan of all candidates.
 
         Args:
-            live_artifacts: of the namespace, or of all.
-            live_bytes: of those.
+            live_artifacts: number of live artifacts in the namespace, or in all.
+            live_bytes: their bytes.
             samples: the largest.
-            items: what the job is about besides artifacts.
-            item_bytes: bytes of those.
+            items: number of items other than artifacts.
+            item_bytes: their bytes.
         """
         if items:
-            # Nothing of it is chosen one by one: the moment says which, and a later one would be another plan.
+            # Items are not chosen individually: the moment determines them, and a later one would be another plan.
             self._hash.update(msgspec.json.encode([self._moment, items, item_bytes]))
         ages: dict[int, Group] = self._grouped(3)
         size = sum(sums[1] for sums in self._sums.values()) + item_bytes
@@ -205,7 +205,7 @@ class PlanBuilder:
         )
 
     def _count(self, found: Sequence[RetentionCandidate]) -> None:
-        """Add to the sums: a dictionary look-up for each, because there may be a million."""
+        """Adds to the sums: one dictionary look-up each, because there may be a million."""
         sums = self._sums
         for candidate in found:
             key: tuple[str, str | None, str | None, int] = candidate[3:]
@@ -214,7 +214,7 @@ class PlanBuilder:
                 both = sums.setdefault(key if len(sums) < _MOST_GROUPS else (*key[:2], _OTHERS, key[3]), [0, 0])
             both[0] += 1
             both[1] += candidate[2]
-        largest = heapq.nlargest(_SAMPLES, found, key=itemgetter(2))  # of equal ones the first
+        largest = heapq.nlargest(_SAMPLES, found, key=itemgetter(2))  # of equal ones, the first
         new = [(candidate.size, -candidate.seq, self._namespace, candidate.number) for candidate in largest]
         self._largest = sorted([*self._largest, *new], reverse=True)[:_SAMPLES]
 
@@ -228,7 +228,7 @@ class PlanBuilder:
 
 
 def _largest(groups: dict[Any, Group]) -> tuple[Group, ...]:
-    """The groups with the most bytes, and one for the rest."""
+    """Returns the groups with the most bytes, and one for the rest."""
     found = sorted(groups.values(), key=lambda group: (-group.bytes, -group.artifacts, group.name))
     rest = found[_GROUPS:]
     if not rest:
@@ -237,11 +237,11 @@ def _largest(groups: dict[Any, Group]) -> tuple[Group, ...]:
 
 
 def check_still(plan: RetentionPlan, artifacts: int, size: int) -> None:
-    """Refuse a plan that reality has left behind.
+    """Refuses a plan that no longer matches reality.
 
     Args:
         plan: as it was made.
-        artifacts: how many of its artifacts meet its criteria still.
+        artifacts: how many of its artifacts still meet its criteria.
         size: their bytes.
 
     Raises:
@@ -261,7 +261,7 @@ def check_still(plan: RetentionPlan, artifacts: int, size: int) -> None:
 
 
 def check_share(plan: RetentionPlan, live_bytes: int, *, confirm: bool) -> None:
-    """Refuse to remove a large part of what there is unless that is meant.
+    """Refuses to remove a large part of the store unless that is confirmed.
 
     Raises:
         CoatcheckError: `confirmation_needed`.

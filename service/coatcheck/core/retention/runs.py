@@ -1,7 +1,7 @@
-"""A run: a job that was carried out, or is being, and what is known of it. It carries nothing out itself.
+"""Runs: jobs that were carried out, or are in progress, and their results.
 
-The schedule's rounds of an hour are one run, made with the first round that found something to do: a store where
-nothing happens writes nothing.
+The schedule's rounds within an hour form one run, created by the first round that found something to do: an idle store
+writes nothing.
 """
 
 from datetime import datetime
@@ -16,17 +16,17 @@ from coatcheck.core.retention.jobs import WHOLE_STORE, JobScope
 
 
 class Outcome(StrEnum):
-    """How a run stands."""
+    """The state of a run."""
 
     RUNNING = "running"
-    """Under way, or interrupted and to be taken up again soon."""
+    """In progress, or interrupted and soon to be resumed."""
     FINISHED = "finished"
     FAILED = "failed"
     """Given up; what it had done until then stays done."""
 
 
 class RetentionRun(Struct, frozen=True, kw_only=True):
-    """What a job has done."""
+    """The result of a job."""
 
     id: str
     job: str
@@ -43,19 +43,19 @@ class RetentionRun(Struct, frozen=True, kw_only=True):
     """Artifacts that its plan covers."""
     artifacts: Annotated[int, Meta(description="Removed so far.")]
     bytes: int
-    """Of content of those, or stored bytes of blobs that were swept."""
+    """Bytes of content of those, or stored bytes of blobs that were swept."""
     items: Annotated[
         int, Meta(description="Everything that is not an artifact: blobs swept, records removed, findings.")
     ]
     busy_seconds: float
-    """Time spent at it, of all workers together."""
+    """Time spent on it by all workers together."""
     oldest_overdue_seconds: float
-    """By which the longest overdue artifact was late when it was removed."""
+    """How late the longest overdue artifact was removed."""
     detail: str
 
     @property
     def left(self) -> int:
-        """Artifacts of its plan that were not removed: gone by themselves, pinned, held or changed."""
+        """Artifacts of its plan that were not removed: already gone, pinned, held or changed."""
         return max(0, self.planned - self.artifacts)
 
 
@@ -88,7 +88,7 @@ class JobState(Struct, frozen=True, kw_only=True):
 
 
 def begun_run(run_id: str, job: str, scope: JobScope, by: By, now: datetime) -> RetentionRun:
-    """A run of which nothing is done yet, without a plan."""
+    """Returns a new run without a plan."""
     return RetentionRun(
         id=run_id,
         job=job,
@@ -111,10 +111,10 @@ def begun_run(run_id: str, job: str, scope: JobScope, by: By, now: datetime) -> 
 
 
 def hourly_run(job: str, now: datetime) -> str:
-    """The ID of the run that sums up the rounds of a job within an hour, whichever process makes them."""
+    """Returns the ID of the run that sums up a job's rounds within an hour, whichever process makes them."""
     return f"run_{job}_{now:%Y%m%d%H}"
 
 
 def scheduled_round(job: str, now: datetime, **counts: float) -> RetentionRun:
-    """A round of the schedule, or a part of one, as the run of its hour; `counts` are fields of the run."""
+    """Returns a scheduled round, or a part of one, as the run of its hour; `counts` are fields of the run."""
     return replace(begun_run(hourly_run(job, now), job, WHOLE_STORE, SCHEDULE, now), outcome=Outcome.FINISHED, **counts)

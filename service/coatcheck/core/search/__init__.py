@@ -1,8 +1,8 @@
-"""Web searches within a budget: any provider's response in, what a model should read of it out.
+"""Budgeted web searches: any provider's response in, what a model should read of it out.
 
 `normalise` reads a response, `lay_out` makes its text view, `budget_search` cuts what is shown this turn, `summarise`
-what is kept for later turns; `search_view` is the view for storing, `verify` checks a quotation. Pure: the same
-response, query and limits give the same bytes for ever. It fetches nothing and understands no meaning.
+what is kept for later turns; `search_view` is the view to store, `verify` checks a quotation. Pure: the same response,
+query and limits always give the same bytes.
 """
 
 from coatcheck.core.search.blocks import anthropic_result, text_result

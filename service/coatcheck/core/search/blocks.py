@@ -1,7 +1,7 @@
-"""What a model reads of a search, in the forms that providers take for a tool's result.
+"""What a model reads of a search, in the forms of providers' tool results.
 
-Anthropic: one `search_result` block a result with citations enabled, and a text block with our own lines; its citations
-count blocks, so that a block is never left out later but replaced where it stands. OpenAI and others: one text.
+Anthropic: one `search_result` block per result with citations enabled, and a text block with our own lines; its
+citations count blocks, so a block is never removed later but replaced in its place. OpenAI and others: one text.
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ _DATE: Final = 80
 
 
 def text_result(made: Budgeted) -> str:
-    """For OpenAI Chat and Responses, Gemini, MCP: the text itself."""
+    """Returns the text itself, for OpenAI Chat and Responses, Gemini and MCP."""
     return made.text
 
 
 def anthropic_result(made: Budgeted, tokenizer: Tokenizer) -> list[Block]:
-    """The content of a `tool_result`; neither it nor any text in it is empty.
+    """Returns the content of a `tool_result`; neither it nor any text in it is empty.
 
-    Where all its strings together would be over the total, which only addresses that the text cuts can make it, it is
-    the text in one block.
+    If all its strings together exceed the total, which only addresses that the text cuts can cause, it is the text in
+    one block.
     """
     blocks = [_text(made.before)] if made.before else []
     blocks += [_search_result(shown) if shown.quotes else _text(shown.block) for shown in made.shown]
@@ -37,7 +37,7 @@ def anthropic_result(made: Budgeted, tokenizer: Tokenizer) -> list[Block]:
 
 
 def _strings(blocks: list[Block]) -> Iterator[str]:
-    """Every string that a model reads."""
+    """Yields every string that a model reads."""
     for block in blocks:
         for name in ("text", "source", "title"):
             if name in block:
@@ -50,7 +50,7 @@ def _text(text: str) -> Block:
 
 
 def _search_result(shown: ShownResult) -> Block:
-    """One result: each passage is a block that can be cited by itself."""
+    """Returns one result, in which each passage is a block that can be cited separately."""
     url = shown.result.url or shown.citation
     head = f"{shown.section} {short(shown.result.title, _TITLE)}".strip()
     return {

@@ -1,10 +1,10 @@
-"""What stands in a page's text but says nothing about its subject: menus, cookie notices, share buttons, repeats.
+"""Finds what a page's text has besides its subject: menus, cookie notices, share buttons, repetitions.
 
-By structure rather than by words, so that it works in any language: runs of links, runs of short lines without numbers
-or ends of sentences, lines that stand in several results or again and again in one. Only cookie notices, share buttons,
-copyright lines and counts of viewers are known by a few words. What a query asks for is no furniture, nor are code and
-lists that are announced; and where nearly everything would be furniture, menus are what the page is about. It removes
-nothing: it says where.
+It goes by structure rather than words, and so works in any language: runs of links, runs of short lines without numbers
+or ends of sentences, lines that occur in several results or repeatedly in one. Only cookie notices, share buttons,
+copyright lines and counts of viewers are recognised by a few words. What the query asks for is never boilerplate, nor
+are code and announced lists; and if nearly everything would be, menus are what the page is about. Nothing is removed
+here.
 """
 
 # ruff: noqa: RUF001 - punctuation of other scripts
@@ -24,24 +24,24 @@ from coatcheck.core.views.window import decode
 
 _LINK: Final = re.compile(r"!?\[([^\]\n]{0,400})\]\([^()\n]{0,2000}(?:\([^()\n]{0,200}\)[^()\n]{0,200})?\)")
 _LINKED: Final = 3
-"""Lines of nothing but links in a row that are a menu."""
+"""Number of consecutive lines of nothing but links that are a menu."""
 _SHORT: Final = 6
-"""Short lines or links in a row that are a menu."""
+"""Number of consecutive short lines or links that are a menu."""
 _WIDTH: Final = 28
-"""Of a short line; characters of scripts without blanks count twice."""
+"""Maximum width of a short line; characters of scripts without blanks count twice."""
 _WORDS: Final = 4
 _OUTSIDE: Final = 0.25
-"""Letters beside its links, as a share of those in them, that a line of links has at most."""
+"""Maximum letters beside the links in a line of links, as a share of those in them."""
 _LEAST_REPEATED: Final = 24
-"""Characters of a line that may be a repeat in another result."""
+"""Minimum characters of a line that may be a repetition in another result."""
 _AGAIN: Final = 3
-"""Occurrences in one text, or in results of one site, from which a line is furniture."""
+"""Occurrences in one text, or in results of one site, from which a line is boilerplate."""
 _LEAST_AGAIN: Final = 8
 _SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
 _MOST: Final = 0.8
-"""Of a text, which menus may be."""
+"""Maximum share of a text that menus may be."""
 _JUDGED: Final = 500
-"""Characters from which that is asked."""
+"""Characters from which this share is checked."""
 _LISTED: Final = re.compile(r"[:：]\s*$")
 _ENDS: Final = re.compile(r"[0-9.!?。！？:：;；|`=(){}]|^\s*(?:#|>|\|)")
 _COOKIE: Final = re.compile(r"cookie|kuki|куки|クッキー|쿠키", re.IGNORECASE)
@@ -52,7 +52,7 @@ _CONSENT: Final = re.compile(
     re.IGNORECASE,
 )
 _NOTICE: Final = 500
-"""Characters of a cookie notice at most."""
+"""Maximum characters of a cookie notice."""
 _NETWORK: Final = (
     "facebook|twitter|linkedin|whatsapp|reddit|pinterest|telegram|tumblr|xing|vk|weibo|wechat|line|mastodon|bluesky|"
     "threads|微博|微信|email|e-mail"
@@ -74,18 +74,18 @@ _TALLY: Final = re.compile(
     r"iscritti|visualizzazioni|подписчик\w*|просмотр\w*|订阅者?|粉丝|次观看|观看|点赞|登録者|回視聴|구독자|조회수?)",
     re.IGNORECASE,
 )
-"""How many follow, watched or liked something."""
+"""Matches how many follow, watched or liked something."""
 _TOLD_BY: Final = BlockPattern(rf"{_COOKIE.pattern}|©|\(c\)|copyright|all rights|{_NETWORK}", ignore_case=True)
-"""Of these a text has one, or nothing of the kind: cheaper to look for than the patterns."""
+"""A text without any of these has none of the notices: cheaper to search for than the patterns."""
 _RIGHTS_LINE: Final = 200
 
 Asked = Callable[[bytes, int, int], bool]
-"""Whether a part of a text has anything that the query asks for."""
+"""Returns whether a part of a text contains anything that the query asks for."""
 Ranges = list[tuple[int, int]]
 
 
 class ResultText(Struct, frozen=True):
-    """A result's text in UTF-8, and where it is from."""
+    """A result's text in UTF-8, and its origin."""
 
     data: bytes
     site: str
@@ -103,11 +103,11 @@ class _Line(Struct, gc=False):
 
 _START: Final = attrgetter("start")
 MayDrop = Callable[[_Line], bool]
-"""Whether a line has nothing that the query asks for."""
+"""Returns whether a line contains nothing that the query asks for."""
 
 
 def furniture(pages: list[ResultText], asked: Asked | None = None) -> list[Ranges]:
-    """For each text the byte ranges of its furniture, in order, apart from each other."""
+    """Returns for each text the disjoint byte ranges of its boilerplate, in order."""
     texts = [_lines(page.data) for page in pages]
     for page, lines in zip(pages, texts, strict=True):
 
@@ -136,7 +136,7 @@ def _lines(data: bytes) -> list[_Line]:
 
 
 def _menus(lines: list[_Line], may_drop: MayDrop) -> None:
-    """Mark runs of links, and of short lines."""
+    """Marks runs of links, and of short lines."""
     marked: list[_Line] = []
     for run, announced in _runs(lines):
         links = sum(kind == "links" for _, kind in run)
@@ -150,7 +150,7 @@ def _menus(lines: list[_Line], may_drop: MayDrop) -> None:
 
 
 def _runs(lines: list[_Line]) -> list[tuple[list[tuple[_Line, str]], bool]]:
-    """Lines like a menu's that follow each other, and whether the line before says that a list follows."""
+    """Returns consecutive lines that look like a menu's, and whether the line before announces a list."""
     out: list[tuple[list[tuple[_Line, str]], bool]] = []
     announced = False
     run: list[tuple[_Line, str]] = []
@@ -184,7 +184,7 @@ def _alnum(text: str) -> int:
 
 
 def _notices(data: bytes, lines: list[_Line], may_drop: MayDrop) -> None:
-    """Mark cookie notices, share buttons, copyright lines, links to places of the page itself."""
+    """Marks cookie notices, share buttons, copyright lines, links to places in the page itself."""
     for line in lines if b"](" in data else ():
         if "#" in line.flat and not line.code and len(line.flat) <= _NOTICE and _JUMP.fullmatch(line.flat):
             line.drop = True
@@ -195,7 +195,7 @@ def _notices(data: bytes, lines: list[_Line], may_drop: MayDrop) -> None:
 
 
 def _told(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where there is a word that notices have, and the line around it ends."""
+    """Yields where a word of such notices is, and where its line ends."""
     at = 0
     while (found := _TOLD_BY.find(data, at)) is not None:
         end = data.find(b"\n", found[1])
@@ -215,7 +215,7 @@ def _is_notice(line: _Line) -> bool:
 
 
 def _tallies(lines: list[_Line], may_drop: MayDrop) -> None:
-    """Mark how many follow, watched and liked a video, where that stands one below the other."""
+    """Marks how many follow, watched and liked a video, if that is listed line by line."""
     run: list[_Line] = []
     for line in (*lines, None):
         if line is not None and not line.code and _TALLY.fullmatch(line.flat):
@@ -227,7 +227,7 @@ def _tallies(lines: list[_Line], may_drop: MayDrop) -> None:
 
 
 def _repeats(lines: list[_Line]) -> None:
-    """Mark what a text says again and again, but for the first time."""
+    """Marks lines that a text repeats, except for the first time."""
     counts = Counter(line.flat for line in lines if not line.code)
     again = {flat for flat, count in counts.items() if count >= _AGAIN and _alnum(flat) >= _LEAST_AGAIN}
     seen: set[str] = set()
@@ -238,7 +238,7 @@ def _repeats(lines: list[_Line]) -> None:
 
 
 def _shared(pages: list[ResultText], texts: list[list[_Line]]) -> None:
-    """Mark lines of several results: all but the first; where they are of one site and many, all."""
+    """Marks lines of several results: all but the first; if there are many of one site, all."""
     where: dict[str, list[int]] = {}
     for number, lines in enumerate(texts):
         for flat in {line.flat for line in lines if len(line.flat) >= _LEAST_REPEATED and not line.code}:

@@ -1,9 +1,9 @@
-"""A search response within a budget: what a model reads of it this turn, and every number of what it does not.
+"""Fits a search response to a budget: what a model reads of it this turn, and the numbers of everything else.
 
-The order of events: fold what is the same, order by order.py, take `max_results`, split the tokens among them by need,
-cut passages, list the others by title and address, and give what is left to a snippet of each of those. Whatever was
-estimated on the way, the text and each result's block are counted whole, and shrink until they are within the limits.
-Pure: the same response, query, limits and earlier sources give the same bytes for ever.
+The steps: fold duplicates, order by order.py, take `max_results`, split the tokens among them by need, cut passages,
+list the others by title and address, and spend the rest on a snippet for each of those. Whatever was estimated, the
+text and each result's block are counted as a whole, and shrink until they are within the limits. Pure: the same
+response, query, limits and earlier sources always give the same bytes.
 """
 
 from typing import Final, final
@@ -32,33 +32,33 @@ from coatcheck.core.views.window import decode
 from coatcheck_client.contract.inert import inert
 
 _ANSWER: Final = 400
-"""Tokens of one of the provider's own answers at most, and a quarter of the total for all."""
+"""Maximum tokens of one of the provider's own answers; all together may have a quarter of the total."""
 _ANSWERS: Final = 3
 _LIST: Final = 0.4
 _BRIEF_LIST: Final = 0.5
-"""Of the total, which titles and addresses of results that are not shown may take: hosts refuse to fetch an address
-that did not stand in the conversation."""
+"""Share of the total that titles and addresses of results that are not shown may take: hosts refuse to fetch an address
+that did not appear in the conversation."""
 _HEAD: Final = 0.5
-"""Of a result's share, which the line above it may take."""
+"""Share of a result's tokens that the line above it may take."""
 _SLACK: Final = 8
-"""Tokens that joining lines may cost more than they cost apart."""
+"""Tokens that joined lines may cost more than separate ones."""
 _LAST: Final = 56
-"""Tokens of the lines that say what is left out and how to go on."""
+"""Tokens of the lines that say what is left out and how to continue."""
 _BRIEF: Final = 1_000
-"""Total below which every token counts: our own lines are as short as they can be."""
+"""Total below which every token counts: our own lines are as short as possible."""
 _ATTEMPTS: Final = 8
 _TEXT_PER_TOKEN: Final = 8
-"""Bytes of a text for a token of its share, beyond which it needs all of that."""
+"""Bytes of a text per token of its share, beyond which it needs the whole share."""
 _EXTRA: Final = 64
-"""Tokens of the snippet that a listed result may get."""
+"""Maximum tokens of the snippet of a listed result."""
 _GLIMPSE: Final = 0.3
-"""Where every token counts, a listed result's share of the room beside that of one that is shown."""
+"""Where every token counts, a listed result's share of the room relative to that of a shown one."""
 _LEAST_GLIMPSE: Final = 20
-"""Tokens below which such a share is not set aside."""
+"""Tokens below which such a share is not reserved."""
 _MANY: Final = 100
-"""Results that are listed at most."""
+"""Maximum number of listed results."""
 _EACH: Final = 110
-"""Tokens of the total for each result that is shown: with less it would be an address and a few words."""
+"""Tokens of the total per result that is shown: with less it would be an address and a few words."""
 _LEAST: Final = 24
 """Tokens of passages below which a result is listed rather than shown."""
 
@@ -74,16 +74,16 @@ def budget_search(
     prints: tuple[bytes, ...] | None = None,
     domains: Domains | None = None,
 ) -> Budgeted:
-    """Cut a response to its limits.
+    """Cuts a response to its limits.
 
     Args:
-        laid: the response as its text view, in which every range is given.
-        tokenizer: what counts.
-        query: what was searched for; without one, what the provider says that it was.
-        artifact_id: under which it is stored; None where storage refused.
-        limits: hard, in tokens of that tokenizer.
-        earlier: sources that the session has.
-        prints: the `fingerprints` of the results' texts, where they are known already.
+        laid: the response as its text view, to which every range refers.
+        tokenizer: counts tokens.
+        query: what was searched for; by default, what the provider says it was.
+        artifact_id: the ID under which it is stored; None if storage refused.
+        limits: hard limits, in tokens of that tokenizer.
+        earlier: sources that the session already has.
+        prints: the `fingerprints` of the results' texts, if known already.
         domains: which sites may be shown; results of others are counted as excluded.
 
     Raises:
@@ -95,7 +95,7 @@ def budget_search(
 
 
 class _Draft(Struct):
-    """A result on its way to be shown."""
+    """A result that is going to be shown."""
 
     place: int
     head: str
@@ -177,14 +177,14 @@ class _Budgeting:
         )
 
     def _room(self, total: int, lines: list[str], shown: list[ShownResult]) -> int:
-        """Tokens that are left for snippets; about, where there is enough for all of them."""
+        """Returns the tokens left for snippets; an estimate if there is enough for all of them."""
         left = total - sum(map(self._cost, lines)) - sum(each.tokens + 1 for each in shown) - _SLACK
         if left >= len(lines) * (_EXTRA + _SLACK):
             return left
         return total - self._cost("\n".join([*lines, *(each.block for each in shown)]))
 
     def _answers(self, room: int) -> list[str]:
-        """The provider's own words, each under a line that says so."""
+        """Returns the provider's own answers, each under a line that says so."""
         out: list[str] = []
         response = self._laid.response
         for answer in response.answers[:_ANSWERS]:
@@ -197,7 +197,7 @@ class _Budgeting:
         return out
 
     def _listed(self, places: list[int], total: int, *, brief: bool) -> tuple[list[NamedResult], list[str]]:
-        """Titles and addresses of the results that are not shown, as far as there is room."""
+        """Returns titles and addresses of the results that are not shown, as far as there is room."""
         out: list[NamedResult] = []
         lines: list[str] = []
         room = int(total * _BRIEF_LIST) if brief else int(total * _LIST) - self._cost(frame.list_line(len(places)))
@@ -215,7 +215,7 @@ class _Budgeting:
         return out, [*([] if brief else [frame.list_line(len(lines))]), *lines] if lines else []
 
     def _with_snippets(self, listed: list[NamedResult], lines: list[str], room: int) -> list[str]:
-        """The list with a passage under each line, as far as there is room."""
+        """Returns the list with a passage under each line, as far as there is room."""
         out = lines[: -len(listed)] if listed else lines
         for left, each, line in zip(range(len(listed), 0, -1), listed, lines[len(out) :], strict=True):
             out.append(line)
@@ -232,7 +232,7 @@ class _Budgeting:
     # ------------------------------------------------------------------------------------------------ results
 
     def _drafts(self, chosen: list[int], room: int) -> list[_Draft]:
-        """Cut each to its share; what one leaves over flows to those after it."""
+        """Cuts each to its share; what one does not use goes to those after it."""
         most = self._limits.max_tokens_per_result
         drafts = [self._draft(place, min(most, max(room, 0))) for place in chosen]
         spare = 0
@@ -255,7 +255,7 @@ class _Budgeting:
         return _Draft(place, head, cost, need, CutText("", 0, (), whole=not body.text))
 
     def _shorter_head(self, place: int, most: int) -> str:
-        """The line above a result: of its title less, then nothing, before its address is cut."""
+        """Returns the line above a result: first its title is shortened, then dropped, before its address is cut."""
         result = self._result(place)
         heads = [frame.result_line(_section(place), replace(result, title=short(result.title, 48), date=None))]
         heads.append(frame.result_line(_section(place), replace(result, title="", date=None)))
@@ -263,7 +263,7 @@ class _Budgeting:
         return next(fitting, None) or fit_text(heads[-1], most, self._tokenizer)
 
     def _fill(self, draft: _Draft, allowed: int) -> int:
-        """Give a result its passages; answers what it takes."""
+        """Gives a result its passages; returns their cost."""
         room = allowed - draft.head_tokens
         while room >= _LEAST:
             draft.cut = self._passages.cut(self._body(draft.place), self._furniture[draft.place], room)
@@ -317,7 +317,7 @@ class _Budgeting:
         )
 
     def _next(self, shown: list[ShownResult]) -> list[str]:
-        """The call that reads what was cut, or a result that is only listed."""
+        """Returns the call that reads what was cut, or a result that is only listed."""
         if self._id is None:
             return []
         sections = [each.section for each in shown if not each.whole]
@@ -325,7 +325,10 @@ class _Budgeting:
         return [frame.next_line(self._id, section) for section in sections[:1]]
 
     def _all_furniture(self) -> list[Ranges]:
-        """Of the texts that are left, each at its place: of listed ones, of their beginnings; folded ones have none."""
+        """Returns the boilerplate of the remaining texts, each at its index: for listed ones, of their beginnings.
+
+        Folded ones have none.
+        """
         shown = set(self._order[: self._limits.max_results])
         pages = [
             ResultText(
@@ -352,7 +355,7 @@ class _Budgeting:
 
 
 def _snippets(room: int, chosen: list[int], listed: list[NamedResult]) -> int:
-    """Tokens that results which are shown leave to those that are listed."""
+    """Returns the tokens that shown results leave to listed ones."""
     parts = len(listed) * _GLIMPSE
     reserve = int(max(room, 0) * parts / (len(chosen) + parts)) if parts else 0
     return reserve if reserve >= len(listed) * _LEAST_GLIMPSE else 0
@@ -374,7 +377,7 @@ def _site(result: SearchResult) -> str:
 
 
 def _without_blocks(made: Budgeted, text: str, tokenizer: Tokenizer) -> Budgeted:
-    """Where not even our own lines fit: as much of them as does, and nothing that claims to be shown."""
+    """Returns as much of our own lines as fits, if not even those do, and nothing that claims to be shown."""
     counts = replace(
         made.counts,
         shown=0,

@@ -1,4 +1,4 @@
-"""The nouns of a budgeted search: what is shown, what is only named, and the numbers of everything else."""
+"""The values of a budgeted search: what is shown, what is only named, and the numbers of everything else."""
 
 from msgspec import Struct
 
@@ -13,17 +13,17 @@ class ShownResult(Struct, frozen=True, kw_only=True):
 
     section: str
     citation: str
-    """`art_…#r1`; the section alone where nothing is stored."""
+    """`art_…#r1`; the section alone if nothing is stored."""
     result: SearchResult
     block: str
     """The line above, and the passages."""
     tokens: int
-    """Of `block`."""
+    """Tokens of `block`."""
     quotes: tuple[Quote, ...]
     whole: bool
-    """Nothing but furniture is missing."""
+    """Whether only boilerplate is missing."""
     chars: int
-    """Of the result's text."""
+    """Characters of the result's text."""
     shown_chars: int
     furniture_chars: int
     also: str | None = None
@@ -32,7 +32,7 @@ class ShownResult(Struct, frozen=True, kw_only=True):
 
 
 class NamedResult(Struct, frozen=True, kw_only=True):
-    """A result of which title and address are shown, and perhaps a sentence."""
+    """A result whose title and address are shown, and perhaps a sentence."""
 
     section: str
     citation: str
@@ -41,7 +41,7 @@ class NamedResult(Struct, frozen=True, kw_only=True):
 
 
 class Counts(Struct, frozen=True, kw_only=True):
-    """Everything that is not in the text, in numbers that add up.
+    """The numbers of everything that is not in the text.
 
     results = shown + listed + unlisted + folded + excluded
     """
@@ -52,24 +52,24 @@ class Counts(Struct, frozen=True, kw_only=True):
     unlisted: int
     folded: int
     excluded: int
-    """Of sites that the request leaves out: neither shown nor listed."""
+    """Results of sites that the request excludes: neither shown nor listed."""
     answers: int
     answers_shown: int
     chars: int
-    """Of the texts of all results."""
+    """Characters of the texts of all results."""
     chars_of_shown: int
-    """Of the texts of the shown results: shown_chars + cut_chars + furniture_chars."""
+    """Characters of the texts of shown results: shown_chars + cut_chars + furniture_chars."""
     shown_chars: int
     cut_chars: int
     furniture_chars: int
 
 
 class Budgeted(Struct, frozen=True, kw_only=True):
-    """What a model reads, and what it is made of."""
+    """What a model reads, and its components."""
 
     text: str
     tokens: int
-    """Of `text`, counted whole."""
+    """Tokens of `text`, counted as a whole."""
     limits: Limits
     query: str
     artifact_id: str | None
@@ -81,4 +81,4 @@ class Budgeted(Struct, frozen=True, kw_only=True):
     before: str = ""
     """The lines of `text` before the first result's block."""
     after: str = ""
-    """Those after the last."""
+    """The lines after the last block."""

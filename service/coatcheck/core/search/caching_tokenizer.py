@@ -1,6 +1,6 @@
-"""A tokenizer that counts a text once however often it is asked: blocks are counted while they shrink, and in the end.
+"""A tokenizer that counts each text only once: blocks are counted while they shrink, and again at the end.
 
-For the length of one search; it remembers what it counted and never forgets. Not for several threads at once.
+For the length of one search, as it never forgets. Not thread-safe.
 """
 
 from typing import final
@@ -25,20 +25,20 @@ class CachingTokenizer:
         return self._tokenizer.name
 
     def count(self, text: str) -> int:
-        """How many tokens `text` is."""
+        """Returns the number of tokens of `text`."""
         known = self._counts.get(text)
         if known is None:
             known = self._counts[text] = self._tokenizer.count(text)
         return known
 
     def encode(self, text: str) -> list[int]:
-        """The token numbers."""
+        """Returns the token numbers of `text`."""
         return self._tokenizer.encode(text)
 
     def decode(self, tokens: list[int]) -> bytes:
-        """The bytes that these tokens stand for."""
+        """Returns the bytes of these tokens."""
         return self._tokenizer.decode(tokens)
 
     def ends(self, text: str) -> npt.NDArray[np.int64]:
-        """Where each token of the text ends, in bytes."""
+        """Returns where each token of `text` ends, in bytes."""
         return self._tokenizer.ends(text)

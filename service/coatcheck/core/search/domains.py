@@ -1,6 +1,6 @@
-"""Which sites a search's results may come from: names of domains, each with its subdomains.
+"""Restricts a search's results to certain sites: domain names, each including its subdomains.
 
-Only what is shown and listed follows them; the response is stored whole.
+Only what is shown and listed is restricted; the response is stored whole.
 """
 
 import re
@@ -20,31 +20,31 @@ _NAME: Final = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_](?
 
 @final
 class Domains:
-    """Names that are allowed, where there are any, less those that are excluded."""
+    """Names that are allowed, if there are any, minus those that are excluded."""
 
     def __init__(
         self, allowed: tuple[str, ...] = (), excluded: tuple[str, ...] = (), also: "Domains | None" = None
     ) -> None:
-        """Take names as callers write them: `example.org`, `*.example.org`, `bücher.example`.
+        """Takes names as callers write them: `example.org`, `*.example.org`, `bücher.example`.
 
         Args:
-            allowed: if any, only these.
+            allowed: if not empty, only these.
             excluded: not these.
-            also: what must let a page as well.
+            also: further domains, which must allow a page as well.
 
         Raises:
-            CoatcheckError: `invalid_request` for what is no name, such as an address.
+            CoatcheckError: `invalid_request` for an invalid name, such as an address.
         """
         self._allowed = frozenset(_name(each, "allowed_domains") for each in allowed)
         self._excluded = frozenset(_name(each, "excluded_domains") for each in excluded)
         self._also = also
 
     def __bool__(self) -> bool:
-        """Whether anything can be left out."""
+        """Whether anything can be excluded."""
         return bool(self._allowed or self._excluded or self._also)
 
     def let(self, url: str | None) -> bool:
-        """Whether a page may be shown; one without an address only where no names are required."""
+        """Returns whether a page may be shown; one without an address only if no names are required."""
         if self._also is not None and not self._also.let(url):
             return False
         host = _host(url)
@@ -52,12 +52,12 @@ class Domains:
         return not names & self._excluded and (not self._allowed or bool(names & self._allowed))
 
     def let_result(self, result: SearchResult) -> bool:
-        """Whether a result may be shown: neither its address nor the page that it wraps is left out."""
+        """Returns whether a result may be shown: neither its address nor the page that it wraps is excluded."""
         known = [url for url in (result.url, result.canonical_url) if url]
         return all(map(self.let, known)) if known else self.let(None)
 
     def within(self, laid: ResponseLayout) -> ResponseLayout:
-        """The response without the provider's answers that come from pages that are left out."""
+        """Returns the response without the provider's answers from excluded pages."""
         if not self:
             return laid
         answers = tuple(each for each in laid.response.answers if each.url is None or self.let(each.url))

@@ -1,7 +1,8 @@
-"""Results that say what another says already: of the same page, or with nearly the same text.
+"""Folds results that duplicate another: of the same page, or with nearly the same text.
 
-The first of a page stays, unless only a later one has a text. Against sources of earlier searches an address alone is
-not enough: providers give other passages of a page for another query, and those are news. Every fold is told.
+The first result of a page stays, unless only a later one has a text. An address alone is not enough to match a source
+of an earlier search: for another query, providers give other passages of a page, and those are new. Every fold is
+reported.
 """
 
 from typing import Final, Literal
@@ -14,28 +15,28 @@ from coatcheck.core.search.similarity import same
 from coatcheck.core.search.view import ResponseLayout
 
 _PER_HASH: Final = 8
-"""Results remembered for one hash: enough to find what is nearly the same, too few to be slow."""
+"""Results kept per hash: enough to find near duplicates, few enough to be fast."""
 _LOOKS: Final = 8
-"""Closer looks for one result."""
+"""Detailed comparisons per result."""
 _LOOKED_UP: Final = 16
-"""Of the hashes kept, the smallest, by which texts that may be nearly the same are found: of texts that share 85 % of
-their runs, fewer than a third of these are the same once in a million times."""
+"""The number of hashes, the smallest ones, by which candidates are found: texts that share 85 % of their runs have
+fewer than a third of these in common once in a million times."""
 _LEAST_SHARED: Final = 0.3
-"""Of them, from which a closer look is taken."""
+"""Share of them from which texts are compared in detail."""
 
 
 class EarlierSource(Struct, frozen=True):
-    """A source that the session has already."""
+    """A source that the session already has."""
 
     citation: str
     """`art_…#r1`."""
     canonical_url: str | None
     fingerprint: bytes = b""
-    """Of its text; without one the address decides alone."""
+    """Fingerprint of its text; without one, the address alone decides."""
 
 
 class Fold(Struct, frozen=True):
-    """A result that is not shown, because another says the same."""
+    """A result that is not shown, because it duplicates another."""
 
     section: str
     into: str
@@ -44,19 +45,19 @@ class Fold(Struct, frozen=True):
 
 
 class DistinctResults(Struct, frozen=True):
-    """What is left."""
+    """The results that remain."""
 
     kept: tuple[int, ...]
-    """Places of results, from 0, in order."""
+    """Indices of results, from 0, in order."""
     folds: tuple[Fold, ...]
     also: dict[int, str]
-    """For places of results: an earlier source of the same page with another text; the page itself, if it is there."""
+    """By index of a result: an earlier source of the same page with another text; the page itself, if it is there."""
     fingerprints: tuple[bytes, ...]
-    """Of every result's text."""
+    """Fingerprints of all results' texts."""
 
 
 def fingerprints(laid: ResponseLayout) -> tuple[bytes, ...]:
-    """Of every result's text."""
+    """Returns the fingerprint of each result's text."""
     return tuple(similarity.fingerprints([body.text for body in laid.bodies]))
 
 
@@ -66,9 +67,9 @@ def unfold(
     prints: tuple[bytes, ...] | None = None,
     domains: Domains | None = None,
 ) -> DistinctResults:
-    """Fold what is the same, of the results that `domains` let be shown.
+    """Folds duplicates among the results that `domains` allow.
 
-    `prints` are the texts' fingerprints, where they are known already.
+    `prints` are the texts' fingerprints, if known already.
     """
     domains = domains or Domains()
     results = laid.response.results[: len(laid.bodies)]
@@ -113,7 +114,7 @@ def _name(place: int) -> str:
 
 
 def _settled(fold: Fold, folds: dict[int, Fold]) -> Fold:
-    """A fold into what stays in the end: the first of a page may itself have given way to a later one with a text."""
+    """Returns the final target of a fold: the first result of a page may itself have given way to one with a text."""
     by_name = {each.section: each for each in folds.values()}
     into = fold.into
     while into in by_name:
@@ -122,7 +123,7 @@ def _settled(fold: Fold, folds: dict[int, Fold]) -> Fold:
 
 
 class _Texts:
-    """Fingerprints by their hashes, so that few are compared with each other."""
+    """Fingerprints by their hashes, so that only few are compared with each other."""
 
     def __init__(self, known: list[bytes]) -> None:
         self._prints: list[bytes] = []
@@ -132,7 +133,7 @@ class _Texts:
             self.add(each, -1)
 
     def add(self, printed: bytes, owner: int) -> None:
-        """Remember one, and whose it is."""
+        """Adds a fingerprint and its owner."""
         number = len(self._prints)
         self._prints.append(printed)
         self._owners.append(owner)
@@ -142,11 +143,11 @@ class _Texts:
                 numbers.append(number)
 
     def owner(self, number: int) -> int:
-        """Whose it is."""
+        """Returns the owner of a fingerprint."""
         return self._owners[number]
 
     def twin(self, printed: bytes) -> int | None:
-        """The first that is nearly the same."""
+        """Returns the first fingerprint that is nearly the same."""
         counts: dict[int, int] = {}
         pieces = _hashes(printed)
         for piece in pieces:

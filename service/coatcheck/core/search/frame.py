@@ -1,6 +1,6 @@
-"""Our own lines around what was found: each begins with the mark that no text from outside can have.
+"""Our own lines around the results: each begins with a mark that no outside text can have.
 
-What a provider or a page said in them (titles, addresses, dates) is inert and on one line.
+Texts of a provider or a page in them (titles, addresses, dates) are inert and on one line.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from coatcheck_client.contract.inert import MARK
 
 _TITLE: Final = 160
 _FOLDS: Final = 12
-"""Folded results that are named at most."""
+"""Maximum number of folded results that are named."""
 _LABELS: Final = {
     "answer": "answer",
     "knowledge": "knowledge panel",
@@ -22,7 +22,7 @@ _LABELS: Final = {
 
 
 def first_line(query: str, response: SearchResponse, shown: int, artifact_id: str | None, *, brief: bool) -> str:
-    """What this is, and where all of it is kept."""
+    """Returns the line that says what this is, and where all of it is stored."""
     count = len(response.results)
     results = f"{count} {'result' if count == 1 else 'results'}"
     if brief:
@@ -39,33 +39,33 @@ def first_line(query: str, response: SearchResponse, shown: int, artifact_id: st
 
 
 def result_line(section: str, result: SearchResult, also: str | None = None) -> str:
-    """What stands above a result's text."""
+    """Returns the line above a result's text."""
     about = [short(each, _TITLE) for each in (result.date or "",) if each]
     other = [f"other text of this page: {also}"] if also else []
     return f"{MARK} {listed_line(section, result)}{''.join(f' | {each}' for each in (*about, *other))}"
 
 
 def listed_line(section: str, result: SearchResult) -> str:
-    """Title and address of a result."""
+    """Returns the line with title and address of a result."""
     title = short(result.title, _TITLE)
     address = short(result.url or "", ADDRESS)
     return " ".join(each for each in (section, title, "|" if title and address else "", address) if each)
 
 
 def answer_line(provider: str, answer: ProviderAnswer) -> str:
-    """What stands above a provider's own words."""
+    """Returns the line above a provider's own answer."""
     whose = "Provider's" if provider == UNKNOWN else f"{provider}'s"
     more = [short(each, ADDRESS) for each in (answer.title, answer.url or "") if each]
     return f"{MARK} {whose} own {_LABELS[answer.kind]}, not a source{''.join(f' | {each}' for each in more)}"
 
 
 def list_line(count: int) -> str:
-    """What stands above the results that are not shown."""
+    """Returns the line above the results that are not shown."""
     return f"{MARK} {count} more, by title and address:"
 
 
 def folds_line(folds: tuple[Fold, ...]) -> str:
-    """What says the same as something else, and as what."""
+    """Returns the line that says which results duplicate which."""
     told = [
         f"{fold.section} is {'already stored as ' if fold.into.startswith('art_') else ''}{fold.into} "
         f"({'same page' if fold.why == 'url' else 'same text'})"
@@ -76,7 +76,7 @@ def folds_line(folds: tuple[Fold, ...]) -> str:
 
 
 def left_line(left: int, chars: int, furniture: int, unlisted: int, excluded: int) -> str:
-    """What is not shown of the results that are, in characters, and how many results are not even listed."""
+    """Returns the line on what is missing of shown results, in characters, and how many results are not listed."""
     parts: list[str] = []
     if left:
         parts.append(f"{left:,} of {chars:,} characters of the shown results")
@@ -90,10 +90,10 @@ def left_line(left: int, chars: int, furniture: int, unlisted: int, excluded: in
 
 
 def next_line(artifact_id: str, section: str) -> str:
-    """How to read on, literally."""
+    """Returns the literal call with which to read on."""
     return f'{MARK} Next: read_artifact(artifact_id="{artifact_id}", section="{section}", query="…")'
 
 
 def warning_line(warning: str) -> str:
-    """What went wrong."""
+    """Returns a line with a warning."""
     return f"{MARK} {short(warning, 300)}"

@@ -1,4 +1,4 @@
-"""What a search may cost the model's context, and how a budget is split among results that need different amounts."""
+"""What a search may cost in a model's context, and how a budget is split among results with different needs."""
 
 from typing import Final
 
@@ -19,21 +19,21 @@ BOUNDS: Final = {
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Hard limits, each counted by itself in the tokenizer's encoding."""
+    """Hard limits, each counted separately in the tokenizer's encoding."""
 
     max_results: int = 3
-    """Results whose text is shown; of the others the titles and URLs are listed."""
+    """Results whose text is shown; the others are listed by title and URL."""
     max_tokens_per_result: int = 2_048
-    """Of a result's text with the line above it."""
+    """Tokens of a result's text with the line above it."""
     max_total_tokens: int = 8_192
-    """Of everything."""
+    """Tokens in total."""
 
 
 def checked(limits: Limits) -> Limits:
-    """The limits, if they make sense.
+    """Returns the limits after checking them.
 
     Raises:
-        CoatcheckError: `invalid_request` for a number out of its bounds.
+        CoatcheckError: `invalid_request` for a number out of bounds.
     """
     for name, (least, most) in BOUNDS.items():
         if not least <= getattr(limits, name) <= most:
@@ -42,9 +42,9 @@ def checked(limits: Limits) -> Limits:
 
 
 def shares(needs: list[int], room: int) -> list[int]:
-    """How much each gets of `room`: what it needs, or as much as every other that does not get all.
+    """Returns each one's share of `room`: its need, or as much as everyone else who does not get all.
 
-    What one does not need flows to the others; the sum is never more than `room`.
+    What one does not need goes to the others; the sum never exceeds `room`.
     """
     out = [0] * len(needs)
     left = max(0, room)

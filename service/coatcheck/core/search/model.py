@@ -1,7 +1,7 @@
-"""The nouns of a web search: what a provider answered, whatever its name and shape.
+"""The values of a web search response, whatever the provider and its format.
 
-Values only, as the provider gave them: nothing here is cleaned for a reader, and nothing that was not there is filled
-in. Ranks count from 1 in the order given; the section of result n in a text view is `rn`.
+Values are as the provider gave them: not cleaned for readers, and without additions. Ranks count from 1 in the given
+order; the section of result n in a text view is `rn`.
 """
 
 from typing import Final, Literal
@@ -12,59 +12,59 @@ Format = Literal["plain", "markdown", "html"]
 AnswerKind = Literal["answer", "knowledge", "question", "commentary"]
 
 MAX_RESULTS: Final = 500
-"""Results that are taken from one response: more than any provider gives on a page."""
+"""Maximum results taken from one response: more than any provider returns per page."""
 MAX_TEXT: Final = 1_000_000
-"""Characters that are taken of one text of a result; what is longer is cut there and said."""
+"""Maximum characters taken of one text of a result; longer ones are cut, with a warning."""
 MAX_LINE: Final = 1_000
-"""Characters of a title, a name or a date."""
+"""Maximum characters of a title, a name or a date."""
 MAX_URL: Final = 8_192
-"""Characters of a URL; a longer one is none."""
+"""Maximum characters of a URL; a longer one is ignored."""
 UNKNOWN: Final = "unknown"
-"""The provider's name where none is recognised."""
+"""The provider's name if none is recognised."""
 
 
 class ProviderAnswer(Struct, frozen=True, kw_only=True):
-    """What a provider says itself, apart from what it found."""
+    """What a provider says itself, apart from the results."""
 
     kind: AnswerKind
-    """`answer`: an answer box or a model's answer; `knowledge`: a knowledge panel, an infobox, an abstract;
-    `question`: a related question with its answer; `commentary`: what a model said between results."""
+    """`answer`: an answer box or a model's answer; `knowledge`: a knowledge panel, an infobox, an abstract; `question`:
+    a related question with its answer; `commentary`: what a model said between results."""
     text: str
     title: str = ""
     url: str | None = None
 
 
 class SearchResult(Struct, frozen=True, kw_only=True):
-    """One thing that was found."""
+    """One search result."""
 
     rank: int
     title: str = ""
-    """One line, without markup; empty where none was given."""
+    """One line, without markup; empty if there was none."""
     url: str | None = None
-    """As it was given."""
+    """As given."""
     canonical_url: str | None = None
-    """For comparing only: see canonical.py."""
+    """Only for comparisons: see canonical.py."""
     snippet: str = ""
     more: tuple[str, ...] = ()
     """Further excerpts: highlights, extra snippets."""
     content: str = ""
-    """The page or a long extract of it, where the provider fetched it."""
+    """The page or a long extract of it, if the provider fetched it."""
     format: Format = "plain"
-    """Of `content`, or of the snippet where there is none."""
+    """Format of `content`, or of the snippet if there is none."""
     date: str | None = None
-    """As it was given, such as `2 days ago`."""
+    """As given, such as `2 days ago`."""
     date_iso: str | None = None
-    """ISO 8601, where `date` can mean only one."""
+    """ISO 8601, if `date` is unambiguous."""
     score: float | None = None
     site: str | None = None
     language: str | None = None
     author: str | None = None
     listed: str = ""
-    """The list that it stood in, such as `news`; empty for the only or main one."""
+    """The list that contained it, such as `news`; empty for the only or main one."""
 
 
 class SearchResponse(Struct, frozen=True, kw_only=True):
-    """A provider's whole answer."""
+    """A provider's whole response."""
 
     provider: str = UNKNOWN
     query: str | None = None
@@ -72,8 +72,8 @@ class SearchResponse(Struct, frozen=True, kw_only=True):
     answers: tuple[ProviderAnswer, ...] = ()
     results: tuple[SearchResult, ...] = ()
     warnings: tuple[str, ...] = ()
-    """Sentences: what the provider says went wrong, and what could not be read."""
+    """Sentences: what the provider reports as failed, and what could not be read."""
     unknown: tuple[str, ...] = ()
-    """Members of the response that hold something and were not understood."""
+    """Members of the response that are not empty and were not understood."""
     actions: tuple[str, ...] = ()
-    """What the provider's own tool did, one short line each, where it says so: `'tide' in https://…`."""
+    """What the provider's own tool did, if it says so, one short line each: `'tide' in https://…`."""

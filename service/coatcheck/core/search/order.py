@@ -19,16 +19,16 @@ from coatcheck.core.search.view import ResponseLayout
 _SITE: Final = re.compile(r"(?<!\S)site:\s?([^\s\"']{1,200})", re.IGNORECASE)
 _PHRASE: Final = re.compile(r"\"([^\"\n]{2,200})\"|[“„«]([^”“»\n]{2,200})[”“»]")
 _MOST: Final = 8
-"""Sites and phrases that are looked at."""
+"""Maximum number of sites and phrases that are used."""
 
 
 def words_of(query: str) -> str:
-    """A query without what it says of sites."""
+    """Returns a query without its `site:` terms."""
     return _SITE.sub(" ", query)
 
 
 def ordered(laid: ResponseLayout, places: tuple[int, ...], query: str, finder: TermFinder | None) -> list[int]:
-    """The places of results in the order in which they are shown."""
+    """Returns the indices of results in the order in which they are shown."""
     sites = [site.lower().removeprefix("www.").strip("/*.") for site in _SITE.findall(query)[:_MOST]]
     phrases = [_flat(one or two) for one, two in _PHRASE.findall(query)[:_MOST]]
 

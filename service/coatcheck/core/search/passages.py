@@ -1,8 +1,8 @@
-"""The passages of one result's text that answer the query best, within a budget; all of a text that fits.
+"""The passages of one result's text that best answer the query, within a budget; or all of a text that fits.
 
-Ranking and choice are those of core/passages: units are rated by the query's terms, the best are taken and grow to
-passages of 150 tokens, which merge where they meet and stand in the order of the text. Furniture is never shown.
-A text with none of the terms shows its beginning. Every passage is an exact range of the view.
+Ranking and choice are those of core/passages: units are rated by the query's terms, and the best are extended to
+passages of 150 tokens, which merge where they meet and stand in the order of the text. Boilerplate is never shown. A
+text with none of the terms shows its beginning. Every passage is an exact range of the view.
 """
 
 from bisect import bisect_right
@@ -34,17 +34,17 @@ from coatcheck.core.views.window import Extent, Position, Window, decode, window
 from coatcheck_client.contract.inert import inert, one_line
 
 _WHOLE: Final = 8
-"""Bytes for each token of the budget, within which a text may fit whole and is tried."""
+"""Bytes per token of the budget up to which a text may fit as a whole and is tried."""
 _BEGINNING: Final = 4_000
-"""Bytes in which a snippet is looked for."""
+"""Bytes in which a snippet is searched for."""
 _ON: Final = 6
-"""Sentences or lines of it at most."""
+"""Maximum sentences or lines of it."""
 _SEAM: Final = 4
-"""About what the line before a passage costs."""
+"""Approximate cost of the line before a passage."""
 _LEAST: Final = 8
-"""Tokens under which a piece of a unit is not worth showing."""
+"""Tokens below which a piece of a unit is not worth showing."""
 _END: Final = b"\n\n"
-"""What stands after a text in the view: windows end at ends of lines."""
+"""Follows a text in the view: windows end at line ends."""
 
 
 class Quote(Struct, frozen=True, kw_only=True):
@@ -59,18 +59,18 @@ class Quote(Struct, frozen=True, kw_only=True):
     bytes: Extent
     """In the result's text, in UTF-8."""
     view: Window
-    """Where it is in the text view of the response."""
+    """Its range in the text view of the response."""
 
 
 class CutText(Struct, frozen=True):
     """What is shown of one text."""
 
     text: str
-    """The passages, with lines that say where they stand or what is missing, unless they are the whole text."""
+    """The passages, with lines that give their position or what is missing, unless they are the whole text."""
     tokens: int
     quotes: tuple[Quote, ...]
     whole: bool
-    """Nothing but furniture is missing."""
+    """Whether only boilerplate is missing."""
 
 
 _NOTHING: Final = CutText("", 0, (), whole=True)
@@ -78,19 +78,19 @@ _NOTHING: Final = CutText("", 0, (), whole=True)
 
 @final
 class PassageCutter:
-    """Cuts texts of one response for one query. Not for several threads at once."""
+    """Cuts texts of one response for one query. Not thread-safe."""
 
     def __init__(
         self, terms: tuple[Term, ...], finder: TermFinder | None, tokenizer: Tokenizer, *, places: bool
     ) -> None:
-        """Cut with a line above each passage that says where it stands (`places`), or with marks of what is missing."""
+        """With `places`, a line above each passage gives its position; otherwise marks show what is missing."""
         self._layout: Layout = "ordered" if places else "marked"
         self._terms = terms
         self._finder = finder
         self._tokenizer = tokenizer
 
     def cut(self, body: ResultBody, furniture: Ranges, tokens: int) -> CutText:
-        """As much of a text as is worth showing, for at most so many tokens."""
+        """Returns as much of a text as is worth showing, in at most `tokens` tokens."""
         if not body.text or tokens <= 0:
             return replace(_NOTHING, whole=not body.text)
         fits = len(body.data) <= tokens * _WHOLE
@@ -110,7 +110,7 @@ class PassageCutter:
         return self._composed(*_apart(rated, body), budget, body)
 
     def _all_of(self, body: ResultBody, tokens: int) -> CutText | None:
-        """A text as it is, without a line that says where it stands, if it fits."""
+        """Returns a text as it is, without a line that gives its position, if it fits."""
         text = inert(body.text)
         cost = self._tokenizer.count(text)
         if cost > tokens or body.data != body.data.strip():
@@ -120,7 +120,7 @@ class PassageCutter:
         return CutText(text, cost, (_quote(text, where, body.place, exact=exact),), whole=True)
 
     def snippet(self, body: ResultBody, furniture: Ranges, tokens: int) -> str:
-        """Some sentences of a text's beginning, on one line: the first with most of the terms, and what follows it."""
+        """Returns sentences from a text's beginning on one line: the first with most of the terms, and what follows."""
         data = beginning(body)
         open_units = [each for each in units(data, 0) if not _covered(*each, furniture)]
         terms: dict[int, set[int]] = {}
@@ -140,7 +140,7 @@ class PassageCutter:
         return fit_text(one_line(" ".join([*pieces, "…"] if more else pieces)), tokens, self._tokenizer)
 
     def _hits(self, data: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Where terms begin, and which."""
+        """Yields where terms begin, and which."""
         at = 0
         while self._finder is not None and (match := self._finder.next(data, at)) is not None:
             yield match
@@ -155,7 +155,7 @@ class PassageCutter:
         return CutText(made.text, made.tokens, quotes, whole=False) if quotes else replace(_NOTHING, whole=False)
 
     def _from_the_beginning(self, body: ResultBody, furniture: Ranges, tokens: int) -> list[RatedUnit]:
-        """The first units and as much of the next as fits, so that it reads on without a gap but for furniture."""
+        """Returns the first units and as much of the next as fits, without gaps except for boilerplate."""
         data = body.data[: tokens * _WHOLE * 2]
         cut = data.rfind(b"\n") + 1 if len(data) < len(body.data) else len(data)
         kept: list[RatedUnit] = []
@@ -176,7 +176,7 @@ class PassageCutter:
         return [replace(unit, score=unit.score + 0.5 / (number + 1)) for number, unit in enumerate(kept)]
 
     def _rated(self, body: ResultBody, furniture: Ranges) -> list[RatedUnit]:
-        """The units outside furniture, rated; none where no term is found."""
+        """Returns the units outside boilerplate, rated; none if no term is found."""
         if not self._terms:
             return []
         scanner = PassageScanner(self._terms)
@@ -193,7 +193,7 @@ class PassageCutter:
 
 
 def beginning(body: ResultBody) -> bytes:
-    """The part of a text in which a snippet is looked for."""
+    """Returns the part of a text in which a snippet is searched for."""
     return body.data[:_BEGINNING]
 
 
@@ -208,7 +208,7 @@ def _quote(text: str, window: Window, place: Position, *, exact: bool) -> Quote:
 
 
 def _covered(low: int, high: int, furniture: Ranges) -> bool:
-    """Whether most of a part of a text is furniture."""
+    """Returns whether most of a part of a text is boilerplate."""
     at = max(0, bisect_right(furniture, (low, 1 << 62)) - 1) if furniture else 0
     while at < len(furniture) and furniture[at][0] < high:
         start, end = furniture[at]
@@ -219,7 +219,7 @@ def _covered(low: int, high: int, furniture: Ranges) -> bool:
 
 
 def _between(part: DocumentPart, furniture: Ranges, size: int) -> list[DocumentPart]:
-    """A text without its furniture, as parts of the view. What is left between by blanks alone is nothing."""
+    """Returns a text without its boilerplate, as parts of the view; parts of blanks alone are dropped."""
     out: list[DocumentPart] = []
     at, place = 0, part.place
     for start, end in (*furniture, (size, size)):
@@ -232,14 +232,14 @@ def _between(part: DocumentPart, furniture: Ranges, size: int) -> list[DocumentP
 
 
 def _with_line_end(place: Position, data: bytes, whole: bytes, at: int) -> DocumentPart:
-    """A part with the LF before it, by which it is known to begin a line."""
+    """Returns a part with the LF before it, which shows that it begins a line."""
     if whole[max(0, at - 1) : at] != b"\n":
         return DocumentPart(place, data)
     return DocumentPart(Position(place.byte - 1, place.newlines - 1, place.chars - 1), b"\n" + data)
 
 
 def _as_units(parts: list[DocumentPart]) -> list[RatedUnit]:
-    """Each part as one unit, to be shown whole or not at all."""
+    """Returns each part as one unit, to be shown whole or not at all."""
     out: list[RatedUnit] = []
     for number, part in enumerate(parts):
         start = part.place.byte + len(part.data) - len(part.data.lstrip(b"\r\n"))
@@ -248,7 +248,7 @@ def _as_units(parts: list[DocumentPart]) -> list[RatedUnit]:
 
 
 def _without_blanks(rated: list[RatedUnit], data: bytes) -> list[RatedUnit]:
-    """Units of blanks alone joined to the one before: nothing of them could be shown by itself."""
+    """Returns units with those of blanks alone joined to the one before, as nothing of them could be shown."""
     out: list[RatedUnit] = []
     for unit in rated:
         if data[unit.start : unit.end].strip():
@@ -259,7 +259,7 @@ def _without_blanks(rated: list[RatedUnit], data: bytes) -> list[RatedUnit]:
 
 
 def _apart(rated: list[RatedUnit], body: ResultBody) -> tuple[list[RatedUnit], list[DocumentPart]]:
-    """Units with their places in the view, those that follow each other in one part."""
+    """Returns units with their positions in the view, consecutive ones in one part."""
     parts: list[DocumentPart] = []
     out: list[RatedUnit] = []
     data = body.data + _END

@@ -20,20 +20,20 @@ class ResultShown(Struct, frozen=True, kw_only=True):
     score: float | None
     """The provider's own, on its own scale."""
     tokens: int
-    """Of what is shown of it, with the line above."""
+    """Tokens of what is shown of it, with the line above."""
     whole: bool
-    """Nothing but menus, notices and repeats is missing."""
+    """Whether only menus, notices and repetitions are missing."""
     chars: int
-    """Of its text."""
+    """Characters of its text."""
     shown_chars: int
     windows: tuple[Quote, ...]
-    """The passages that are shown; `view` says where each stands in the text view."""
+    """The passages that are shown; `view` gives the range of each in the text view."""
     also: str | None
     """An earlier source of the session of the same page, with another text."""
 
 
 class ResultListed(Struct, frozen=True, kw_only=True):
-    """A result of which title and address are shown."""
+    """A result whose title and address are shown."""
 
     section: str
     citation: str
@@ -46,7 +46,7 @@ class ResultListed(Struct, frozen=True, kw_only=True):
 
 
 def results_shown(budgeted: Budgeted) -> tuple[ResultShown, ...]:
-    """The results whose text is shown, as callers see them."""
+    """Returns the results whose text is shown, as callers see them."""
     return tuple(
         ResultShown(
             section=each.section,
@@ -69,7 +69,7 @@ def results_shown(budgeted: Budgeted) -> tuple[ResultShown, ...]:
 
 
 def results_listed(budgeted: Budgeted) -> tuple[ResultListed, ...]:
-    """The results of which title and address are shown, as callers see them."""
+    """Returns the results whose title and address are shown, as callers see them."""
     return tuple(
         ResultListed(
             section=each.section,

@@ -1,8 +1,9 @@
-"""Whether two texts are nearly the same, by a fingerprint that can be kept and is the same for ever.
+"""Decides whether two texts are nearly the same, by fingerprints that can be stored and never change.
 
-Bottom-k sketches: of all the overlapping runs of three words of a text (in scripts without blanks: of characters), each
+Bottom-k sketches: of all overlapping runs of three words of a text (in scripts without blanks: of characters), each
 hashed, the 128 smallest hashes. The share that two sketches have in common estimates the share of runs that the texts
-have (Jaccard), within about 0.03. Moved, shortened or spliced texts differ; a changed date or advertisement does not.
+have in common (Jaccard), within about 0.03. Moved, shortened or spliced texts differ; a changed date or advertisement
+makes no difference.
 """
 
 import re
@@ -16,12 +17,12 @@ import numpy.typing as npt
 import regex
 
 SAME: Final = 0.85
-"""Similarity from which two texts count as one."""
+"""Similarity from which two texts count as the same."""
 _KEPT: Final = 128
 _LOOKED_AT: Final = 40_000
 """Characters of a text that are compared."""
 _LEAST: Final = 24
-"""Runs below which only equal texts are the same: of a short text a few words make all the difference."""
+"""Runs below which only equal texts are the same: in a short text, a few words make all the difference."""
 _EQUAL: Final = 4
 """Words from which equal texts are the same: 'Sign in' is on many pages."""
 _WORD: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]|[\p{L}\p{M}\p{N}]+")
@@ -34,12 +35,12 @@ _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def fingerprint(text: str) -> bytes:
-    """What is kept of a text to compare it by: at most 516 bytes; empty for next to no words."""
+    """Returns a text's fingerprint: at most 516 bytes; empty for a text of almost no words."""
     return fingerprints([text])[0]
 
 
 def fingerprints(texts: list[str]) -> list[bytes]:
-    """Returns the fingerprint of each text; together they cost half of what each alone does."""
+    """Returns the fingerprint of each text; together they cost half as much as separately."""
     apart = [_words(text[:_LOOKED_AT]) for text in texts]
     words = list(chain.from_iterable(apart))
     if len(words) < _EQUAL:
@@ -58,7 +59,7 @@ def fingerprints(texts: list[str]) -> list[bytes]:
 
 
 def _packed(hashes: npt.NDArray[np.uint32]) -> bytes:
-    """How many different ones there are, and the smallest of them."""
+    """Returns how many different hashes there are, and the smallest of them."""
     ordered = np.sort(hashes)  # several times as fast as np.unique
     fresh = np.flatnonzero(ordered[1:] != ordered[:-1])
     kept = ordered[np.append(0, fresh[: _KEPT - 1] + 1)]
@@ -74,13 +75,13 @@ def _words(text: str) -> list[bytes]:
 
 
 def _hashed(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Spread 64-bit numbers. Multiplication wraps, which is meant."""
+    """Scatters 64-bit numbers. Multiplication wraps around, as intended."""
     mixed = (codes ^ (codes >> np.uint64(29))) * _MIX
     return mixed ^ (mixed >> np.uint64(32))
 
 
 def similarity(one: bytes, other: bytes) -> float:
-    """About which share of their runs two texts have in common, from 0 to 1."""
+    """Returns about which share of their runs two texts have in common, from 0 to 1."""
     if not one or not other:
         return 0.0
     first, second = _sketch(one), _sketch(other)
@@ -90,7 +91,7 @@ def similarity(one: bytes, other: bytes) -> float:
 
 
 def same(one: bytes, other: bytes) -> bool:
-    """Whether two texts count as one."""
+    """Returns whether two texts count as the same."""
     if not one or not other:
         return False
     if one == other:

@@ -1,8 +1,8 @@
-"""What stays in the conversation of a search: a few verbatim sentences with their citations, and the sources.
+"""What stays of a search in the conversation: a few verbatim sentences with their citations, and the sources.
 
-Sentences are taken from the passages that were shown, chosen by the same ranking, at least one of each result where it
-has one worth quoting; none says what another says already. Nothing is written: every sentence is an exact range of a
-result's text, and `verify` finds it there. The text to persist is counted whole and stays within its limit.
+Sentences are taken from the passages that were shown, by the same ranking, at least one of each result if it has one
+worth quoting; none repeats another. Nothing is written: every sentence is an exact range of a result's text, and
+`verify` finds it there. The text to persist is counted as a whole and stays within its limit.
 """
 
 # ruff: noqa: RUF001 - punctuation of other scripts
@@ -25,17 +25,17 @@ from coatcheck.core.views.window import Extent, Window, decode, window
 from coatcheck_client.contract.inert import MARK, one_line
 
 POINTS: Final = 6
-"""Sentences at most."""
+"""Maximum number of sentences."""
 SUMMARY_TOKENS: Final = 768
-"""Of the text to persist, unless another limit is asked for."""
+"""Default limit of the text to persist."""
 _LEAST: Final = 24
-"""Characters of a sentence worth quoting; half as many where each is a word's part (Chinese, Japanese, Korean)."""
+"""Minimum characters of a sentence worth quoting; half as many in Chinese, Japanese and Korean."""
 _SAID: Final = 0.5
-"""Of a sentence's words, which others said already, from which it says nothing new."""
+"""Share of a sentence's words that earlier sentences contain, from which it says nothing new."""
 _CUT: Final = 0.7
-"""What a sentence counts that has no end, or was cut."""
+"""Weight of a sentence that has no end, or was cut."""
 _WORTH: Final = 0.3
-"""Of the best sentence's worth, below which a second one of a result is not quoted."""
+"""Share of the best sentence's worth below which a second one of a result is not quoted."""
 _PAIR_OF: Final = 2
 _ANSWER: Final = 280
 _PREFIX: Final = re.compile(r"(?:[-*+•>|]+\s+|\d{1,3}[.)]\s+|#{1,6}\s+)+")
@@ -50,18 +50,18 @@ class Point(Struct, frozen=True, kw_only=True):
     """One sentence, verbatim."""
 
     text: str
-    """As it stands in the result's text; whoever shows it makes it inert."""
+    """As in the result's text; make it inert before showing it."""
     citation: str
     """`art_…#r1`."""
     chars: Extent
     """In the result's text."""
     bytes: Extent
     view: Window
-    """Where it is in the text view of the response."""
+    """Its range in the text view of the response."""
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """One result, as it is named later."""
+    """A result, as it is named later."""
 
     title: str
     url: str
@@ -86,7 +86,7 @@ class ToolSummary(Struct, frozen=True, kw_only=True):
     text: str
     """All of this as a model reads it later."""
     token_estimate: int
-    """Of `text`, exact in the tokenizer's encoding."""
+    """Tokens of `text`, exact in the tokenizer's encoding."""
 
 
 def summarise(
@@ -97,7 +97,7 @@ def summarise(
     tool: str = "web_search",
     max_tokens: int = SUMMARY_TOKENS,
 ) -> ToolSummary:
-    """The summary of what was shown, for at most so many tokens; sources are given up before sentences."""
+    """Returns the summary of what was shown, in at most `max_tokens`; sources are dropped before sentences."""
     points = _points(made, laid)
     sources = [_source(each, "") for each in made.shown]
     sources += [_source(each, "title only") for each in made.listed]
@@ -138,7 +138,7 @@ def _source(each: ShownResult | NamedResult, note: str) -> Source:
 
 
 def _uncited(text: str) -> str:
-    """Outside text in which no citation passes for ours."""
+    """Returns outside text in which nothing can be mistaken for our citations."""
     return text.replace("[art_", "\uff3bart_")
 
 
@@ -163,16 +163,16 @@ def _text(head: str, points: list[Point], sources: list[Source], answers: list[s
 
 class _Sentence(Struct, frozen=True):
     owner: int
-    """Number of the shown result."""
+    """Index of the shown result."""
     start: int
     end: int
-    """Bytes of the result's text."""
+    """In bytes of the result's text."""
     text: str
     worth: float
 
 
 def _points(made: Budgeted, laid: ResponseLayout) -> list[Point]:
-    """The sentences, those of one result together, results in the order shown."""
+    """Returns the sentences, those of one result together, results in the order shown."""
     bodies = [laid.bodies[each.result.rank - 1] for each in made.shown]
     chosen = _chosen(_sentences(made, bodies), len(bodies))
     chosen.sort(key=lambda each: (each.owner, each.start))
@@ -180,7 +180,7 @@ def _points(made: Budgeted, laid: ResponseLayout) -> list[Point]:
 
 
 def _sentences(made: Budgeted, bodies: list[ResultBody]) -> list[_Sentence]:
-    """Everything in the shown passages that reads like a sentence, and how well it answers."""
+    """Returns everything in the shown passages that reads like a sentence, with its rating."""
     out: list[_Sentence] = []
     for owner, (shown, body) in enumerate(zip(made.shown, bodies, strict=True)):
         for quote in shown.quotes:
@@ -195,7 +195,7 @@ def _sentences(made: Budgeted, bodies: list[ResultBody]) -> list[_Sentence]:
 
 
 def _sentence(owner: int, data: bytes, start: int, end: int) -> _Sentence | None:
-    """A unit without what introduces or follows it; None for headings, menus, code and fragments."""
+    """Returns a unit without what introduces or follows it; None for headings, menus, code and fragments."""
     raw = decode(data[start:end])
     text = raw.strip()
     if text.startswith(("#", "```", "|", "{", "<")) or _LINK_ONLY.fullmatch(text):
@@ -214,7 +214,7 @@ def _sentence(owner: int, data: bytes, start: int, end: int) -> _Sentence | None
 
 
 def _scores(texts: list[str], query: str) -> list[float]:
-    """How well each answers; nothing where the query has no terms or none is found."""
+    """Returns how well each answers; nothing if the query has no terms or none is found."""
     terms = terms_of(query).terms
     if not terms or not texts:
         return [0.0] * len(texts)
@@ -224,7 +224,7 @@ def _scores(texts: list[str], query: str) -> list[float]:
 
 
 def _chosen(sentences: list[_Sentence], results: int) -> list[_Sentence]:
-    """The best of each result, then the best of the rest, none twice in other words."""
+    """Returns the best of each result, then the best of the rest, without repetitions in other words."""
     order = sorted(sentences, key=lambda each: (-each.worth, each.owner, each.start))
     out: list[_Sentence] = []
     quoted: set[str] = set()

@@ -1,4 +1,4 @@
-"""The text of a result: what a reader sees of its snippet, its excerpts and its content, each said once."""
+"""The text of a result: the readable text of its snippet, its excerpts and its content, without repetitions."""
 
 import unicodedata
 from typing import Final
@@ -7,16 +7,18 @@ from coatcheck.core.search.model import SearchResult
 from coatcheck.core.search.responses.markup import format_of, inline, readable
 
 _COMPARED: Final = 60
-"""Letters of an excerpt by whose presence it is known to stand in the content already."""
+"""Letters of an excerpt that are compared to find it in the content."""
 _SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
 _SHORT: Final = 12
-"""Letters below which nothing is known by its presence."""
+"""Letters below which such a match proves nothing."""
 
 
 def result_text(result: SearchResult) -> str:
-    """Paragraphs in this order: snippet, further excerpts, content. Markup is gone; no other word is changed.
+    """Returns paragraphs in this order: snippet, further excerpts, content.
 
-    An excerpt whose first and last words stand in the content is left out: it is an excerpt of that.
+    Markup is removed; no other word is changed.
+
+    An excerpt whose first and last words are in the content is left out, as it is an excerpt of that.
     """
     content = readable(result.content, format_of(result.content)) if result.content else ""
     letters: str | None = None
@@ -44,7 +46,7 @@ def _excerpt(text: str) -> str:
 
 
 def _letters(text: str) -> str:
-    """Letters and digits alone, so that blanks, marks and markup make no difference."""
+    """Returns only letters and digits, so that blanks, marks and markup make no difference."""
     if text.isascii():
         return text.encode().translate(None, _SIGNS).decode().lower()
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text))).lower()

@@ -1,9 +1,9 @@
-"""Whether a quotation stands in a text, where, and what is different.
+"""Checks whether and where a text contains a quotation, and how it differs.
 
-Exact first; then with what typesetting changes undone: compatibility forms, blanks, quotation marks and dashes, marks
-around the quotation, an ellipsis for what was left out. What still differs is looked for by the words that they
-share, and the difference is told: whoever checks a citation decides whether it matters. Letters are never case-folded
-away: `US` is not `us`. Bounded: long quotations and texts are cut, nothing is tried everywhere.
+First an exact match is tried; then one that ignores typesetting: compatibility forms, blanks, quotation marks and
+dashes, marks around the quotation, an ellipsis for an omission. Otherwise the place with the most common words is
+found, and the differences are reported: whoever checks a citation decides whether they matter. Case counts: `US` is not
+`us`. Long quotations and texts are cut, and not every place is tried.
 """
 
 import re
@@ -21,21 +21,21 @@ from coatcheck.core.views.window import Extent
 Verdict = Literal["exact", "normalised", "fuzzy", "absent"]
 
 QUOTE_CHARS: Final = 4_000
-"""Characters of a quotation that are checked; what is longer is `absent`."""
+"""Maximum characters of a quotation that is checked; a longer one is `absent`."""
 SOURCE_CHARS: Final = 4_000_000
-"""Characters of a text that are looked at."""
+"""Characters of a text that are searched."""
 FUZZY_CHARS: Final = 1_000_000
-"""Characters of a text that are looked at where words are compared, which costs more."""
+"""Characters of a text that are searched word by word, which costs more."""
 LEAST_RATIO: Final = 0.7
-"""Words that a text shares with the quotation, in order, from which it may be what is meant: twice their number over
-the words of both (as difflib counts)."""
+"""Share of words in common, in order, from which a text may be what is meant: twice their number over the words of both
+(as difflib counts)."""
 _LEAST_WORDS: Final = 4
 _NEAR: Final = 3
 """Places that are compared word by word."""
 _DIFFERENCES: Final = 12
 _SHOWN: Final = 80
 _FREQUENT: Final = 2_000
-"""Occurrences of a word in the text beyond which it tells no place."""
+"""Occurrences of a word in the text beyond which it identifies no place."""
 _ROOM: Final = 12
 """Words before and after a place that are compared with it."""
 
@@ -49,48 +49,49 @@ _DASHED: Final = re.escape(_DASHES)
 _CHANGED: Final = re.compile(
     rf"(\s{{2,}}|[^\S ])|([{_MARKED}])|([{_DASHED}]{{2,}}|[{_DASHED[2:]}])|([^\x00-\x7f\s{_MARKED}{_DASHED[2:]}]+)"
 )
-"""Blanks that are not one space, quotation marks that are not ', dashes that are not one -, and what is not ASCII."""
+"""Matches blanks other than one space, quotation marks other than ', dashes other than one -, and anything outside
+ASCII."""
 _CLUSTER: Final = re.compile(
     r".[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u3099\u309a]*", re.DOTALL
 )
 _LEFT_OUT: Final = re.compile(r"\s*(?:\[\s*(?:…|\.\.\.)\s*\]|\(\s*(?:…|\.\.\.)\s*\)|…|\.{3,})\s*")
 _ENDS: Final = re.compile(r"[.!?\u2026][\s\"'\u2019\u201d)\]]|[\u3002\uff01\uff1f]|\n[^\S\n]*\n")
-"""Between two words: the end of a sentence or of a paragraph."""
+"""Matches the end of a sentence or of a paragraph between two words."""
 _WORD: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
 
 
 class Difference(Struct, frozen=True):
-    """Where a quotation departs from the text: either side may be empty."""
+    """Where a quotation differs from the text: either side may be empty."""
 
     quoted: str
     stands: str
 
 
 class QuotationMatch(Struct, frozen=True, kw_only=True):
-    """What became of one quotation: whether the text contains it, where, and how it differs."""
+    """The result for one quotation: whether the text contains it, where, and how it differs."""
 
     verdict: Verdict
     at: Extent | None = None
-    """Characters of the text that are quoted; from the first piece to the last where something was left out."""
+    """Characters of the text that are quoted; from the first piece to the last if there are omissions."""
     text: str = ""
-    """What stands there."""
+    """The text at that place."""
     ratio: float = 0.0
     """1 for exact and normalised."""
     differences: tuple[Difference, ...] = ()
     moved: bool = False
-    """It stands there, but outside the range that was named."""
+    """Whether it is outside the range that was named."""
 
 
 _ABSENT: Final = QuotationMatch(verdict="absent")
 
 
 def verify(quote: str, source: str, within: Extent | None = None) -> QuotationMatch:
-    """Look for a quotation.
+    """Looks for a quotation.
 
     Args:
         quote: the words as quoted.
         source: the text that is cited.
-        within: characters of it that are cited; what stands there is preferred, what stands elsewhere is `moved`.
+        within: characters of it that are cited; a match there is preferred, one elsewhere is `moved`.
     """
     if not quote.strip() or len(quote) > QUOTE_CHARS:
         return _ABSENT
@@ -122,7 +123,7 @@ def _verify(quote: str, part: str, base: int, source: str) -> QuotationMatch:
 
 
 class _Plain:
-    """A text with typesetting undone, and where each of its characters came from."""
+    """A text without its typesetting, and the origin of each of its characters."""
 
     def __init__(self, text: str) -> None:
         pieces: list[str] = []
@@ -149,7 +150,7 @@ class _Plain:
         self.text = "".join(pieces)
 
     def find(self, quote: str) -> tuple[int, int] | None:
-        """Where a quotation stands, its pieces in order: places of the original text."""
+        """Returns where a quotation is, its pieces in order: positions in the original text."""
         wanted = [piece for each in _LEFT_OUT.split(quote) if (piece := _bare(each))]
         at, first = 0, -1
         for piece in wanted:
@@ -166,7 +167,7 @@ class _Plain:
 
 
 def _undone(match: re.Match[str]) -> list[tuple[str, int]]:
-    """What stands for it, and from where on; nothing where it stays."""
+    """Returns the replacement of a match, and its origin; nothing if it stays."""
     start = match.start()
     if match.group(1):
         return [(" ", start)]
@@ -185,7 +186,7 @@ def _undone(match: re.Match[str]) -> list[tuple[str, int]]:
 
 
 def _bare(quote: str) -> str:
-    """A quotation undone, without marks around it and a full stop that closes it."""
+    """Returns a quotation without typesetting, marks around it and a final full stop."""
     return _Plain(quote).text.strip(" '").removesuffix(".").rstrip(" '")
 
 
@@ -193,7 +194,7 @@ def _bare(quote: str) -> str:
 
 
 def _fuzzy(quote: str, part: str, base: int) -> QuotationMatch:
-    """The place that shares most words in order, if it shares enough."""
+    """Returns the place with the most words in common, in order, if there are enough."""
     wanted = [_same(match.group()) for match in _WORD.finditer(quote)]
     if len(wanted) < _LEAST_WORDS:
         return _ABSENT
@@ -227,10 +228,10 @@ def _fuzzy(quote: str, part: str, base: int) -> QuotationMatch:
 def _with_ends(
     part: str, spots: list[re.Match[str]], shared: tuple[int, int], missing: tuple[int, int]
 ) -> tuple[int, int]:
-    """The place of the shared words with what stands where the quotation begins or ends with others.
+    """Returns the place of the common words, extended where the quotation begins or ends with other words.
 
-    As many words as the quotation has there, of the same sentence: what it adds to a sentence that stands has nothing
-    in its place.
+    It is extended by as many words as the quotation has there, within the same sentence: what it adds to a complete
+    sentence has nothing in its place.
     """
     first, last = shared
     for _ in range(missing[0]):
@@ -249,7 +250,7 @@ def _same(word: str) -> str:
 
 
 def _places(wanted: list[str], words: list[str]) -> list[int]:
-    """Where the quotation may begin: starts that most of its words agree on."""
+    """Returns where the quotation may begin: starts that most of its words agree on."""
     numbers: dict[str, list[int]] = {}
     for number, word in enumerate(wanted):
         numbers.setdefault(word, []).append(number)
@@ -264,7 +265,7 @@ def _places(wanted: list[str], words: list[str]) -> list[int]:
 
 
 def _differences(quote: str, stands: str) -> tuple[Difference, ...]:
-    """What is to be exchanged to make one of the other, by words, as it is written on either side."""
+    """Returns what to replace to turn one into the other, by words, as written on either side."""
     one, other = list(_WORD.finditer(quote)), list(_WORD.finditer(stands))
     matcher = SequenceMatcher(None, [m.group() for m in one], [m.group() for m in other], autojunk=False)
     changes = [opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal"][:_DIFFERENCES]

@@ -28,14 +28,14 @@ from coatcheck.core.views.view import MAX_SECTIONS, TITLE_CHARS, ExtractedText, 
 from coatcheck.core.views.window import Position
 
 EXTRACTOR: Final = "search-results 1"
-"""A change of what a view looks like is a new number."""
+"""Increase the number when views change."""
 _LABELS: Final = {"answer": "Answer", "knowledge": "About", "question": "Related question", "commentary": "Commentary"}
 MAX_VIEW: Final = 16_000_000
-"""Characters of results' texts in one view; of what is beyond, the heading stays."""
+"""Maximum characters of results' texts in one view; beyond it, only headings are kept."""
 
 
 class ResultBody(Struct, frozen=True):
-    """A result's text, and where it stands in the view."""
+    """A result's text, and its position in the view."""
 
     text: str
     data: bytes
@@ -49,15 +49,15 @@ class ResponseLayout(Struct, frozen=True):
     response: SearchResponse
     text: bytes
     sections: tuple[Section, ...]
-    """Of the results, in order: section n-1 is `rn`."""
+    """Those of the results, in order: section n-1 is `rn`."""
     bodies: tuple[ResultBody, ...]
     partial: bool
 
 
 def search_view(body: bytes) -> ExtractedText:
-    """The text view and the sections r1, r2, … of a stored response.
+    """Returns the text view and the sections r1, r2, … of a stored response.
 
-    Where nothing is recognised the view is the payload itself, without sections.
+    If nothing is recognised, the view is the payload itself, without sections.
     """
     laid = lay_out(normalise(body))
     if not (laid.response.results or laid.response.answers):
@@ -66,7 +66,7 @@ def search_view(body: bytes) -> ExtractedText:
 
 
 def lay_out(response: SearchResponse) -> ResponseLayout:
-    """The view, with the places of the results' texts in it."""
+    """Returns the view, with the positions of the results' texts in it."""
     pieces: list[bytes] = []
     sections: list[Section] = []
     bodies: list[ResultBody] = []
@@ -125,7 +125,7 @@ def _answer(answer: ProviderAnswer) -> str:
 
 
 def _head(result: SearchResult) -> str:
-    """A result's lines above its text, and a blank one."""
+    """Returns a result's lines above its text, and a blank one."""
     title = result.title or result.url or ""
     url = f"{result.url}\n" if result.url and result.title else ""
     about = " | ".join(each for each in (result.date, result.site, result.author) if each)

@@ -1,1 +1,1 @@
-"""JSON and delimited tables read as far as they go, for whoever describes or outlines them."""
+"""Reads JSON and delimited tables as far as possible, for descriptions and outlines."""

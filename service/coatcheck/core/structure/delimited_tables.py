@@ -1,4 +1,4 @@
-"""Delimited tables: the delimiter and the first rows, of CSV and the like or of a table that is drawn with bars."""
+"""Delimited tables: the delimiter and the first rows, of CSV and the like or of a table drawn with bars."""
 
 import csv
 import re
@@ -9,7 +9,7 @@ from msgspec import Struct
 _LOOK: Final = 16 * 1024
 _LINES: Final = 60
 _ROWS: Final = 30
-"""Lines that are looked at, and rows that are read of them."""
+"""Lines that are examined, and rows that are read from them."""
 _BARS: Final = frozenset("+│┃║┌┏╔╭")
 _AS_BAR: Final = str.maketrans("│┃║", "|||")
 _RULE: Final = re.compile(r"[-+|:= ─━═┌-╿]*[-─━═]{2}[-+|:= ─━═┌-╿]*")
@@ -17,12 +17,12 @@ _NEARLY: Final = 0.9
 _DRAWN: Final = 0.7
 """Shares of rows that must be as wide as the header; a drawn table may have a title and a count beside its rows."""
 _MOST: Final = 0.8
-"""Share of cells with digits and no blanks from which nothing else is asked."""
+"""Share of cells with digits and no blanks from which nothing else is checked."""
 _DIGIT: Final = re.compile(r"\d")
 _SHORT: Final = 40
-"""Characters of a cell that is a value rather than a sentence."""
+"""Maximum characters of a cell that is a value rather than a sentence."""
 _WORDS: Final = 6
-"""Words of a column's name; of a clause there are more."""
+"""Maximum words of a column's name; a clause has more."""
 
 
 class Table(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Table(Struct, frozen=True):
 
 
 def read_table(head: bytes) -> Table | None:
-    """Returns the table that a text begins with: at least three rows that agree in their number of cells, over one."""
+    """Returns the table that a text begins with: at least three rows with the same number of cells, more than one."""
     first = head[:_LOOK].removeprefix(b"\xef\xbb\xbf").split(b"\n", _LINES)[:_LINES]
     if len(first) < _LINES:
         first.pop()  # it is empty, or may be cut
@@ -75,7 +75,7 @@ def _widest(lines: list[str], *, plain: bool) -> Table | None:
 
 
 def _is_table(rows: list[list[str]], delimiter: str) -> bool:
-    """Returns whether delimiters part values rather than clauses, arguments, or the two halves of a line."""
+    """Returns whether delimiters separate values rather than clauses, arguments, or the two halves of a line."""
     header, cells = rows[0], [cell.strip() for row in rows[1:] for cell in row]
     if any(cell.count("(") != cell.count(")") or cell.rstrip()[-1:] in set("{[=") for cell in header):
         return False

@@ -1,4 +1,4 @@
-"""JSON read as far as it goes: whole when it is whole and well-formed, otherwise its longest readable start.
+"""Reads JSON as far as possible: whole if it is complete and well-formed, otherwise its longest readable beginning.
 
 Never raises and never recurses into a document's depth. NaN, trailing data, a BOM and 100,000 open brackets give what
 could be read before them.
@@ -12,22 +12,22 @@ from msgspec import Struct, structs
 
 _BOM: Final = b"\xef\xbb\xbf"
 START_BYTES: Final = 64 * 1024
-"""Of a document that cannot be decoded whole, this much of its start is read."""
+"""Bytes at the beginning that are read of a document that cannot be decoded as a whole."""
 _LINES: Final = 1_000
 _OTHERS: Final = 10
-"""Lines that are documents for one that is none, at the least, in JSON lines."""
+"""Minimum number of lines that are documents per line that is not, in JSON lines."""
 _FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 _STRING: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")', re.DOTALL)
 _check: Final = msgspec.json.Decoder(msgspec.Raw).decode
-"""Parses without making values."""
+"""Parses without creating values."""
 _LAST: Final = re.compile(rb'[^"]*(?:(?=,)|[\[{}\]]|true|false|null)')
-"""What stands between two strings, up to the end of the last whole member."""
+"""Matches what is between two strings, up to the end of the last complete member."""
 _FAULT_AT: Final = re.compile(r"\(byte (\d+)\)")
 _BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
-"""What a translation deletes to leave brackets."""
+"""Deleted by a translation that leaves only brackets."""
 _CLOSED: Final = bytes.maketrans(b"[{", b"]}")
 _NESTED: Final = 200
-"""Containers open at once, and rounds of removing innermost pairs, beyond which a start is not read."""
+"""Containers open at once, and rounds of removing innermost pairs, beyond which a beginning is not read."""
 
 
 class JsonReading(Struct, frozen=True):
@@ -36,20 +36,20 @@ class JsonReading(Struct, frozen=True):
     value: object
     complete: bool
     lines: int = 0
-    """For NDJSON: how many documents were read; 0 for one document."""
+    """For NDJSON: number of documents that were read; 0 for a single document."""
     all_lines: bool = False
-    """For NDJSON: whether these are all there are."""
+    """For NDJSON: whether these are all."""
     size: int = 0
-    """Of a document that is not whole: bytes that were read before it ended or broke."""
+    """For an incomplete document: bytes that were read before it ended or broke."""
 
     @property
     def all_of_it(self) -> bool:
-        """Whether everything that the payload says is in the value."""
+        """Whether the value contains everything in the payload."""
         return self.complete or self.all_lines
 
 
 def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
-    """Returns what a document says; None if it does not begin like JSON, or nothing of it can be read."""
+    """Returns the content of a document; None if it does not begin like JSON, or nothing of it can be read."""
     text = data.removeprefix(_BOM).lstrip(b" \t\r\n")
     if text[:1] not in {b"{", b"["}:
         return None
@@ -68,7 +68,7 @@ def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
 def _read_lines(text: bytes) -> tuple[JsonReading | None, bool]:
     """Returns NDJSON, at least two lines that are documents each, and whether the text is a mixture instead.
 
-    A log may begin with JSON: where more than a tenth of the lines are something else, they are lines of text.
+    A log may begin with JSON: if more than a tenth of the lines are something else, they are lines of text.
     """
     values: list[object] = []
     right = wrong = 0
@@ -81,7 +81,7 @@ def _read_lines(text: bytes) -> tuple[JsonReading | None, bool]:
         except _FAULTS:
             if not right:
                 return None, False
-            wrong += number < len(lines)  # the last may be cut
+            wrong += number < len(lines)  # the last one may be cut
         else:
             right += 1
             if not wrong:
@@ -92,9 +92,9 @@ def _read_lines(text: bytes) -> tuple[JsonReading | None, bool]:
 
 
 def _read_start(text: bytes) -> JsonReading | None:
-    """Returns the value of the longest prefix that ends with a whole member, its open containers closed.
+    """Returns the value of the longest prefix that ends with a complete member, with open containers closed.
 
-    None where that is a whole document below which there is more of something else: a text that begins with JSON.
+    None if that is a complete document followed by something else: a text that begins with JSON.
     """
     everything = text
     try:
@@ -102,7 +102,7 @@ def _read_start(text: bytes) -> JsonReading | None:
     except _FAULTS as fault:
         at = _FAULT_AT.search(str(fault))
         text = text[: int(at[1]) - 1] if at else text
-    # Splitting at strings runs in C: of 64 KiB it costs 0.3 ms, where a parser that tells of each token costs 10.
+    # Splitting at strings runs in C: for 64 KiB it takes 0.3 ms, where a parser that reports each token takes 10.
     parts = _STRING.split(text)
     while (last := _LAST.match(parts[-1])) is None and len(parts) > 1:
         del parts[-2:]  # a key, or a string that may be one

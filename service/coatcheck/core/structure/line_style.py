@@ -1,6 +1,6 @@
-"""What the lines of a text are like: printed by a program, written as code, or told as prose.
+"""The style of a text's lines: printed by a program, written as code, or told as prose.
 
-Only what a line *begins* or *ends* with says much: a word in the middle of it is what it talks about.
+Only how a line *begins* or *ends* is significant: a word in the middle is what the line is about.
 """
 
 from typing import Final, Literal
@@ -37,11 +37,14 @@ _FOREIGN: Final = bytes(range(0x80, 0x100))
 _OUTPUT: Final = 0.3
 _PROSE: Final = 0.3
 _CODE: Final = 0.5
-"""Shares of lines: low, because most lines of most things say nothing of what they are."""
+"""Shares of lines: low, because most lines of most texts say nothing about their style."""
 
 
 def style_of(block: bytes, count: int) -> Literal["output", "prose", "code"]:
-    """Returns what most of the `count` lines of `block`, none of them blank, are like; `output` where nothing tells."""
+    """Returns the style of most of the `count` lines of `block`, none of them blank.
+
+    `output` if nothing indicates any.
+    """
     told = _TOLD.count(block)
     foreign = (len(block) - len(block.translate(None, _FOREIGN))) * count // len(block)
     told = max(told, 2 * foreign)

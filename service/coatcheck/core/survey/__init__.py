@@ -1,1 +1,4 @@
-"""What every byte of a text payload says, in one pass: statements, shapes, tallies. `core/card` chooses from it."""
+"""Surveys every byte of a text payload in one pass: statements, shapes, tallies.
+
+`core/card` chooses from the result.
+"""

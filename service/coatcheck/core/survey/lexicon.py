@@ -15,7 +15,7 @@ import re2
 from coatcheck.core.text.scan import BlockPattern
 
 SURE: Final = 1
-"""States a failure and hardly ever means anything else."""
+"""States a failure, and hardly ever means anything else."""
 STRONG: Final = 2
 """States that something went wrong."""
 WORD: Final = 4
@@ -39,7 +39,7 @@ _COUNTED: Final[tuple[tuple[int, str], ...]] = (
     ),
     (STRONG, r"(?i)\b(?:status|http|HTTP/\d(?:\.\d)?\"?)(?: code)?[ :=]+[45]\d\d\b|\" [45]\d\d "),
 )
-"""Failures that a number makes: `3 failed` is one, and `0 failed` is none."""
+"""Failures that a number makes: `3 failed` is one, and `0 failed` is not."""
 _PATTERNS: Final[tuple[tuple[int, str], ...]] = (
     *_COUNTED,
     (
@@ -125,9 +125,9 @@ _PATTERNS: Final[tuple[tuple[int, str], ...]] = (
     ),
     (BENIGN, r"(?i)\bDEBUG\b|\bTODO\b|\bPASS(?:ED)?\b|\bok\b|\bsucce(?:ss|eded)"),
 )
-# No bounded repetition of more than one character stands in a pattern: each would multiply RE2's states.
+# No pattern has a bounded repetition of more than one character: each would multiply RE2's states.
 SPEAKS: Final = 1_200
-"""Bytes at either end of a line that are classified; what lies between them in a longer line is not."""
+"""Bytes at either end of a line that are classified; the middle of a longer line is not."""
 
 
 def _compiled() -> tuple[Any, tuple[int, ...]]:
@@ -148,7 +148,7 @@ _MAY_COUNT: Final = BlockPattern(
     r"fail|error|broken|crashed|\b(?:exit\w*|return(?:ed)?|terminated|finished|status|code|rc|http)\b|\"  ",
     ignore_case=True,
 )
-"""What is left without digits of every line that a number may make a failure."""
+"""Matches, without their digits, all lines that a number may make a failure."""
 DIGITS: Final = b"0123456789"
 _FAILING: Final = b"\0"
 """Ends the shape of a line whose number makes it a failure."""
@@ -162,7 +162,7 @@ def shapes_of(text: bytes) -> list[bytes]:
 def count_shapes(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counter[bytes]]:
     """Returns the shape of each line of `text`, the line without the bytes in `drop`, and how many lines have each.
 
-    Lines that differ in numbers only have one shape, but for those that a number makes a failure.
+    Lines that differ only in numbers have the same shape, except those that a number makes a failure.
     """
     shapes = text.translate(None, drop).split(b"\n")
     counts = Counter(shapes)
@@ -183,7 +183,7 @@ def speaking(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def stating(line: bytes) -> bytes:
-    """Returns what of a line is classified: all of it, or the ends of a long one."""
+    """Returns the part of a line that is classified: all of it, or the ends of a long one."""
     return line if len(line) <= 2 * SPEAKS else line[:SPEAKS] + b" " + line[-SPEAKS:]
 
 
@@ -197,7 +197,7 @@ def classify(line: bytes) -> int:
 
 
 def level_of(line: bytes) -> int:
-    """Returns 1 for a sure failure, 2 for something that went wrong, 3 for a verdict; 0 for what is not kept."""
+    """Returns 1 for a sure failure, 2 for something that went wrong, 3 for a verdict; 0 for lines that are not kept."""
     flags = classify(line)
     if flags & BENIGN and not flags & SURE:
         return 0

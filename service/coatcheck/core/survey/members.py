@@ -1,7 +1,7 @@
-"""The members of a JSON object that streams past: their names, short values and lengths, wherever they stand.
+"""The members of a streamed JSON object: their names, short values and lengths, wherever they are.
 
-Brackets and commas are told apart in bulk; only the first bytes of each member are kept. Text that turns out to be no
-single object, complete and in form as far as it is looked at, has no members.
+Brackets and commas are processed in bulk; only the first bytes of each member are kept. Text that turns out not to be a
+single, complete object, well-formed as far as it is checked, has no members.
 """
 
 import re
@@ -14,9 +14,9 @@ from msgspec import Struct
 from coatcheck.core.jsonpath.structure import StructureReader
 
 _KEPT: Final = 400
-"""Bytes of a member that are looked at."""
+"""Bytes of a member that are kept."""
 _MANY: Final = 200
-"""Members from which an object is taken for a map: its names are data, and nothing is said of it."""
+"""Members from which an object is considered a map: its names are data, and are not reported."""
 _NAME: Final = re.compile(rb'\s*("(?:[^"\\\x00-\x1f]|\\.)*")\s*:\s*')
 
 
@@ -25,23 +25,23 @@ class ObjectMember(Struct, frozen=True, array_like=True):
 
     name: str
     value: str | None = None
-    """Its value as JSON, where that is a scalar of few bytes."""
+    """Its value as JSON, if it is a scalar of few bytes."""
     elements: int | None = None
-    """How many elements it has, where it is an array."""
+    """Its number of elements, if it is an array."""
 
 
 class _Part(Struct):
-    """A member as far as it has been seen."""
+    """A member as far as it has been read."""
 
     text: bytes = b""
     size: int = 0
     commas: int = 0
-    """One level below the member itself."""
+    """Commas one level below the member itself."""
 
 
 @final
 class Members:
-    """Collects them: `feed` the text, then `found`."""
+    """Collects members: `feed` the text, then call `found`."""
 
     def __init__(self) -> None:
         self._structure: StructureReader | None = None
@@ -49,10 +49,10 @@ class Members:
         self._open = _Part()
         self._base = 0
         self._state: str = "before"
-        """`before` the object, `inside` it, `behind` it, or `none` where there is none."""
+        """`before` the object, `inside` it, `behind` it, or `none` if there is none."""
 
     def feed(self, block: bytes) -> None:
-        """Looks at the next bytes. Costs nothing once it is known that this is no object."""
+        """Processes the next bytes. Costs nothing once it is known that this is not an object."""
         if self._state == "before":
             block = block.lstrip(b" \t\r\n\xef\xbb\xbf")
             if block:
@@ -64,7 +64,7 @@ class Members:
             self._state = "none"
 
     def found(self) -> tuple[ObjectMember, ...]:
-        """Returns the members, in order; none where this was no whole object, or one of more than 200."""
+        """Returns the members, in order; none if this was not a complete object, or one of more than 200."""
         if self._state != "behind":
             return ()
         members = [_member(part) for part in self._parts]
@@ -98,13 +98,13 @@ class Members:
             self._state = "none" if block[limit + 1 :].strip() else "behind"
 
     def _close(self) -> None:
-        """The open member is over."""
+        """Ends the open member."""
         self._parts.append(self._open)
         self._open = _Part()
 
 
 def _member(part: _Part) -> ObjectMember | None:
-    """Returns what is known of a member; None where it is none."""
+    """Returns what is known about a member; None if it is invalid."""
     match = _NAME.match(part.text)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Bytes of a payload that stand together, with their place."""
+"""Consecutive bytes of a payload, with their position."""
 
 from msgspec import Struct
 
@@ -14,4 +14,4 @@ class Region(Struct, frozen=True, array_like=True):
     begins: bool = True
     """Whether the first byte begins a line."""
     ends: bool = True
-    """Whether a line ends behind the last byte."""
+    """Whether a line ends after the last byte."""

@@ -1,8 +1,8 @@
-"""The survey of a payload that is too large to be held: what its every byte says, kept in a few kilobytes.
+"""The survey of a payload that is too large to be held in memory: what every byte says, in a few kilobytes.
 
-Fed with blocks while the payload streams in. Bulk operations that run in C do the work: lines are told apart by their
-shape, which is the line without its digits, and only a shape that was not met before is looked at by itself. Memory is
-bounded for every content, and so is the result. Pure: the same bytes give the same survey however they are split.
+Fed with blocks while the payload streams in. Bulk operations in C do the work: lines are distinguished by their shape,
+which is the line without its digits, and only a new shape is examined individually. Memory and result are bounded for
+every content. Pure: the same bytes give the same survey however they are split.
 """
 
 from collections import Counter
@@ -21,12 +21,12 @@ from coatcheck.core.text.terminal import visible
 from coatcheck.core.text.visible_text import frame_start
 
 _BLOCK: Final = 512 * 1024
-"""Bytes that are looked at together; blocks end with a line."""
+"""Bytes that are processed together; blocks end with a line."""
 _HEXADECIMAL: Final = b"0123456789abcdefABCDEF"
 _SHAPES: Final = 20_000
-"""Different shapes that are counted. A text with more is told apart more coarsely, then not at all."""
+"""Maximum different shapes that are counted. For a text with more, shapes become coarser, then are given up."""
 _LONGEST: Final = 400
-"""Bytes of a line that tell its shape, and that a fragment shows."""
+"""Bytes of a line that determine its shape, and that a fragment shows."""
 _BEFORE: Final = 3
 _AFTER: Final = 4
 """Lines above and below a statement that are kept with it."""
@@ -34,26 +34,26 @@ _FIRST: Final = 24
 _LAST: Final = 24
 """Statements of one class that are kept: the first shapes and the last ones."""
 _RARE: Final = 32
-"""Lines that are like no other and are kept."""
+"""Lines that resemble no other and are kept."""
 _ODD: Final = 256
-"""Such lines that are remembered; a block with more has no odd ones."""
+"""Maximum such lines that are remembered; a block with more has no odd ones."""
 _NOTHING: Final = 9
 """Worse than every level."""
 _MATCHES: Final = 2_000
-"""Lines of one block that are classified."""
+"""Maximum lines of one block that are classified."""
 
 
 class Survey(Struct, frozen=True, array_like=True):
-    """What is kept."""
+    """The result of a survey."""
 
     fragments: tuple[Region, ...] = ()
-    """Parts of the payload that hold what matters, in order; none overlaps another."""
+    """Disjoint parts of the payload that contain what matters, in order."""
     facts: tuple[str, ...] = ()
     """Tallies over the whole payload."""
     counts: tuple[tuple[bytes, int], ...] = ()
-    """The commonest shapes, with how many lines have them."""
+    """The commonest shapes, with the number of lines that have them."""
     members: tuple[ObjectMember, ...] = ()
-    """Of a payload that is one JSON object."""
+    """Members, if the payload is one JSON object."""
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -61,12 +61,12 @@ _decode: Final = msgspec.msgpack.Decoder(Survey).decode
 
 
 def pack_survey(survey: Survey) -> bytes:
-    """Returns a survey as it is stored."""
+    """Returns a survey in its stored form."""
     return _encode(survey)
 
 
 def survey_of(payload: bytes, held: int) -> Survey | None:
-    """Returns the survey of a payload in memory; None where it is no longer than the `held` bytes that need none."""
+    """Returns the survey of a payload in memory; None if it is no longer than the `held` bytes that need none."""
     if len(payload) <= held:
         return None
     surveyor = Surveyor()
@@ -75,16 +75,16 @@ def survey_of(payload: bytes, held: int) -> Survey | None:
 
 
 def unpack_survey(packed: bytes) -> Survey:
-    """Returns what `pack_survey` packed.
+    """Unpacks the result of `pack_survey`.
 
     Raises:
-        msgspec.MsgspecError: for bytes that it did not make.
+        msgspec.MsgspecError: for other bytes.
     """
     return _decode(packed)
 
 
 class _Odd(Struct):
-    """A line that may be like no other: where it is, with the lines around it."""
+    """A line that may resemble no other: its position, with the lines around it."""
 
     region: Region
     shape: bytes
@@ -92,7 +92,7 @@ class _Odd(Struct):
 
 @final
 class Surveyor:
-    """Surveys a text that streams past: `feed` its bytes, then `finish`."""
+    """Surveys a streamed text: `feed` its bytes, then call `finish`."""
 
     def __init__(self) -> None:
         self._carry = b""
@@ -110,10 +110,10 @@ class Surveyor:
         self._last: dict[int, list[Region]] = {1: [], 2: [], 3: []}
         self._odd: list[_Odd] = []
         self._starts: list[int] = []
-        """Where the lines of the block begin, and where another would; once somebody asked."""
+        """Where the lines of the block begin, and where another would; filled on demand."""
 
     def feed(self, data: bytes) -> None:
-        """Looks at the next bytes of the payload, in blocks of its own: how they arrive makes no difference."""
+        """Processes the next bytes of the payload, in blocks of its own: how they arrive makes no difference."""
         data = self._carry + data
         at = 0
         while len(data) - at >= _BLOCK:
@@ -142,7 +142,7 @@ class Surveyor:
         )
 
     def _oddness(self) -> bool:
-        """Whether a line that is like no other says anything: where nearly all lines are like others."""
+        """Returns whether a line that resembles no other says anything: if nearly all lines resemble others."""
         return not self._flooded and len(self._known) * 20 <= self._known.total()
 
     def _look(self, data: bytes) -> None:
@@ -160,7 +160,7 @@ class Surveyor:
         self._line += int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
 
     def _told_apart(self, seen: bytes) -> None:
-        """Counts the shapes of a block, and looks at the lines whose shape is new."""
+        """Counts the shapes of a block, and examines the lines with new shapes."""
         shapes, counts = count_shapes(seen, self._drop)
         if len(max(counts, key=len)) > _LONGEST:
             shapes = [_short(shape) for shape in shapes]
@@ -175,13 +175,13 @@ class Surveyor:
         numbers = sorted(first[shape] for shape in fresh)
         lines = seen.split(b"\n")
         single = [number for number in numbers if self._known[shapes[number]] == 1 and lines[number].strip()]
-        if len(single) <= _ODD:  # whether they stay alone is known at the end
+        if len(single) <= _ODD:  # whether they stay unique is known at the end
             self._odd += [_Odd(self._region(number), shapes[number]) for number in single]
             self._odd = [each for each in self._odd if self._known[each.shape] == 1][-_ODD:]
         self._statements(b"\n".join([stating(lines[number]) for number in numbers]), numbers)
 
     def _coarsen(self) -> None:
-        """Tells shapes apart without hexadecimal digits, or gives up where even that leaves too many."""
+        """Ignores hexadecimal digits in shapes, or gives up if there are still too many."""
         if self._drop == DIGITS:
             self._tallies.add(self._known)
             self._drop = _HEXADECIMAL
@@ -197,7 +197,7 @@ class Surveyor:
             self._odd.clear()
 
     def _statements(self, lines: bytes, numbers: list[int] | None) -> None:
-        """Keeps those of some lines that state something: all lines of the block, or the ones with these numbers."""
+        """Keeps those of some lines that state something: all lines of the block, or those with these numbers."""
         found: dict[int, list[int]] = {level: [] for level in self._first}
         row = at = 0
         for start, end in islice(speaking(lines), _MATCHES):
@@ -229,14 +229,14 @@ class Surveyor:
 
 
 def _short(shape: bytes) -> bytes:
-    """A shape, of a longer one its ends and a hash, which is the shape of no line."""
+    """Returns a shape; for a longer one its ends and a hash, which is the shape of no line."""
     if len(shape) <= _LONGEST:
         return shape
     return shape[: _LONGEST // 2] + b"\n" + hash(shape).to_bytes(8, signed=True) + shape[-_LONGEST // 2 - 1 :]
 
 
 def _telling(line: bytes) -> int:
-    r"""Returns where the part of a long line begins that states most; where none states anything, its last frame."""
+    r"""Returns where the part of a long line begins that states most; if none states anything, its last frame."""
     first = frame_start(line)
     last = max(first, len(line) - SPEAKS)
     places = [*range(first, min(len(line), first + SPEAKS), _LONGEST // 2), *range(last, len(line), _LONGEST // 2)]
@@ -245,7 +245,7 @@ def _telling(line: bytes) -> int:
 
 
 def _merged(regions: list[Region]) -> tuple[Region, ...]:
-    """Regions in order, those that overlap or touch as one."""
+    """Returns regions in order, merging those that overlap or touch."""
     out: list[Region] = []
     for region in sorted(regions, key=lambda each: (each.start, -len(each.data))):
         last = out[-1] if out else None

@@ -1,7 +1,7 @@
-"""What the lines of an output add up to: levels, test outcomes, statuses of requests, findings by rule, lines by file.
+"""Tallies of an output's lines: levels, test outcomes, statuses of requests, findings by rule, lines by file.
 
-A tally is begun only where enough of the first lines have what it counts, and then every line is looked at. A text in
-which few lines are levelled, say, is no levelled log, and a count of its levels would mean nothing.
+A tally is started only if enough of the first lines have what it counts, and then every line is examined. If only few
+lines have a level, the text is not a levelled log, and counting levels would be meaningless.
 """
 
 # ruff: noqa: E501 - an expression is read best whole
@@ -17,13 +17,13 @@ from msgspec import Struct
 from coatcheck.core.text.scan import BlockPattern
 
 _LOOKED: Final = 24
-"""Lines, evenly spread over the first block, that decide which tallies are begun."""
+"""Lines, evenly spread over the first block, that decide which tallies are started."""
 _HINTED: Final = 3
-"""Lines that may have what is counted, after which it is looked whether they do."""
+"""Lines that may have what is counted, after which this is checked."""
 _MOST: Final = 5_000
-"""Different things that one tally counts; one that meets more says nothing."""
+"""Maximum different things that one tally counts; with more it is dropped."""
 _LONGEST: Final = 200
-"""Bytes at the beginning of a line, and as many at its end, that are looked at."""
+"""Bytes at the beginning of a line, and at its end, that are examined."""
 _DIGITS: Final = b"0123456789"
 _NAMING: Final = b"=:"
 """What a name ends with before its value."""
@@ -38,9 +38,9 @@ _LEVEL: Final = re.compile(
     + rb"))(?=[\s\]>,\"']|$)"
 )
 _DATED: Final = re.compile(rb"^\W{0,3}(?:--|//)|(?:^|[^A-Za-z]|T)::|(?:\b|_)(?:time|ts|timestamp|t|date)\"?[=:]")
-"""What is left of a date or of a time of day without its digits, or the name of one."""
+"""Matches what remains of a date or a time of day without its digits, or the name of one."""
 _FAR: Final = 160
-"""Bytes of a line in which its level stands."""
+"""Bytes of a line within which its level must be."""
 _OUTCOME: Final = re.compile(
     rb"^[^\s:]+::\S.*\s(PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR)(?: +\[ *%\])?\s*$"
     rb"|^\[gw\] \[ *%\] (PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR) \S+::"
@@ -69,7 +69,7 @@ def _matched(pattern: re.Pattern[bytes]) -> Count:
 
 
 def _level(line: bytes) -> bytes | None:
-    """The level of a line: the first that it names, at its beginning or behind a date or a time."""
+    """Returns the level of a line: the first that it names, at its beginning or after a date or a time."""
     found = _LEVEL.search(line, 0, _FAR)
     return None if found is None or _depth(line[: found.start()]) is None else found[found.lastindex or 0]
 
@@ -79,12 +79,12 @@ _WORD: Final = re.compile(rb"[A-Za-z]")
 
 @lru_cache(1_024)
 def _depth(before: bytes) -> int | None:
-    """How many words stand before a level, of which that is all that stands there; None: what follows them is none."""
+    """Returns how many words precede a level, given all text before it; None: it is not a level."""
     return len(before.split()) if not _WORD.search(before) or _DATED.search(before) else None
 
 
 def _numbered(line: bytes) -> bytes | None:
-    """The file that a line names with a line number."""
+    """Returns the file that a line names with a line number."""
     found = _NUMBERED.match(line)
     return found[1] if found is not None and _may_be_file(found[1]) else None
 
@@ -94,7 +94,7 @@ def _may_be_file(name: bytes) -> bool:
 
 
 def _plain(line: bytes) -> bytes | None:
-    """The file that a line names without one."""
+    """Returns the file that a line names without one."""
     found = _PLAIN.match(line)
     return found[1] if found and _is_file(found[1]) else None
 
@@ -107,11 +107,11 @@ class _Tally(Struct, frozen=True):
     label: str
     count: Count
     share: float
-    """Of the lines looked at first, those that must have it."""
+    """Minimum share of the lines examined first that must have it."""
     hint: BlockPattern
-    """Matches lines of every text in which it is begun, at a tenth of the cost."""
+    """Matches lines in every text in which the tally is started, at a tenth of the cost."""
     digits: bool
-    """Whether lines that differ in digits only may count differently; otherwise it is asked of lines without digits."""
+    """Whether lines that differ only in digits may count differently; otherwise lines are examined without digits."""
     most: int = 12
     """Things that are named."""
 
@@ -147,24 +147,24 @@ _TALLIES: Final = (
 
 @final
 class Tallies:
-    """Counts a text that is fed in blocks of whole lines, as a person would have seen them."""
+    """Tallies a text, fed in blocks of whole lines, as a person would have seen them."""
 
     def __init__(self) -> None:
         self._counts: dict[int, Counter[bytes]] | None = None
         self._deepest = 0
-        """Words that stand before a level at most, by the first lines: what comes later is what a message says."""
+        """Maximum words before a level, by the first lines: any later word belongs to a message."""
         self._words = 0
-        """How many words of each line, without its digits, are looked at, and one more behind a name; 0: all of it. A
-        level stands within them, or is none."""
+        """Words of each line, without digits, that are examined, and one more after a name; 0: all. A level must be
+        among them."""
         self._other = False
-        """Some line names no file."""
+        """Whether some line names no file."""
 
     def feed(self, block: bytes, *, later: bool = False) -> None:
-        """Counts the lines of the next block. Costs next to nothing for a text in which nothing is tallied.
+        """Counts the lines of the next block. Costs almost nothing for a text without tallies.
 
         Args:
             block: whole lines.
-            later: whether `add` will tell of these lines what they are without digits.
+            later: whether `add` will provide these lines without digits.
         """
         if self._counts is None:
             self._begin(block.split(b"\n"))
@@ -181,14 +181,14 @@ class Tallies:
             self.add(Counter(block.translate(None, _DIGITS).split(b"\n")))
 
     def add(self, shapes: Mapping[bytes, int]) -> None:
-        """Counts lines of blocks that were fed by how many there are of each without digits."""
+        """Counts lines of blocks that were fed, given how many there are of each without digits."""
         begun = [(_TALLIES[number], counts) for number, counts in (self._counts or {}).items()]
         begun = [(tally, counts) for tally, counts in begun if not tally.digits]
         heads: defaultdict[bytes, int] = defaultdict(int)
         words = self._words
         for shape, times in shapes.items() if begun else ():
             head = shape if len(shape) < _LONGEST else _ends(shape.removesuffix(b"\0"))
-            if words:  # inline: most of the cost of a text in which lines are levelled
+            if words:  # inlined: most of the cost for a levelled text
                 parts = head.split(None, words)
                 if len(parts) > words:
                     rest = parts.pop()
@@ -216,7 +216,7 @@ class Tallies:
             counts.update(name for line in lines if (name := tally.count(line)) is not None)
 
     def facts(self) -> tuple[str, ...]:
-        """Returns a line for each tally that was begun, in whole numbers of lines."""
+        """Returns a line per tally that was started, in whole numbers of lines."""
         out: list[str] = []
         for number, counts in (self._counts or {}).items():
             tally = _TALLIES[number]
@@ -225,7 +225,7 @@ class Tallies:
             if not 0 < len(counts) <= _MOST or (tally is _BY_FILE and self._other):
                 continue
             if tally is _BY_LINE and 2 * sum([n == 1 and b" " in name for name, n in counts.items()]) > counts.total():
-                continue  # frames of a stack, say: words before a number, hardly ever the same ones
+                continue  # frames of a stack, for example: words before a number, hardly ever the same ones
             named = [(name.decode("utf-8", "replace"), count) for name, count in _ordered(counts)]
             total = f"{counts.total()} in {len(counts)}: " if tally.label == "Lines by file" else ""
             out.append(f"{tally.label}: {total}{listed(named, tally.most)}")
@@ -271,7 +271,7 @@ class Tallies:
 
 
 def _is_tallied(lines: list[bytes], count: Count, least: float) -> bool:
-    """Whether at least so many lines have what is counted; looks at no more of them than that takes."""
+    """Returns whether at least `least` lines have what is counted; examines no more lines than necessary."""
     misses = len(lines) - least
     for line in lines:
         if count(line) is None:
@@ -282,7 +282,7 @@ def _is_tallied(lines: list[bytes], count: Count, least: float) -> bool:
 
 
 def _beside_files(block: bytes) -> int:
-    """Returns how many lines name a file with a line number, or stand beside one that does; 0 where none does."""
+    """Returns how many lines name a file with a line number, or are next to one that does; 0 if none does."""
     files = sum([_is_file(name) and _WORD.search(name) is not None for name in _NUMBERED.findall(block)])
     if not files:
         return 0
@@ -290,7 +290,7 @@ def _beside_files(block: bytes) -> int:
 
 
 def _drop_neighbours(counts: Counter[bytes]) -> None:
-    """Forgets lines around a match, in which a number between colons happens to stand: `a.py-12-x:3:`."""
+    """Drops lines around a match that happen to contain a number between colons: `a.py-12-x:3:`."""
     for name in [each for each in counts if b"-" in each]:
         if any(name[: found.start()] in counts for found in _BETWEEN.finditer(name)):
             del counts[name]

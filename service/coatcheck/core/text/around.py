@@ -1,6 +1,6 @@
-"""How many tokens a text is with other text around it, when the tokens of the text itself are known.
+"""Counts the tokens of a text with other text around it, given the tokens of the text itself.
 
-Only what stands between the ends and the next safe cuts is counted again: a long text is counted once.
+Only what is between the ends and the nearest safe cuts is counted again: a long text is counted once.
 """
 
 from typing import Final
@@ -9,13 +9,13 @@ from coatcheck.core.text.cuts import first_safe, last_safe
 from coatcheck.core.tokens import Tokenizer
 
 _NEAR: Final = 400
-"""Characters from either end in which a safe cut is looked for; most lines have several."""
+"""Characters from either end in which a safe cut is searched for; most lines have several."""
 
 
 def count_around(before: str, text: str, tokens: int, after: str, tokenizer: Tokenizer) -> int | None:
-    """Exactly the tokens of `before + text + after`, where `text` by itself is exactly `tokens` tokens.
+    """Returns exactly the tokens of `before + text + after`, given that `text` by itself has exactly `tokens` tokens.
 
-    Takes the time of counting `before`, `after` and some hundred characters. None where that does not tell.
+    Takes as long as counting `before`, `after` and some hundred characters. None if that does not determine it.
     """
     cuts = _cuts(text)
     if cuts is None:
@@ -27,7 +27,7 @@ def count_around(before: str, text: str, tokens: int, after: str, tokenizer: Tok
 
 
 def _cuts(text: str) -> tuple[int, int] | None:
-    """The first and the last safe cut of a text, in characters, both near its ends; None where it has none there."""
+    """Returns the first and the last safe cut of a text, in characters, near its ends; None if it has none there."""
     if len(text) <= 2 * _NEAR:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Counting tokens of payloads of any size: in safe cuts, sampled, or with an index of where the counts are.
+"""Counts tokens of payloads of any size: in safe cuts, sampled, or with an index of checkpoints.
 
-Nothing here encodes more than one piece at a time, and no piece is longer than its bound, whatever the payload.
-Bytes that are not UTF-8 count as the replacement characters that a reader would see.
+Only one piece is encoded at a time, and no piece is longer than its bound, whatever the payload. Bytes that are not
+UTF-8 count as the replacement characters that a reader would see.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from coatcheck.core.text.cuts import align, first_safe, last_safe
 from coatcheck.core.tokens import Tokenizer
 
 PIECE_BYTES = 64 * 1024
-"""Encoded at once. Keeps the encoder's hold on a thread near 1 ms."""
+"""Bytes encoded at once. Keeps the encoder's hold on a thread near 1 ms."""
 
 UNCUT_BYTES = 16 * 1024
-"""Encoded at once where no safe cut exists: one long word costs n log n, 0.1 ms a KB at this length."""
+"""Bytes encoded at once if there is no safe cut: one long word costs n log n, 0.1 ms per KB at this length."""
 
 EXACT_BYTES = 256 * 1024
 """Payloads up to this size are counted exactly when they are stored (at most 4 ms of ordinary text)."""
@@ -24,8 +24,8 @@ EXACT_BYTES = 256 * 1024
 SAMPLE_PIECE = 768
 SAMPLE_PIECES = 128
 ENCODED_PIECES = 64
-"""Of a larger payload 64 to 128 pieces are kept, evenly spread, and 64 of them encoded: 48 KB, about 1 ms. Many
-short pieces tell more than few long ones of the same sum."""
+"""Of a larger payload, 64 to 128 pieces are kept, evenly spread, and 64 of them are encoded: 48 KB, about 1 ms. Many
+short pieces are more representative than few long ones with the same total."""
 
 
 def _decode(data: bytes) -> str:
@@ -33,7 +33,7 @@ def _decode(data: bytes) -> str:
 
 
 def _ends(data: bytes, *, final: bool) -> Iterator[tuple[int, bool]]:
-    """Where each piece ends, and whether that is a safe cut. Unless `final`, a last piece is left for later."""
+    """Yields where each piece ends, and whether that is a safe cut. Unless `final`, a last piece is left for later."""
     start = 0
     while len(data) - start > PIECE_BYTES + 4:
         found = last_safe(data, start, start + PIECE_BYTES)
@@ -58,9 +58,9 @@ def _forced(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool]]:
 
 
 def count_pieces(data: bytes, tokenizer: Tokenizer) -> Tokens:
-    """The tokens of a payload held in memory. Exact unless it has stretches of over 16 KB without a safe cut.
+    """Returns the tokens of a payload in memory. Exact unless it has stretches of over 16 KB without a safe cut.
 
-    Such stretches (one enormous word, a wall of blanks) are counted in parts, which may differ by a token a part.
+    Such stretches (one enormous word, a wall of blanks) are counted in parts, which may differ by a token per part.
     """
     count = 0
     exact = True
@@ -73,19 +73,19 @@ def count_pieces(data: bytes, tokenizer: Tokenizer) -> Tokens:
 
 
 def count_exact(data: bytes, tokenizer: Tokenizer) -> int:
-    """The number alone of `count_pieces`."""
+    """Returns only the number of `count_pieces`."""
     return count_pieces(data, tokenizer).count
 
 
 class TokenMeter:
-    """Counts a payload that streams past: exactly up to EXACT_BYTES, from a spread sample beyond.
+    """Counts a streamed payload: exactly up to EXACT_BYTES, from a spread sample beyond.
 
-    The sample is a function of the bytes alone, however they are split among calls: pieces of 768 bytes at
-    multiples of a stride that doubles whenever there are more than 128. Memory stays under 256 KB + 96 KB.
+    The sample is a function of the bytes alone, however they are split among calls: pieces of 768 bytes at multiples of
+    a stride that doubles whenever there are more than 128. Memory stays under 256 KB + 96 KB.
     """
 
     def __init__(self, tokenizer: Tokenizer, exact: int = EXACT_BYTES) -> None:
-        """Make a meter; `exact` is in bytes, for who needs less."""
+        """Creates a meter; `exact` is in bytes, for callers who need less."""
         self._tokenizer = tokenizer
         self._exact = exact
         self._size = 0
@@ -94,7 +94,7 @@ class TokenMeter:
         self._sample: list[bytearray] = []
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes. Costs a copy of what is kept, never an encoding."""
+        """Takes the next bytes. Costs a copy of what is kept, never an encoding."""
         if self._whole is not None:
             if self._size + len(data) <= self._exact:
                 self._whole += data
@@ -116,7 +116,7 @@ class TokenMeter:
             if number == len(self._sample):
                 self._sample.append(bytearray())
                 if len(self._sample) > SAMPLE_PIECES:
-                    self._sample = self._sample[::2]  # the new, still empty piece has an even number and stays
+                    self._sample = self._sample[::2]  # the new, still empty piece has an even index and stays
                     self._stride *= 2
                     continue
             high = min(at - into + SAMPLE_PIECE, end)
@@ -124,7 +124,7 @@ class TokenMeter:
             at = high
 
     def finish(self) -> Tokens:
-        """The count. At most 64 pieces of 768 bytes are encoded for an estimate."""
+        """Returns the count. At most 64 pieces of 768 bytes are encoded for an estimate."""
         if self._whole is not None:
             return count_pieces(bytes(self._whole), self._tokenizer)
         kept = len(self._sample)
@@ -138,24 +138,24 @@ class TokenMeter:
 
 
 def _trim(piece: bytes) -> bytes:
-    """The piece between its first and its last safe cut, so that its ends do not split words."""
+    """Returns the piece between its first and its last safe cut, so that its ends do not split words."""
     start = first_safe(piece, 0, len(piece) // 2) or 0
     end = last_safe(piece, len(piece) // 2, len(piece) - 4)
     return piece[start : end if end is not None and end > start else len(piece)]
 
 
 class Checkpoint(Struct, frozen=True):
-    """How many tokens lie before a byte. A checkpoint is always a safe cut, so token reads can start there."""
+    """How many tokens precede a byte. A checkpoint is always a safe cut, so token reads can start there."""
 
     byte: int
     tokens: int
 
 
 class TokenIndexer:
-    """Counts content blocks in order and gives a checkpoint about every 64 KB, for reads by token position.
+    """Counts content blocks in order and returns a checkpoint about every 64 KB, for reads by token position.
 
-    Resumable: give a new indexer the last checkpoint and feed it the content from that byte on. Holds at most a
-    piece and the block being fed.
+    Resumable: give a new indexer the last checkpoint and feed it the content from that byte on. Holds at most a piece
+    and the block being fed.
     """
 
     def __init__(self, tokenizer: Tokenizer, resume: Checkpoint | None = None) -> None:
@@ -170,12 +170,12 @@ class TokenIndexer:
         return self._exact
 
     def feed(self, block: bytes) -> list[Checkpoint]:
-        """Take the next content; answers the checkpoints that became known."""
+        """Takes the next content; returns the new checkpoints."""
         self._pending += block
         return self._advance(final=False)
 
     def finish(self) -> Tokens:
-        """Count what is left. Answers the total from the payload's start."""
+        """Counts what is left. Returns the total from the payload's start."""
         self._advance(final=True)
         return Tokens(self._at.tokens, self._exact, self._tokenizer.name)
 

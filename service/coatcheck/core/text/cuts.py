@@ -1,17 +1,17 @@
 """Places where text may be cut without changing how it is tokenized.
 
-A safe cut is always a boundary between pre-tokens, in o200k_base and in cl100k_base: counts of the pieces add up to
-the count of the whole. Works on bytes, valid UTF-8 or not; a cut never falls inside a character.
+A safe cut is always a boundary between pre-tokens, in o200k_base and in cl100k_base: counts of the pieces add up to the
+count of the whole. Works on bytes, valid UTF-8 or not; a cut never falls inside a character.
 """
 
 import re
 
 _SAFE = re.compile(
     rb"(?<=[!-~])(?=[ \t])"  # visible ASCII, then a blank
-    rb"|(?<=\n)(?=[!-.0-~\xc3-\xdf\xe4-\xf4]|\xe3(?!\x80\x80))"  # a line's start that is no space and no slash
+    rb"|(?<=\n)(?=[!-.0-~\xc3-\xdf\xe4-\xf4]|\xe3(?!\x80\x80))"  # a line's start other than a space and a slash
 )
-"""Preferred cuts. U+3000 and the Latin-1 spaces are whitespace too, so their lead bytes are left out; a slash sticks
-to the line end before it in o200k_base."""
+"""Preferred cuts. U+3000 and the Latin-1 spaces are whitespace too, so their lead bytes are excluded; a slash sticks to
+the line end before it in o200k_base."""
 
 _TIGHT = re.compile(
     rb"(?<=[A-Za-z])(?=[0-9!-&(-/:-@\[-`{-~])"  # letter, then a digit or punctuation other than an apostrophe
@@ -29,9 +29,9 @@ _WINDOW = 64
 
 
 def last_safe(data: bytes, low: int, high: int) -> int | None:
-    """The largest safe cut in `(low, high]`, or None. Looks back from `high` in growing windows.
+    """Returns the largest safe cut in `(low, high]`, or None. Searches back from `high` in growing windows.
 
-    `data` should reach a few bytes past `high`, so that what follows a cut is seen.
+    `data` should extend a few bytes past `high`, so that what follows a cut is seen.
     """
     for pattern in (_SAFE, _TIGHT):
         window = _WINDOW
@@ -51,7 +51,10 @@ def last_safe(data: bytes, low: int, high: int) -> int | None:
 
 
 def first_safe(data: bytes, low: int, high: int) -> int | None:
-    """The smallest safe cut in `[low, high)`, or None: at a blank or a line's start, else between letters and signs."""
+    """Returns the smallest safe cut in `[low, high)`, or None.
+
+    It is at a blank or a line's start, else between letters and signs.
+    """
     for pattern in (_SAFE, _TIGHT):
         match = pattern.search(data, low, min(len(data), high + 4))
         if match is not None and match.start() < high:
@@ -60,12 +63,12 @@ def first_safe(data: bytes, low: int, high: int) -> int | None:
 
 
 def safe_line(data: bytes, at: int) -> bool:
-    """Whether the line that begins at `at` begins at a safe cut: not if it is blank, and not with a slash."""
+    """Returns whether the line at `at` begins at a safe cut: not if it is blank, nor with a slash."""
     return _LINE.match(data, at) is not None
 
 
 def align(data: bytes, at: int) -> int:
-    """The last place at or before `at` that is not inside a UTF-8 sequence; gives up after four bytes."""
+    """Returns the last place at or before `at` that is not inside a UTF-8 sequence; gives up after four bytes."""
     place = min(at, len(data))
     for back in range(4):
         if place - back <= 0 or place - back >= len(data) or data[place - back] & 0xC0 != _INSIDE:
@@ -74,7 +77,7 @@ def align(data: bytes, at: int) -> int:
 
 
 def align_up(data: bytes, at: int) -> int:
-    """The first place at or behind `at` that is not inside a UTF-8 sequence; gives up after four bytes."""
+    """Returns the first place at or after `at` that is not inside a UTF-8 sequence; gives up after four bytes."""
     for forward in range(4):
         if at + forward >= len(data) or data[at + forward] & 0xC0 != _INSIDE:
             return min(at + forward, len(data))

@@ -1,7 +1,7 @@
-"""Heads and tails of a payload under a token budget.
+"""Heads and tails of a payload within a token budget.
 
-What comes back is a true prefix or suffix, whole in its UTF-8 sequences and graphemes, and never more tokens than
-asked when counted by itself. Encodes bounded slices only, however large the data: 100 MB cost what 10 KB cost.
+The result is a true prefix or suffix, with complete UTF-8 sequences and graphemes, and never more tokens than requested
+when counted by itself. Only bounded slices are encoded, however large the data: 100 MB cost as much as 10 KB.
 """
 
 from bisect import bisect_right
@@ -17,34 +17,33 @@ from coatcheck.core.tokens import Tokenizer
 _GRAPHEME: Final = regex.compile(r"\X")
 _BYTES_PER_TOKEN: Final = 5
 _SLICE_CAP: Final = 600_000
-"""Bytes encoded at most: more than 8,000 tokens of anything but blanks need, less than what the encoder survives."""
+"""Maximum bytes encoded: more than 8,000 tokens of anything but blanks need, less than what the encoder survives."""
 _DENSEST: Final = 8
-"""Bytes a token may stand for before an excerpt stops growing: blanks and rules pack 128 into one, and nobody reads
-them."""
+"""Bytes per token above which an excerpt stops growing: blanks and rules pack 128 into one, and nobody reads them."""
 _LINE_SHARE: Final = 0.75
-"""To end with a whole line an excerpt gives up at most a quarter of what it could show."""
+"""To end with a whole line, an excerpt gives up at most a quarter of what it could show."""
 _NEAR: Final = 160
-"""Bytes that are looked through for a cut that changes no tokens: it spares a recount, and splits no word."""
+"""Bytes that are searched for a cut that changes no tokens: it saves a recount, and splits no word."""
 _MOST: Final = 32
-"""Bytes a token stands for at most in a text that is tried whole before it is clipped."""
+"""Maximum bytes per token in a text that is tried as a whole before it is clipped."""
 _LF: Final = 0x0A
 _LOOK: Final = 64
 """Bytes searched on either side of a cut for a grapheme's end; a longer cluster is cut."""
 
 
 def head(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
-    """As much of the start of `data` as fits into `budget_tokens`, at a line's end where that costs little."""
+    """Returns as much of the start of `data` as fits into `budget_tokens`, up to a line's end if that costs little."""
     return fit_head(data, budget_tokens, tokenizer)[0]
 
 
 def fit_head(data: bytes, budget: int, tokenizer: Tokenizer, *, lines: bool = True) -> tuple[bytes, int]:
-    """`head`, and how many tokens it is.
+    """Returns `head`, and its number of tokens.
 
     Args:
         data: bytes, UTF-8 or not.
-        budget: tokens.
-        tokenizer: what counts.
-        lines: whether to end with a whole line where that costs little.
+        budget: maximum tokens.
+        tokenizer: counts tokens.
+        lines: whether to end with a whole line if that costs little.
     """
 
     def take(size: int) -> bytes:
@@ -73,7 +72,7 @@ def fit_head(data: bytes, budget: int, tokenizer: Tokenizer, *, lines: bool = Tr
 
 
 def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
-    """As much of the end of `data` as fits into `budget_tokens`, at a line's start where that costs little."""
+    """Returns as much of the end of `data` as fits into `budget_tokens`, from a line's start if that costs little."""
 
     def take(size: int) -> bytes:
         return data[grapheme_after(data, len(data) - size) :]
@@ -100,7 +99,7 @@ def tail(data: bytes, budget_tokens: int, tokenizer: Tokenizer) -> bytes:
 
 
 def counts(texts: list[str], tokenizer: Tokenizer) -> list[int]:
-    """About how many tokens each of several texts is, from one encoding of all: a token less or more at either end."""
+    """Returns about how many tokens each of several texts has, by encoding all at once: off by one at either end."""
     joined = "".join(texts)
     sizes = list(accumulate(map(len, texts if joined.isascii() else map(str.encode, texts))))
     before: list[int] = tokenizer.ends(joined).searchsorted(sizes, "right").tolist()
@@ -108,7 +107,10 @@ def counts(texts: list[str], tokenizer: Tokenizer) -> list[int]:
 
 
 def fit_text(text: str, max_tokens: int, tokenizer: Tokenizer) -> str:
-    """`text` if it is at most `max_tokens`; otherwise as much of its start as fits with `…` after it; perhaps empty."""
+    """Returns `text` if it has at most `max_tokens`.
+
+    Otherwise as much of its start as fits with `…`; possibly empty.
+    """
     if max_tokens <= 0:
         return ""
     data = text.encode("utf-8", "replace")
@@ -124,17 +126,17 @@ def fit_text(text: str, max_tokens: int, tokenizer: Tokenizer) -> str:
 
 
 def grapheme_before(data: bytes, at: int) -> int:
-    """The last grapheme boundary at or before `at`."""
+    """Returns the last grapheme boundary at or before `at`."""
     return max((edge for edge in _edges(data, at) if edge <= at), default=align(data, at))
 
 
 def grapheme_after(data: bytes, at: int) -> int:
-    """The first grapheme boundary at or after `at`."""
+    """Returns the first grapheme boundary at or after `at`."""
     return min((edge for edge in _edges(data, at) if edge >= at), default=align_up(data, at))
 
 
 def _encoded(data: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer) -> tuple[bytes, list[int]]:
-    """A piece of more than `budget` tokens with its tokens, or the largest one that may be shown."""
+    """Returns a piece of more than `budget` tokens with its tokens, or the largest one that may be shown."""
     if budget <= 0 or not data:
         return b"", []
     size = budget * _BYTES_PER_TOKEN + 64
@@ -149,7 +151,7 @@ def _encoded(data: bytes, budget: int, take: Callable[[int], bytes], tokenizer: 
 
 
 def _recounted(piece: bytes, budget: int, take: Callable[[int], bytes], tokenizer: Tokenizer) -> tuple[bytes, int]:
-    """The piece, or what is left of it when it is made to fit, counted by itself: for cuts that may change tokens."""
+    """Returns the piece, reduced if necessary to fit when counted by itself: for cuts that may change tokens."""
     while piece:
         count = tokenizer.count(_decode(piece))
         if count <= budget:
@@ -159,7 +161,7 @@ def _recounted(piece: bytes, budget: int, take: Callable[[int], bytes], tokenize
 
 
 def _edges(data: bytes, at: int) -> list[int]:
-    """Grapheme boundaries around a place. Between two ASCII bytes (but CR LF) the place itself is one."""
+    """Returns grapheme boundaries around a place. Between two ASCII bytes (except CR LF) the place itself is one."""
     if at <= 0 or at >= len(data):
         return [min(max(at, 0), len(data))]
     if data[at - 1 : at + 1].isascii():
@@ -173,7 +175,7 @@ def _edges(data: bytes, at: int) -> list[int]:
         place += len(match.group().encode("utf-8", "surrogateescape"))
         edges.append(place)
     if end < len(data):
-        edges.pop()  # where the window ends is no boundary that was seen
+        edges.pop()  # the window's end is not a boundary that was seen
     return edges
 
 

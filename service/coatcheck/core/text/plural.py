@@ -1,8 +1,8 @@
-"""A number and what it counts, as a sentence says them."""
+"""A number and what it counts, for use in sentences."""
 
 
 def plural(number: int, noun: str, nouns: str | None = None) -> str:
-    """`1 line`, `2,000 lines`; `nouns` where the plural is not made with an s."""
+    """Returns `1 line`, `2,000 lines`; `nouns` if the plural is not formed with an s."""
     return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
 

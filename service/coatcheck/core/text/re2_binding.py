@@ -1,7 +1,7 @@
-"""RE2's binding below its public wrapper: positions in bytes, without objects for each match.
+"""RE2's binding below its public wrapper: positions in bytes, without an object per match.
 
 The public wrapper also keeps 128 compiled patterns of up to 8 MB. What is compiled here belongs to the caller, and is
-safe to use from several threads at once.
+thread-safe.
 """
 
 from typing import Any, Final, cast
@@ -11,13 +11,13 @@ import re2
 RE2: Final = cast("Any", re2)._re2.RE2  # noqa: SLF001 - see above
 UNANCHORED: Final = RE2.Anchor.UNANCHORED
 LATIN1: Final = cast("Any", re2).Options.Encoding.LATIN1
-"""Each byte is a letter."""
+"""Treats each byte as a letter."""
 
 
 def re2_compiled(source: bytes, memory: int, **settings: object) -> Any:  # noqa: ANN401 - the binding has no types
-    """A pattern with automata of at most `memory` bytes; its `ok()` is False where RE2 does not take it.
+    """Returns a pattern with automata of at most `memory` bytes; its `ok()` is False if RE2 does not accept it.
 
-    `settings` are RE2's options by their names.
+    `settings` are RE2's options by name.
     """
     options = cast("Any", re2).Options()
     options.log_errors = False

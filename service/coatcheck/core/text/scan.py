@@ -1,6 +1,6 @@
-"""Patterns over whole blocks: RE2, linear in the bytes whatever they are, and no Python work for lines without a match.
+"""Patterns over whole blocks: RE2, linear in the bytes, without Python work for lines without a match.
 
-Only for patterns of our own. Matches never cross a line's end.
+Only for our own patterns. Matches never cross a line's end.
 """
 
 import math
@@ -27,7 +27,7 @@ def rows_with(word: bytes, block: bytes) -> list[int]:
 
 @final
 class BlockPattern:
-    """A compiled pattern; `^` and `$` are a line's ends. Safe to use from several threads at once."""
+    """A compiled pattern; `^` and `$` are a line's ends. Thread-safe."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
         compiled = re2_compiled(
@@ -38,12 +38,12 @@ class BlockPattern:
         self._match = compiled.Match
 
     def find(self, data: bytes, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
-        """The leftmost match at or after `start`, as positions in `data`; anchors see what lies around."""
+        """Returns the leftmost match at or after `start`, as positions in `data`; anchors see what is around it."""
         found: tuple[int, int] = self._match(UNANCHORED, data, start, len(data) if end is None else end)[0]
         return None if found[0] < 0 else found
 
     def lines(self, data: bytes, at: int = 0) -> Iterator[tuple[int, int, int, int]]:
-        """Of every line with a match: where the line and its first match begin and end, the line's LF included."""
+        """Yields, for every line with a match, where the line (including its LF) and its first match begin and end."""
         while at < len(data) and (found := self.find(data, at)) is not None:
             start = data.rfind(b"\n", 0, found[0]) + 1
             at = data.find(b"\n", max(found[1], found[0])) + 1 or len(data)
@@ -65,7 +65,7 @@ class BlockPattern:
         return found
 
     def count(self, data: bytes, enough: float = math.inf) -> int:
-        """Returns how many lines have a match; looks for no further one when it has found `enough`."""
+        """Returns how many lines have a match; stops when it has found `enough`."""
         match, anchor, size = self._match, UNANCHORED, len(data)
         found = at = 0
         while at < size and found < enough:

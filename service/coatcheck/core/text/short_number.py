@@ -4,11 +4,11 @@ from typing import Final
 
 _STEPS: Final = ((1_000_000, "M"), (1_000, "k"))
 _TEN: Final = 100
-"""Tenths from which a decimal is left out."""
+"""Tenths from which a decimal is omitted."""
 
 
 def short_number(number: int) -> str:
-    """A count in at most three digits, rounded half up: 940, 9.5k, 184k, 1.2M; from 1,000 million on, more."""
+    """Returns a count in at most three digits, rounded half up: 940, 9.5k, 184k, 1.2M; more from 1,000 million on."""
     for unit, letter in _STEPS:
         if number >= unit - unit // 2_000:
             tenths = (20 * number + unit) // (2 * unit)

@@ -1,7 +1,7 @@
 r"""What a person saw of output that was written to a terminal: no control sequences, and nothing that was overwritten.
 
-A `\r` that does not end a line goes back to the line's beginning, so only what follows the last one stays visible.
-The stored bytes never change.
+A `\r` that does not end a line returns to the line's beginning, so only what follows the last one stays visible. The
+stored bytes never change.
 """
 
 import re
@@ -17,22 +17,22 @@ _BACKSPACES: Final = re.compile(rb"[^\n\x08]\x08")
 
 
 def overwrites(data: bytes) -> bool:
-    r"""Returns whether a `\r` within a line of `data` writes over what stands before it.
+    r"""Returns whether a `\r` within a line of `data` overwrites what precedes it.
 
-    In an old text file, whose lines end with `\r` alone, nothing was overwritten. Asked of a piece of a long line this
-    may say otherwise than of the line: ask once, of all there is.
+    In an old text file, whose lines end with only `\r`, nothing was overwritten. For a piece of a long line, the answer
+    may differ from that for the line: call it once, for the whole.
     """
     return b"\r" in data and (b"\n" in data or writes_over(data))
 
 
 def visible(data: bytes, *, frames: bool | None = None) -> bytes:
-    """Returns `data` as a terminal leaves it, with as many line feeds as it had.
+    """Returns `data` as a terminal leaves it, with the same number of line feeds.
 
-    Linear in `data`. Plain text without escapes and carriage returns comes back as the same object.
+    Linear in `data`. Plain text without escapes and carriage returns is returned as the same object.
 
     Args:
         data: whole lines, or a piece of one.
-        frames: whether carriage returns write over; `overwrites` of all that `data` is a part of. None: of `data`.
+        frames: whether carriage returns overwrite: `overwrites` of the whole that `data` is a part of. None: of `data`.
     """
     if frames is None:
         frames = overwrites(data)
@@ -48,7 +48,7 @@ def visible(data: bytes, *, frames: bool | None = None) -> bytes:
 
 
 def hidden_ranges(data: bytes) -> list[tuple[int, int]]:
-    """Returns the half-open byte ranges of `data` that were never visible, in order, apart from each other."""
+    """Returns the disjoint half-open byte ranges of `data` that were never visible, in order."""
     found = [match.span() for match in ESCAPES.finditer(data)] if b"\x1b" in data else []
     found += _overwritten(data)
     if not found:
@@ -64,7 +64,7 @@ def hidden_ranges(data: bytes) -> list[tuple[int, int]]:
 
 
 def blanked(data: bytes) -> bytes:
-    """Returns `data` with blanks in place of what was never visible: all positions stay as they are."""
+    """Returns `data` with blanks in place of what was never visible, so that all positions stay the same."""
     hidden = hidden_ranges(data)
     if not hidden:
         return data
@@ -75,7 +75,7 @@ def blanked(data: bytes) -> bytes:
 
 
 def _overwritten(data: bytes) -> list[tuple[int, int]]:
-    """Returns of each line the part up to its last carriage return that text follows."""
+    """Returns for each line the part up to its last carriage return that text follows."""
     if b"\r" not in data or b"\n" not in data or data.count(b"\r") == data.count(b"\r\n"):
         return []
     returns = np.array([match.start() for match in _RETURN.finditer(data)], dtype=np.int64)

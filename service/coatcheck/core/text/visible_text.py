@@ -1,8 +1,8 @@
 r"""What a person saw of terminal output: of a line with carriage returns its last frame, and no escape sequences.
 
-A progress bar writes frame after frame over the same line, `\r` between them; only what follows the last `\r` stayed
-(the one before LF ends the line). What is left out is said in words of ours, in place of it. Every shown character can
-be traced to its byte, so that ranges stay exact.
+A progress bar writes frame after frame over the same line, separated by `\r`; only what follows the last `\r` stayed
+(the one before LF ends the line). Words of ours replace what is left out. Every shown character can be traced to its
+byte, so that ranges stay exact.
 """
 
 import re
@@ -17,35 +17,35 @@ ESCAPES: Final = re.compile(
 )
 """Escape sequences that terminals understand: colours, cursor movements, titles, links, character sets."""
 _LONGEST: Final = 4_100
-"""Bytes of the longest of them."""
+"""Maximum bytes of such a sequence."""
 _FRAMES: Final = re.compile(rb"^[^\n]*\r(?=[^\r\n])|\r+(?=\r\n)|\r+\Z", re.MULTILINE)
-"""The frames of a line that others were written over; carriage returns that end nothing."""
+"""Matches the frames of a line that others were written over, and carriage returns that end nothing."""
 _LOOKED: Final = 64
-"""Frames that tell whether they are alike."""
+"""Frames that tell whether they are similar."""
 _LETTERS: Final = re.compile(rb"[^A-Za-z\x80-\xff]+")
 
 
 def overwritten(count: int) -> str:
-    """Returns what is shown in place of so many bytes that others were written over."""
+    """Returns the replacement for `count` bytes that were overwritten."""
     return f"[… {plural(count, 'byte')} overwritten …]"
 
 
 def has_hidden(data: bytes) -> bool:
-    """Returns whether there may be anything in `data` that a person did not see."""
+    """Returns whether `data` may contain anything that a person did not see."""
     return b"\x1b" in data or data.count(b"\r") > data.count(b"\r\n")
 
 
 def writes_over(sole_line: bytes) -> bool:
-    r"""Returns whether `\r` in a text without LF writes over what stands before it.
+    r"""Returns whether `\r` in a text without LF overwrites what precedes it.
 
-    In old text files it ends a line: then what it parts differs from one to the next by more than numbers.
+    In old text files it ends a line: then consecutive pieces differ by more than numbers.
     """
     frames = [_LETTERS.sub(b"", frame) for frame in sole_line.split(b"\r", _LOOKED)[:_LOOKED] if frame.strip()]
     return len(frames) < 3 or len(set(frames)) * 2 <= len(frames) + 1  # noqa: PLR2004 - two are alike or not by chance
 
 
 def frame_start(line: bytes) -> int:
-    r"""Returns where the last frame of a line begins; a `\r` at its end parts nothing."""
+    r"""Returns where the last frame of a line begins; a `\r` at its end separates nothing."""
     return line.rstrip(b"\r\n").rfind(b"\r") + 1
 
 
@@ -55,7 +55,7 @@ def without_escapes(data: bytes) -> bytes:
 
 
 def shown_bytes(data: bytes, width: int) -> int:
-    """Returns how many bytes of the beginning of `data` hold `width` bytes beside escape sequences."""
+    """Returns how many bytes at the beginning of `data` contain `width` bytes besides escape sequences."""
     if b"\x1b" not in data[:width]:
         return min(width, len(data))
     hidden = 0
@@ -67,7 +67,7 @@ def shown_bytes(data: bytes, width: int) -> int:
 
 
 def settled(data: bytes) -> int:
-    """Returns how many bytes of the beginning of `data` can be shown while more may follow: no half sequence."""
+    """Returns how many bytes at the beginning of `data` can be shown while more may follow: no incomplete sequence."""
     at = data.rfind(b"\x1b", max(0, len(data) - _LONGEST))
     return at if at > 0 and ESCAPES.match(data, at) is None else len(data)
 
@@ -77,16 +77,16 @@ class VisibleText:
     """Bytes as they were seen.
 
     Attributes:
-        text: what was seen, with words of ours where something was written over.
+        text: what was seen, with words of ours where something was overwritten.
     """
 
     def __init__(self, data: bytes, *, frames: bool = True) -> None:
-        r"""Look at `data`. Without `frames` a `\r` writes over nothing."""
+        r"""Without `frames`, a `\r` overwrites nothing."""
         self._data = data
         self._starts: list[int] = [0]
-        """Where in `data` verbatim and hidden parts begin, by turns; the first is verbatim, and may be empty."""
+        """Where verbatim and hidden parts begin in `data`, alternating; the first is verbatim, and may be empty."""
         self._chars: list[int] = [0]
-        """Where the same begin in `text`."""
+        """Where they begin in `text`."""
         out: list[str] = []
         for start, end, said in _hidden(data, frames=frames):
             out += (decode(data[self._starts[-1] : start]), said)
@@ -96,9 +96,9 @@ class VisibleText:
         self.text = "".join(out)
 
     def cut(self, keep: int) -> tuple[int, str]:
-        """Returns how many bytes the first `keep` characters stand for, at most, and the text of exactly these.
+        """Returns how many bytes the first `keep` characters represent, at most, and the text of exactly these.
 
-        Words of ours are not parted, and hidden bytes go with what follows them, but for those at the very beginning.
+        Words of ours are not split, and hidden bytes go with what follows them, except those at the very beginning.
         """
         if keep >= len(self.text):
             return len(self._data), self.text
@@ -116,7 +116,7 @@ class VisibleText:
 
 
 def _hidden(data: bytes, *, frames: bool) -> list[tuple[int, int, str]]:
-    """Parts that were not seen, in order, and what is said in their place."""
+    """Returns the parts that were not seen, in order, and their replacements."""
     out: list[tuple[int, int, str]] = []
     at = 0
     for match in _FRAMES.finditer(data) if frames and b"\r" in data else ():

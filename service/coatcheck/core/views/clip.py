@@ -1,7 +1,7 @@
-"""Cut a text to a budget of tokens and characters without losing a byte: what is cut is the start of what follows.
+"""Cuts a text to a budget of tokens and characters without losing a byte: what is cut begins what follows.
 
 A cut falls at a line's end if one fits, otherwise between graphemes, otherwise between characters. Works on bytes,
-valid UTF-8 or not, and reports exactly how many of them the text stands for.
+valid UTF-8 or not, and reports exactly how many of them the text represents.
 """
 
 from collections.abc import Callable
@@ -17,38 +17,38 @@ Cut = Literal["max_tokens", "max_characters"]
 
 _GRAPHEME: Final = regex.compile(r"\X")
 _LOOK: Final = 64
-"""Characters looked back for the end of a grapheme; longer ones are cut inside."""
+"""Characters searched backwards for the end of a grapheme; longer ones are cut inside."""
 
 
 class Clip(Struct, frozen=True):
-    """The start of some bytes, as text within a budget."""
+    """The beginning of some bytes, as text within a budget."""
 
     end: int
-    """Bytes that the text stands for: it is exactly these, as they are shown."""
+    """Number of bytes that the text represents, exactly."""
     text: str
     tokens: int
-    """Of `text` by itself."""
+    """Tokens of `text` by itself."""
     cut: Cut | None
-    """Which budget ended it; None when nothing was cut."""
+    """Which limit ended it; None if nothing was cut."""
 
 
 class ClipBudget(Struct, frozen=True):
-    """How much text may be given, counted as a string by itself."""
+    """Maximum size of a text, counted as a string by itself."""
 
     tokens: int
     chars: int
 
 
 class TextForm(Protocol):
-    """How bytes are shown, and which of them a part of that stands for."""
+    """How bytes are shown, and which bytes a part of the text represents."""
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         ...
 
     def cut(self, keep: int) -> tuple[int, str]:
-        """Returns how many bytes the first `keep` characters stand for, at most, and the text of exactly these."""
+        """Returns how many bytes the first `keep` characters represent, at most, and the text of exactly these."""
         ...
 
 
@@ -61,7 +61,7 @@ class Verbatim:
         self.text = decode(data)
 
     def cut(self, keep: int) -> tuple[int, str]:
-        """See Text."""
+        """See TextForm."""
         end = raw_length(self._data, self.text, keep)
         return end, decode(self._data[:end])
 
@@ -75,17 +75,18 @@ def clip(
     by_line: bool,
     show: Callable[[bytes], TextForm] = Verbatim,
 ) -> Clip | None:
-    """The longest start of `data` within the budget; None when it all fits and there is more to fetch.
+    """Returns the longest beginning of `data` within the budget; None if it all fits and there is more to fetch.
 
-    Never over the budget and never empty unless `data` is: where a single character is over it, a byte of it is
-    given, which shows as U+FFFD.
+    Never exceeds the budget, and is never empty unless `data` is: if a single character exceeds it, one byte of it is
+    returned, which shows as U+FFFD.
 
     Args:
-        data: what may be given.
-        budget: both bounds; `tokens` is at least 1.
-        tokenizer: counts.
-        whole: nothing that was asked lies beyond `data`. Otherwise its last few bytes may be half a character.
-        by_line: prefer to end after an LF.
+        data: what may be returned.
+        budget: both limits; `tokens` is at least 1.
+        tokenizer: counts tokens.
+        whole: whether nothing that was requested is beyond `data`. Otherwise its last few bytes may be half a
+            character.
+        by_line: whether to prefer ending after an LF.
         show: how the bytes are shown.
     """
     settled = len(data) if whole or not data else whole_chars(data, len(data) - 1)

@@ -1,7 +1,7 @@
-"""Cursors: where a reading goes on, as a short opaque word that a caller hands back.
+"""Cursors: where a reading continues, as a short opaque word that a caller returns.
 
-URL-safe, versioned, bound to one artifact, checked. A cursor is no secret and grants nothing: it says only where,
-and the artifact is looked up and authorised as always. It holds no state of the server.
+URL-safe, versioned, bound to one artifact, checked. A cursor is not a secret and grants nothing: it is only a position,
+and the artifact is looked up and authorised as always. The server keeps no state for it.
 """
 
 import base64
@@ -16,7 +16,7 @@ from coatcheck.core.views.window import NUMBER_LIMIT, UNITS, Unit
 
 _VERSION = 1
 _CHECK_BYTES = 5
-"""Of a hash over artifact and content: one in 10^12 for a mistyped cursor to pass; its numbers are checked besides."""
+"""Bytes of a hash over artifact and content: a mistyped cursor passes once in 10^12; its numbers are checked too."""
 _LENGTH_LIMIT = 64
 _VIEWS = ("raw", "text")
 _NUMBERS = 5
@@ -24,24 +24,24 @@ _SEVEN = 0x7F
 
 
 class Cursor(Struct, frozen=True):
-    """The next thing to read."""
+    """The next part to read."""
 
     view: str
     unit: Unit
     byte: int
-    """Where in the view it goes on."""
+    """Where in the view it continues."""
     page: int | None = None
-    """Units that the caller asked for at a time; None: no limit."""
+    """Units per page that the caller requested; None: unlimited."""
     left: int | None = None
-    """Units of the current page that are still to begin; None: no limit."""
+    """Units of the current page that are still to come; None: unlimited."""
     token: int = 0
     """The token position of `byte`, for `unit` token."""
     section: int | None = None
-    """Place, from 0, of the section that is read among the view's; None: the whole view."""
+    """Index, from 0, of the section that is read; None: the whole view."""
 
 
 def write(cursor: Cursor, artifact: int) -> str:
-    """The cursor as at most 64 characters of `A-Z a-z 0-9 - _`, valid for the artifact with this number alone."""
+    """Returns the cursor as up to 64 characters of `A-Z a-z 0-9 - _`, valid only for the artifact of this number."""
     body = bytes([_VERSION, _VIEWS.index(cursor.view) << 4 | UNITS.index(cursor.unit)])
     numbers = cursor.byte, _plus(cursor.page), _plus(cursor.left), cursor.token, _plus(cursor.section)
     body += b"".join(map(_varint, numbers))
@@ -49,10 +49,10 @@ def write(cursor: Cursor, artifact: int) -> str:
 
 
 def read(text: str, artifact: int) -> Cursor:
-    """What `write` wrote.
+    """Returns what `write` encoded.
 
     Raises:
-        CoatcheckError: `invalid_cursor` for anything else, and for another artifact's cursor.
+        CoatcheckError: `invalid_cursor` for anything else, or for another artifact's cursor.
     """
     if len(text) > _LENGTH_LIMIT or not text.isascii():
         _refuse()
@@ -69,7 +69,7 @@ def read(text: str, artifact: int) -> Cursor:
         _refuse()
     byte, page, left, token, section = numbers
     cursor = Cursor(_VIEWS[view], UNITS[unit], byte, _minus(page), _minus(left), token, _minus(section))
-    if write(cursor, artifact) != text:  # one spelling only: no spare bits, no padding, no long varints
+    if write(cursor, artifact) != text:  # exactly one spelling: no spare bits, no padding, no long varints
         _refuse()
     return cursor
 

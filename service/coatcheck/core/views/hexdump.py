@@ -1,23 +1,23 @@
-"""Bytes that are no text, as text: rows of 16 with their offset and their ASCII, as `xxd -g1` has them."""
+"""Binary bytes as text: rows of 16 with their offset and their ASCII, like those of `xxd -g1`."""
 
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget, Cut
 
 ROW = 16
 MIN_TOKENS = 64
-"""The longest row counts fewer; below this nothing could be shown."""
+"""More tokens than the longest row has; below this, nothing could be shown."""
 
 
 def hex_row(piece: bytes, offset: int) -> str:
-    """Up to 16 bytes with their offset and their ASCII, and a line end."""
+    """Returns up to 16 bytes with their offset and their ASCII, and a line end."""
     shown = "".join(chr(b) if 0x20 <= b <= 0x7E else "." for b in piece)  # noqa: PLR2004 - visible ASCII
     return f"{offset:08x}: {piece.hex(' '):<47}  {shown}\n"
 
 
 def clip_dump(data: bytes, offset: int, budget: ClipBudget, tokenizer: Tokenizer) -> tuple[int, str, int, Cut | None]:
-    """As many whole rows as the budget holds: bytes shown, text, its tokens, and what cut it.
+    """Returns as many whole rows as the budget allows: bytes shown, text, its tokens, and what cut it.
 
-    `budget.tokens` is at least MIN_TOKENS and `budget.chars` a row, so that there is always one.
+    `budget.tokens` is at least MIN_TOKENS and `budget.chars` one row, so there is always one.
     """
     rows = [hex_row(data[n : n + ROW], offset + n) for n in range(0, len(data), ROW)]
     cut: Cut | None = None

@@ -40,27 +40,27 @@ _MOVING = ("cache_control", "prompt_cache_breakpoint")
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text", "text-plain"})
 _DATA_URL = re.compile(r"data:([-!#$&^_.+a-zA-Z0-9]+/[-!#$&^_.+a-zA-Z0-9]+)(?:;[^,;]+)*;base64,", re.ASCII)
 _WRAPS = 4
-"""How many objects may be around the parts: an MCP response, its result, a LangChain message, a block in it."""
+"""Maximum number of objects around the parts: an MCP response, its result, a LangChain message, a block in it."""
 
 
 MAX_PARTS = 10_000
-"""Parts of one content: each is looked at."""
+"""Maximum number of parts, as each is examined."""
 _AT_ONCE: Final = 1024 * 1024
 """Characters of a text that are encoded at once."""
 
 
 class PartsPayload(Struct, frozen=True, kw_only=True):
-    """What content turned out to be."""
+    """What content was found to be."""
 
     data: bytes
     media_type: str | None = None
-    """Of the payload, where the content says it."""
+    """That of the payload, if the content says it."""
     tool_call_id: str | None = None
     tool_name: str | None = None
     url: str | None = None
     title: str | None = None
     failed: bool = False
-    """The provider's result says that the tool failed."""
+    """Whether the provider's result says that the tool failed."""
 
 
 class _Result(Struct, frozen=True):
@@ -71,15 +71,16 @@ class _Result(Struct, frozen=True):
     tool_name: str | None = None
     structured: Value = None
     bare: bool = False
-    """The one part is no part but a JSON value, which a provider allows where others have parts."""
+    """Whether the only part is a JSON value instead, which a provider allows."""
     failed: bool = False
 
 
 def payload(content: str | list[Value] | Object) -> PartsPayload:
-    """The payload that content stands for.
+    """Returns the payload that content stands for.
 
     Raises:
-        CoatcheckError: `invalid_content` when it has no parts or too many, is nested too deeply, or its base64 is none.
+        CoatcheckError: `invalid_content` if it has no parts or too many, is nested too deeply, or its base64 is
+            invalid.
     """
     if isinstance(content, str):
         return PartsPayload(data=_encoded(content))
@@ -89,7 +90,7 @@ def payload(content: str | list[Value] | Object) -> PartsPayload:
 
 
 def parts_of(content: str | list[Value] | Object) -> list[Value]:
-    """The parts of content, without the objects around them; none of a text, of bytes and of a bare JSON value."""
+    """Returns the parts of content, without the objects around them; none for text, bytes and a bare JSON value."""
     if isinstance(content, str):
         return []
     result = _result(content)
@@ -97,7 +98,7 @@ def parts_of(content: str | list[Value] | Object) -> list[Value]:
 
 
 def _result(content: list[Value] | Object) -> _Result:
-    """The tool result that content is, or is around."""
+    """Returns the tool result in content."""
     if isinstance(content, dict):
         return _unwrap(content, _WRAPS) or _Result([_still(content)], bare=True)
     only = _object(content[0]) if len(content) == 1 else None
@@ -106,7 +107,7 @@ def _result(content: list[Value] | Object) -> _Result:
 
 
 def _encoded(text: str) -> bytes:
-    """The text in UTF-8, piece by piece: done at once it takes up to four bytes a character meanwhile."""
+    """Returns the text in UTF-8, encoded in pieces: at once, it would need up to four bytes per character meanwhile."""
     if text.isascii() or len(text) <= _AT_ONCE:
         return text.encode()
     return b"".join([text[at : at + _AT_ONCE].encode() for at in range(0, len(text), _AT_ONCE)])
@@ -132,7 +133,7 @@ def _decide(result: _Result) -> PartsPayload:
 
 
 def _covers(found: PartsPayload, structured: Value) -> bool:
-    """Whether the text already says everything that the structured content says (MCP asks servers to do that)."""
+    """Returns whether the text already contains all of the structured content (MCP asks servers to ensure that)."""
     if structured is None:
         return True
     try:
@@ -142,7 +143,7 @@ def _covers(found: PartsPayload, structured: Value) -> bool:
 
 
 def _still(part: Value) -> Value:
-    """A part without what clients move about between turns."""
+    """Returns a part without what clients move between turns."""
     block = _object(part)
     return part if block is None else {key: value for key, value in block.items() if key not in _MOVING}
 
@@ -158,7 +159,7 @@ def _json(value: Value) -> bytes:
 
 
 def _joined(parts: list[Value]) -> PartsPayload | None:
-    """Several parts, when all of them are plain text and nothing else."""
+    """Returns several parts joined, if all of them are plain text and nothing else."""
     texts: list[str] = []
     for part in parts:
         text = _text(part)
@@ -171,7 +172,7 @@ def _joined(parts: list[Value]) -> PartsPayload | None:
 
 
 def _text(part: Value) -> str | None:
-    """The text of a part that is nothing but text; its annotations and cache marks are not content."""
+    """Returns the text of a part that is only text; its annotations and cache marks are not content."""
     if isinstance(part, str):
         return part
     block = _object(part)
@@ -188,7 +189,7 @@ def _text(part: Value) -> str | None:
 
 
 def opened(part: Value) -> PartsPayload | None:
-    """Returns what a part holds; None when it is more than text or bytes."""
+    """Returns what a part contains; None if it is more than text or bytes."""
     block = _object(part)
     text = _text(part)
     if text is not None:
@@ -197,7 +198,7 @@ def opened(part: Value) -> PartsPayload | None:
 
 
 def _embedded(block: Object) -> PartsPayload | None:
-    """What a part holds in an object of its own: MCP's resource, Anthropic's source, Gemini's inline data."""
+    """Returns what a part contains in an inner object: MCP's resource, Anthropic's source, Gemini's inline data."""
     kind = block.get("type")
     if kind == "resource" and (resource := _object(block.get("resource"))) is not None:
         return _resource(resource)
@@ -210,7 +211,7 @@ def _embedded(block: Object) -> PartsPayload | None:
 
 
 def _image(block: Object) -> PartsPayload | None:
-    """An image, a recording or a file in base64 or in a data URL, as OpenAI, MCP and LangChain write them."""
+    """Returns an image, a recording or a file in base64 or a data URL, as OpenAI, MCP and LangChain write them."""
     at = block.get("image_url", block.get("file_data"))
     url = _str((_object(at) or {"url": at}).get("url"))
     if url is not None:
@@ -229,7 +230,7 @@ def _resource(resource: Object) -> PartsPayload | None:
 
 
 def _source(source: Object, *, title: str | None) -> PartsPayload | None:
-    """An Anthropic image or document."""
+    """Returns an Anthropic image or document."""
     match source:
         case {"type": "text", "data": str(text)}:
             return PartsPayload(data=text.encode(), media_type=_mime(source), title=title)
@@ -240,7 +241,7 @@ def _source(source: Object, *, title: str | None) -> PartsPayload | None:
 
 
 def _bytes(data: Value, mime: str | None, *, url: str | None = None, title: str | None = None) -> PartsPayload | None:
-    """Decoded base64; None when it is none: then the part is kept as it was given."""
+    """Returns decoded base64; None if it is invalid, in which case the part is kept as it was given."""
     if not isinstance(data, str):
         return None
     decoded = _base64(data)
@@ -248,7 +249,7 @@ def _bytes(data: Value, mime: str | None, *, url: str | None = None, title: str 
 
 
 def _base64(text: str) -> bytes | None:
-    """Standard or URL-safe base64, padded or not, in one piece or in lines."""
+    """Decodes standard or URL-safe base64, padded or not, in one piece or in lines."""
     compact = "".join(text.split()).rstrip("=")
     if "-" in compact or "_" in compact:
         compact = compact.replace("-", "+").replace("_", "/")
@@ -266,12 +267,12 @@ def _given_base64(value: Value) -> bytes:
 
 
 def _object(value: Value) -> Object | None:
-    """A JSON object, whose keys are strings."""
+    """Returns a value as a JSON object, whose keys are strings."""
     return cast("Object", value) if isinstance(value, dict) else None
 
 
 def _kind(block: Object) -> str | None:
-    """The type of a part; None when it has none, and empty when that is no string."""
+    """Returns the type of a part; None if it has none, and empty if it is not a string."""
     kind = block.get("type")
     return kind if kind is None or isinstance(kind, str) else ""
 
@@ -292,7 +293,7 @@ def _str(value: Value) -> str | None:
 
 
 def _unwrap(block: Object, depth: int) -> _Result | None:
-    """Take a provider's object off its parts; None when it is no tool result and no part that we know."""
+    """Removes a provider's object around its parts; returns None if it is neither a tool result nor a known part."""
     inner = _around(block)
     if inner is not None and depth:
         found = _unwrap(inner, depth - 1)
@@ -316,19 +317,19 @@ def _unwrap(block: Object, depth: int) -> _Result | None:
 
 
 def _failed(block: Object) -> bool:
-    """Whether a result says that the tool failed: as Anthropic, MCP and LangChain say it."""
+    """Returns whether a result says that the tool failed, as Anthropic, MCP and LangChain do."""
     return block.get("is_error") is True or block.get("isError") is True or block.get("status") == "error"
 
 
 def _is_wrapped(block: Object) -> bool:
-    """Whether the one object of a list is certainly a tool result, not a part or data that looks a little like one."""
+    """Returns whether the only object of a list is certainly a tool result, not a part or similar data."""
     if _around(block) is not None or "functionResponse" in block or "function_response" in block:
         return True
     return _is_result(block) if isinstance(block.get("type"), str) else _is_marked(block)
 
 
 def _around(block: Object) -> Object | None:
-    """The object inside a JSON-RPC response or a serialised LangChain message."""
+    """Returns the object inside a JSON-RPC response or a serialised LangChain message."""
     if "jsonrpc" in block:
         return _object(block.get("result"))
     if block.get("type") == "tool" and "data" in block:
@@ -342,16 +343,16 @@ _RESULT_TYPES = frozenset({"tool_result", "mcp_tool_result", "tool", "function_r
 _CALL_IDS = ("tool_use_id", "tool_call_id", "call_id")
 _MARKS = frozenset({*_CALL_IDS, "isError", "is_error", "structuredContent"})
 _PLAIN_KEYS = frozenset({"content", "contents", "name", "tool_name", "status", "_meta", "structured_content"})
-"""What an object without a type may have for its `content` to be all that there is to it."""
+"""Members that an object without a type may have beside a `content` that is all of its content."""
 
 
 def _is_marked(block: Object) -> bool:
-    """Whether an object without a type says that it is a tool result."""
+    """Returns whether an object without a type says that it is a tool result."""
     return block.get("role") in {"tool", "function"} or bool(block.keys() & _MARKS)
 
 
 def _is_result(block: Object) -> bool:
-    """Whether an object is a tool result and not a part that happens to have a `content`, like a search result."""
+    """Returns whether an object is a tool result, not a part that happens to have a `content`, like a search result."""
     kind = block.get("type")
     if not isinstance(kind, str):
         return _is_marked(block) or (not block.keys() - _PLAIN_KEYS and bool(block.keys() & {"content", "contents"}))
@@ -359,14 +360,14 @@ def _is_result(block: Object) -> bool:
 
 
 def _listed(content: Value) -> list[Value]:
-    """A result's content as parts: text is one part; what is neither text nor list is one part as it is."""
+    """Returns a result's content as parts: text is one part; anything but text and lists is one part as it is."""
     if content is None:
         return []
     return cast("list[Value]", content) if isinstance(content, list) else [content]
 
 
 def _gemini(response: Object) -> _Result:
-    """A functionResponse: its `output`, or its `error`, or all of it; and the media beside it."""
+    """Reads a functionResponse: its `output`, or its `error`, or all of it; and the media beside it."""
     answer = response.get("response")
     said = _object(answer)
     parts: list[Value] = []

@@ -1,8 +1,9 @@
-"""Positions in a store that its tenants share, as one of them may hold them: sealed words that tell nothing.
+"""Seals positions in a store that tenants share, as words that reveal nothing.
 
-A position counts what all namespaces hold: two of them, readable, would say how much others stored meanwhile. A word is
-bound to its namespace, and the same for the same position. It grants nothing: what it leads to is looked up and
-authorised as always. Rule: a synthetic initialisation vector (RFC 5297 section 3), of keyed BLAKE2b (RFC 7693).
+A position counts what all namespaces hold: two readable ones would reveal how much others stored meanwhile. A word is
+bound to its namespace, and always the same for the same position. It grants nothing: what it leads to is looked up and
+authorised as always. It is made with a synthetic initialisation vector (RFC 5297 section 3) of keyed BLAKE2b (RFC
+7693).
 """
 
 import base64
@@ -12,26 +13,26 @@ from typing import Final
 
 _VERSION: Final = b"\x02"
 _TAG: Final = 12
-"""Bytes that no one makes without the key: one in 10^28."""
+"""Bytes that cannot be guessed without the key: one in 10^28."""
 _NUMBER: Final = 8
 _LENGTH: Final = 28
 """Characters of a word."""
 MOST: Final = 2**63 - 1
-"""The largest position: what a row's number may be."""
+"""The largest position, that of a row."""
 
 
 def seal(key: bytes, namespace: str, position: int) -> str:
-    """A position, from 0 to MOST, as 28 characters of `A-Z a-z 0-9 - _`."""
+    """Returns a position, from 0 to MOST, as 28 characters of `A-Z a-z 0-9 - _`."""
     tag = _tag(key, namespace, position)
     hidden = position ^ _stream(key, tag)
     return base64.urlsafe_b64encode(_VERSION + tag + hidden.to_bytes(_NUMBER, "big")).decode()
 
 
 def unseal(key: bytes, namespace: str, word: str) -> int:
-    """The position that `seal` was given.
+    """Returns the position that `seal` was given.
 
     Raises:
-        ValueError: for any other word, and for another key's or another namespace's.
+        ValueError: for any other word, or that of another key or namespace.
     """
     if len(word) != _LENGTH or not word.isascii():
         raise ValueError(word[:_LENGTH])

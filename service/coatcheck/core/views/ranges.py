@@ -1,7 +1,4 @@
-"""Byte ranges of a representation: what was asked becomes what is sent (RFC 9110 section 14.1.2).
-
-Pure arithmetic over a size. It reads no header and knows no status.
-"""
+"""Resolves requested byte ranges of a representation to those that are sent (RFC 9110 section 14.1.2)."""
 
 from msgspec import Struct
 
@@ -30,10 +27,9 @@ class HttpByteRange(Struct, frozen=True, order=True):
 
 
 def resolve(specs: list[RangeSpec], size: int) -> list[HttpByteRange]:
-    """The satisfiable ranges, in the order asked, with those that overlap or touch merged into the first of them.
+    """Returns the satisfiable ranges, in the requested order, merging those that overlap or touch.
 
-    Merging bounds hostile sets: whatever was asked, the answer is never longer than the representation.
-    Empty: nothing asked is satisfiable.
+    Merging limits hostile sets: the answer is never longer than the representation. Empty: nothing is satisfiable.
     """
     found = [r for spec in specs if (r := _one(spec, size)) is not None]
     order = sorted(range(len(found)), key=lambda n: found[n])

@@ -1,7 +1,7 @@
-"""Cut a window at token positions of the document, within a budget that counts the text by itself.
+"""Cuts a window at token positions of the document, within a budget that counts the text by itself.
 
-A window begins exactly where it was asked to; it ends at the last asked-for position that is also a character's end.
-Pure; the caller brings bytes that begin at a checkpoint.
+A window begins exactly where requested; it ends at the last requested position that is also a character's end. Pure;
+the caller provides bytes that begin at a checkpoint.
 """
 
 from msgspec import Struct
@@ -19,18 +19,19 @@ class TokenClip(Struct, frozen=True):
     count: int
     text: str
     tokens: int
-    """Of `text` by itself, which may differ from `count` by the words cut at its ends."""
+    """Tokens of `text` by itself, which may differ from `count` because of words cut at its ends."""
     cut: Cut | None
 
 
 def clip_tokens(
     pieces: list[bytes], skip: int, want: int, budget: ClipBudget, tokenizer: Tokenizer
 ) -> TokenClip | None:
-    """Up to `want` tokens of the pieces, after the first `skip`, within the budget; None when there is no such token.
+    """Returns up to `want` tokens of the pieces, after the first `skip`, within the budget.
 
-    The pieces follow one another and are tokenized each by itself, as they were counted.
+    None if there is no such token.
 
-    At least one token comes back: where that is a part of a character it shows as U+FFFD.
+    The pieces are consecutive and tokenized separately, as they were counted. At least one token is returned: if that
+    is a part of a character, it shows as U+FFFD.
     """
     data = b"".join(pieces)
     text = decode(data)
@@ -67,7 +68,7 @@ class _Positions:
         self._valid = self._encoded == data
 
     def byte(self, token: int) -> int:
-        """Where token number `token` begins."""
+        """Returns where token number `token` begins."""
         at = self._at(token)
         if self._valid:
             return at
@@ -75,7 +76,7 @@ class _Positions:
         return raw_length(self._data, self._text, keep)
 
     def whole(self, low: int, high: int) -> int:
-        """The last position in (low, high] that splits no character and moves on; the next above if none does."""
+        """Returns the last position in (low, high] that splits no character; the next one above if there is none."""
         for token in range(high, low, -1):
             if self._ends_character(token) and (self._valid or self.byte(token) > self.byte(low)):
                 return token

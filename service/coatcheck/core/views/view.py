@@ -1,8 +1,7 @@
-"""The text view: what a reader reads of a payload, its sections, and who extracted it.
+"""The text view: the readable text of a payload, its sections, and its extractor.
 
-A view is derived once and kept: its ranges and sections are citations, so that a later extractor never changes the
-view of an artifact that has one. Only another declaration of what the payload is replaces it. For plain text the view
-is the payload itself. Values only; extracts nothing.
+A view is derived once and kept: its ranges and sections are citations, so a later extractor never changes an existing
+view. Only a different declaration of the payload replaces it. For plain text, the view is the payload itself.
 """
 
 from typing import Final, Literal
@@ -15,45 +14,45 @@ from coatcheck.core.artifact import Tokens
 TEXT: Final = "text"
 """The name of the only derived view."""
 MAX_SECTIONS: Final = 2_000
-"""Sections of one view; what has more keeps those of the highest levels."""
+"""Maximum sections of one view; if there are more, those of the highest levels are kept."""
 TITLE_CHARS: Final = 200
-"""Characters of a section's title."""
+"""Maximum characters of a section's title."""
 
 TextForm = Literal["same", "mixed", "prose", "page", "search_results", "json", "document"]
-"""How a payload is read as text. Of the first three the view is the payload itself: `same` has no sections, `mixed` has
-headings where its name or the text itself tells that it is a document, `prose` has those that are found. `page`,
-`search_results` and `json` are laid out anew; `document` is opened by what knows its format."""
+"""How a payload is read as text. For the first three, the view is the payload itself: `same` has no sections, `mixed`
+has headings if its name or the text itself shows that it is a document, `prose` has those that are found. `page`,
+`search_results` and `json` are formatted; `document` is opened by an adapter for its format."""
 AS_IS: Final[frozenset[TextForm]] = frozenset({"same", "mixed", "prose"})
-"""Forms of which the view is the payload itself."""
+"""Forms whose view is the payload itself."""
 LINKS: Final = "Links"
-"""Title of the last section of a page's text, which says where its links lead."""
+"""Title of the last section of a page's text, which lists link targets."""
 
 
 class Section(Struct, frozen=True, kw_only=True, array_like=True):
-    """A named part of a view. Cited as `art_…#r3`.
+    """A named part of a view, cited as `art_…#r3`.
 
-    Names are unique in a view: `s1`, `s2`, … headings in document order; `r1`, … search results in the order given;
+    Names are unique in a view: `s1`, `s2`, … headings in document order; `r1`, … search results in the given order;
     `p1`, … parts of a multi-part tool result, pages, sheets, files of an archive, tables of a database. Sections of one
-    level do not overlap; a heading's section reaches to the next heading of its level or above.
+    level do not overlap; a heading's section extends to the next heading of its level or above.
     """
 
     name: str
     title: str
-    """One line; at most TITLE_CHARS; empty where the part has none."""
+    """One line of at most TITLE_CHARS; empty if the part has none."""
     level: int
-    """1 is the top."""
+    """1 is the top level."""
     start: int
     end: int
     """Half-open, in bytes of the view; at starts of lines, or the end."""
     line: int
     """The first line, from 1, in the view."""
     lines: int
-    """Lines that begin in it."""
+    """Number of lines that begin in it."""
     url: str | None = None
 
 
 class ViewMeasure(Struct, frozen=True, kw_only=True):
-    """Sizes of a view, counted as Measure counts."""
+    """Sizes of a view, counted like those of a Measure."""
 
     size: int
     lines: int
@@ -62,14 +61,14 @@ class ViewMeasure(Struct, frozen=True, kw_only=True):
 
 
 class ExtractedText(Struct, frozen=True, kw_only=True):
-    """What an extractor answers: the view as UTF-8, or None where the view is the payload itself."""
+    """An extractor's result: the view as UTF-8, or None if the view is the payload itself."""
 
     text: bytes | None
     sections: tuple[Section, ...] = ()
     extractor: str
-    """Name and version of what made it, such as `trafilatura 2.3.1`, `markup-removed 1`, `parts 1`."""
+    """Name and version of the extractor, such as `trafilatura 2.3.1`, `markup-removed 1`, `parts 1`."""
     partial: bool = False
-    """The payload is not all in it: it was too large, or broken."""
+    """Whether part of the payload is missing, because it was too large or broken."""
 
 
 class View(Struct, frozen=True, kw_only=True):
@@ -87,14 +86,14 @@ _decode: Final = msgspec.msgpack.Decoder(tuple[Section, ...]).decode
 
 
 def pack_sections(sections: tuple[Section, ...]) -> bytes:
-    """Sections as they are stored."""
+    """Returns sections in their stored form."""
     return _encode(sections)
 
 
 def unpack_sections(packed: bytes) -> tuple[Section, ...]:
-    """The reverse.
+    """Unpacks the result of `pack_sections`.
 
     Raises:
-        msgspec.MsgspecError: for bytes that `pack_sections` did not make.
+        msgspec.MsgspecError: for other bytes.
     """
     return _decode(packed)

@@ -1,7 +1,7 @@
-"""Asked and true: a span is what a caller wants to read, a window is what it turns out to be.
+"""Spans and windows: a span is what a caller wants to read, a window is the part that exists.
 
-Lines count from 1; bytes, characters and tokens from 0. A line ends with LF and nothing else; a character starts at
-every byte that continues no UTF-8 sequence (`Measure` has the same rules). Pure arithmetic; it fetches no bytes.
+Lines count from 1; bytes, characters and tokens from 0. A line ends only with LF; a character starts at every byte that
+does not continue a UTF-8 sequence (`Measure` has the same rules). Pure arithmetic.
 """
 
 from bisect import bisect_right
@@ -16,18 +16,18 @@ Unit = Literal["line", "char", "byte", "token"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 
 NUMBER_LIMIT = 2**53 - 1
-"""Largest number that is taken literally: what JSON carries exactly. No payload has as many bytes."""
+"""Largest number that is used as given: what JSON represents exactly. No payload has as many bytes."""
 _LF = 10
 _FIRST_BYTES = -64
-"""As signed bytes, UTF-8 continuation bytes (0x80 to 0xBF) are the ones below -64."""
+"""As signed bytes, UTF-8 continuation bytes (0x80 to 0xBF) are those below -64."""
 _SHORT = 4_000
-"""Bytes up to which an array takes longer to set up than to do without."""
+"""Bytes up to which setting up an array takes longer than doing without."""
 _CONTINUATIONS = 3
 """Bytes that may follow the first of a UTF-8 sequence."""
 
 
 class Span(Struct, frozen=True):
-    """What is asked: `limit` units from `offset` on. Without a limit, to the end."""
+    """The request: `limit` units from `offset` on; without a limit, to the end."""
 
     unit: Unit
     offset: int
@@ -40,10 +40,10 @@ class Span(Struct, frozen=True):
 
 
 def span(unit: Unit, offset: int | None, limit: int | None) -> Span:
-    """A span of sane numbers; no offset means the beginning, and a limit beyond any payload means none.
+    """Returns a checked span; no offset means the beginning, and a limit beyond any payload means none.
 
     Raises:
-        CoatcheckError: `invalid_request` for numbers below the unit's first, whatever their length.
+        CoatcheckError: `invalid_request` for numbers below the unit's first, however long.
     """
     first = 1 if unit == "line" else 0
     if offset is not None and offset < first:
@@ -57,7 +57,7 @@ def span(unit: Unit, offset: int | None, limit: int | None) -> Span:
 
 
 def past_end(asked: Span, artifact_id: str, total: int) -> CoatcheckError:
-    """The error for an offset that the artifact does not have."""
+    """Returns the error for an offset that the artifact does not have."""
     offset = str(asked.offset) if asked.offset <= NUMBER_LIMIT else "given"
     last = total if asked.unit == "line" else total - 1
     advice = f" Use an offset from {asked.first} to {last}." if total else " It is empty."
@@ -78,50 +78,50 @@ class Extent(Struct, frozen=True):
 
 
 class LineExtent(Struct, frozen=True):
-    """The lines that hold a window's first and last byte, counted from 1. An empty window has last = first - 1."""
+    """The lines with a window's first and last byte, counted from 1. An empty window has last = first - 1."""
 
     first: int
     last: int
 
 
 class Window(Struct, frozen=True):
-    """Exactly which part of a view a text is. `bytes` is the truth; the others describe the same part."""
+    """The exact part of a view that a text shows. `bytes` is authoritative; the others describe the same part."""
 
     bytes: Extent
     chars: Extent
     lines: LineExtent
     tokens: Extent | None = None
-    """Positions in the document's tokens, where they were asked for."""
+    """Positions in the document's tokens, if they were requested."""
 
 
 class Position(Struct, frozen=True):
-    """A byte position, and how many LF bytes and characters lie before it."""
+    """A byte position, and how many LF bytes and characters precede it."""
 
     byte: int
     newlines: int
     chars: int
 
     def after(self, data: bytes) -> "Position":
-        """The place at the end of `data`, which begins here."""
+        """Returns the position at the end of `data`, which begins here."""
         return Position(self.byte + len(data), self.newlines + newlines(data), self.chars + chars(data))
 
 
 class LineIndex:
-    """Many places in the same bytes: what lies between one and the next is counted once, if they are asked in order."""
+    """Positions in the same bytes: if requested in order, what is between two of them is counted once."""
 
     def __init__(self, start: Position, data: bytes) -> None:
-        """Make none yet.
+        """Computes no position yet.
 
         Args:
             start: where `data` begins.
-            data: what the places lie in.
+            data: the bytes that contain the positions.
         """
         self._start = self._last = start
         self._data = data
         self._ascii = data.isascii()
 
     def at(self, byte: int) -> Position:
-        """The place of a byte position, from the beginning of the bytes to their end."""
+        """Returns the position of a byte, from the beginning of the bytes to their end."""
         before = self._last if byte >= self._last.byte else self._start
         low, high = before.byte - self._start.byte, byte - self._start.byte
         size = high - low if self._ascii else chars(self._data[low:high])
@@ -130,7 +130,7 @@ class LineIndex:
 
 
 def window(start: Position, end: Position, *, ends_line: bool, tokens: Extent | None = None) -> Window:
-    """The window between two places. `ends_line`: its last byte is an LF."""
+    """Returns the window between two positions. `ends_line`: its last byte is an LF."""
     last = end.newlines if ends_line or end.byte == start.byte else end.newlines + 1
     return Window(
         bytes=Extent(start.byte, end.byte),
@@ -141,34 +141,34 @@ def window(start: Position, end: Position, *, ends_line: bool, tokens: Extent | 
 
 
 def newlines(data: bytes | memoryview) -> int:
-    """LF bytes in `data`."""
+    """Returns the number of LF bytes in `data`."""
     if isinstance(data, bytes) and len(data) < _SHORT:
         return data.count(b"\n")
     return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _LF))
 
 
 def chars(data: bytes) -> int:
-    """Characters that start in `data`."""
+    """Returns the number of characters that start in `data`."""
     return len(data) if data.isascii() else int(np.count_nonzero(np.frombuffer(data, dtype=np.int8) >= _FIRST_BYTES))
 
 
 def nth_newline(data: bytes, n: int) -> int:
-    """Where LF number `n` (from 0) of `data` is; -1 when there are fewer."""
+    """Returns where LF number `n` (from 0) of `data` is; -1 if there are fewer."""
     found = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _LF)
     return int(found[n]) if 0 <= n < len(found) else -1
 
 
 def nth_char(data: bytes, n: int) -> int:
-    """Where character number `n` (from 0) of `data` starts; -1 when there are fewer."""
+    """Returns where character number `n` (from 0) of `data` starts; -1 if there are fewer."""
     found = np.flatnonzero(np.frombuffer(data, dtype=np.int8) >= _FIRST_BYTES)
     return int(found[n]) if 0 <= n < len(found) else -1
 
 
 def separates(data: bytes, at: int) -> bool:
-    """Whether decoding the parts of `data` before and after `at` surely gives what decoding it whole gives.
+    """Returns whether decoding `data` in two parts, split at `at`, is certain to equal decoding it as a whole.
 
-    False inside a UTF-8 sequence, or what begins like one. True before every byte that continues none, and where the
-    sequence that it might continue is complete. There is such a place in any four bytes, valid or not.
+    False inside a UTF-8 sequence, or what begins like one. True before every byte that does not continue one, and where
+    the sequence that it might continue is complete. Any four bytes have such a place, valid or not.
     """
     if at <= 0 or at >= len(data) or not _continues(data[at]):
         return True
@@ -184,23 +184,23 @@ def _continues(octet: int) -> bool:
 
 
 def _sequence_length(lead: int) -> int:
-    """Bytes of the sequence that a first byte announces: as many as it has leading one bits."""
+    """Returns the length of the sequence that a first byte announces: its number of leading one bits."""
     return 1 if lead < 0x80 else 8 - (lead ^ 0xFF).bit_length()  # noqa: PLR2004 - UTF-8
 
 
 def decode(data: bytes) -> str:
-    """Bytes as a reader sees them: U+FFFD for what is not UTF-8."""
+    """Decodes bytes as a reader sees them: U+FFFD for what is not UTF-8."""
     return data.decode("utf-8", "replace")
 
 
 def raw_length(data: bytes, text: str, keep: int) -> int:
-    """Returns how many bytes of `data` the first `keep` characters of `text` (`data` decoded) stand for.
+    """Returns how many bytes of `data` the first `keep` characters of `text` (`data` decoded) represent.
 
-    Where bytes are not UTF-8, the nearest place below that `separates`.
+    If bytes are not UTF-8, it is the nearest position below that `separates`.
     """
     if keep >= len(text):
         return len(data)
-    if len(text) == len(data):  # one character a byte: ASCII, or nothing but single invalid bytes
+    if len(text) == len(data):  # one byte per character: ASCII, or only single invalid bytes
         return whole_chars(data, keep)
     if text.encode() == data:
         return len(text[:keep].encode())
@@ -209,7 +209,7 @@ def raw_length(data: bytes, text: str, keep: int) -> int:
 
 
 def whole_chars(data: bytes, at: int) -> int:
-    """Returns the nearest place, at `at` or below, that parts no character of `data`."""
+    """Returns the nearest position, at `at` or below, that splits no character of `data`."""
     while not separates(data, at):
         at -= 1
     return at

@@ -25,7 +25,7 @@ class ListEvents:
     """Lists events, as of now in this process and as of a second ago in others."""
 
     def __init__(self, accounts: SessionAccounts, note: NoteAccounts, redacting: RedactionPolicy | None = None) -> None:
-        """`redacting` masks secrets in what callers asked, where the policy masks them in what they read."""
+        """`redacting` masks secrets in callers' requests, if the policy masks them in what they read."""
         self._accounts = accounts
         self._note = note
         self._redacting = redacting
@@ -39,7 +39,7 @@ class ListEvents:
         before: int | None = None,
         limit: int = 50,
     ) -> EventPage:
-        """The events of a session, of an artifact, or of both, the latest first; those that the caller may see.
+        """Returns the events of a session, of an artifact, or of both, latest first, as far as the caller may see them.
 
         Raises:
             CoatcheckError: `invalid_request` without a session and an artifact; `storage_full`, `storage_unavailable`.

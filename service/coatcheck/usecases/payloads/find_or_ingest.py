@@ -164,14 +164,14 @@ class FindOrIngest:
         except CoatcheckError as error:
             if error.code not in _ABSENT | REFUSALS:
                 raise
-            return None  # looking was only to spare work; storing will say what is wrong
+            return None  # looking only saves work; storing will report what is wrong
 
     async def _card_of(
         self, caller: Caller, a: Artifact, declared: DeclaredMetadata, data: bytes, budget: int | None
     ) -> PayloadCard | None:
         """Returns the card of a stored artifact, described by `declared`."""
         mask = None if self._deps.redacting is None else self._deps.redacting.mask_of(a)
-        engine = ENGINE if a.engine == UNDESCRIBED else a.engine  # which then describes it for its card
+        engine = ENGINE if a.engine == UNDESCRIBED else a.engine  # which is then described for its card
         key = _Key(a.namespace, a.id, declared, engine, budget, masked=mask is not None)
         known = self._cards.get(key)
         if known is None:
@@ -215,7 +215,7 @@ class FindOrIngest:
             carded=budget is not None,
         )
         receipt = await self._ingest(caller, self._streamed(source), lambda: offer)
-        if receipt.stored and not receipt.created:  # another was faster, and may have said other things of it
+        if receipt.stored and not receipt.created:  # another request was faster, and may have declared it differently
             known = await self._recalled(caller, source, declared, budget)
             if known is not None:
                 return known

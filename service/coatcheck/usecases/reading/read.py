@@ -81,7 +81,7 @@ class Total(Struct, frozen=True):
 class Next(Struct, frozen=True):
     """Where the answer's text ends and the next begins: by cursor, or by an offset in `unit`.
 
-    `unit` is `byte` where the place lies inside a line or character, which no other offset can name.
+    `unit` is `byte` if the position is inside a line or character, which no other offset can express.
     """
 
     cursor: str

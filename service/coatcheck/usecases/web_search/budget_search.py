@@ -367,5 +367,5 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
 
 
 def _cited(answer: SearchResultsAnswer) -> list[dict[str, str]]:
-    """The results that were shown, as they are logged."""
+    """Returns the shown results, as they are logged."""
     return [{"citation": each.citation, "title": each.title[:TITLE_CHARS]} for each in answer.results]

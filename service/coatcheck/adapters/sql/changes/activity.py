@@ -1,4 +1,4 @@
-"""What happened in each hour, by namespace and in all: added to with the sessions' accounts, dropped by age."""
+"""Activity per hour, by namespace and in total: added to with the sessions' accounts, deleted by age."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -35,7 +35,7 @@ _DROP_ALL = delete(activity).where(_T.namespace == bindparam("namespace"))
 
 
 def add(conn: Connection, change: AddSessionUsage) -> None:
-    """Add to the hour of a change, in the order of the rows' keys; and to the hour of all namespaces."""
+    """Adds to the hour of a change, in the order of the rows' keys; and to the hour of all namespaces."""
     total = UsageDelta()
     for _, spent in change.activity:
         total.add(spent)
@@ -53,10 +53,10 @@ def _key(of: tuple[str, UsageDelta]) -> str:
 
 
 def drop_old(conn: Connection, now: datetime) -> None:
-    """Drop hours of long ago: a row for each hour of a namespace."""
+    """Deletes old hours. There is one row per hour and namespace."""
     conn.execute(_DROP_OLD, {"before": now - _LIFE})
 
 
 def drop_all(conn: Connection, namespace: str) -> None:
-    """Drop the hours of a namespace that is deleted."""
+    """Deletes the hours of a namespace that is deleted."""
     conn.execute(_DROP_ALL, {"namespace": namespace})

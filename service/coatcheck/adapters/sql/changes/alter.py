@@ -1,4 +1,4 @@
-"""What may change of a live artifact: its expiry, its pin, its labels, and the moment of its last read."""
+"""Changes the mutable properties of a live artifact: expiry, pin, labels, moment of the last read."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ _HERE = (artifacts.c.namespace == bindparam("space")) & (artifacts.c.number == b
 
 
 class _State(NamedTuple):
-    """What a change is decided from: columns of the row."""
+    """The columns of a row that decide a change."""
 
     seq: int
     created_at: datetime
@@ -41,7 +41,7 @@ _FULL = select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS).join_from(artifacts, 
 _MOVABLE = artifacts.c.pinned.is_(False)
 _NUMBERS = bindparam("numbers", type_=Many(BigInteger()))
 _WANTED = func.unnest(bindparam("spaces", type_=Many(Text())), _NUMBERS).table_valued("space", "at").render_derived()
-# By their rows, as everybody locks them: no two replicas wait for each other in a circle.
+# In row order, as all lock them: this prevents deadlocks between replicas.
 _READ_OF_ALL = (
     select(artifacts.c.namespace, artifacts.c.number, *_COLUMNS)
     .join_from(artifacts, _WANTED, (artifacts.c.namespace == _WANTED.c.space) & (artifacts.c.number == _WANTED.c.at))
@@ -60,7 +60,7 @@ _TOUCH = _BY_SEQ.values(
 
 
 def apply_patch(conn: Connection, change: PatchArtifact) -> Artifact | Gone | None:
-    """Change one artifact and answer it."""
+    """Carries out PatchArtifact."""
     here = {"space": change.namespace, "at": change.number}
     found = conn.execute(_STATE, here).first()
     if found is None:
@@ -77,7 +77,7 @@ def apply_patch(conn: Connection, change: PatchArtifact) -> Artifact | Gone | No
 
 
 def _revives(conn: Connection, change: PatchArtifact, row: _State, values: dict[str, Any]) -> bool:
-    """Whether a change brings back what has expired: only what a hold has kept, and only beyond this moment."""
+    """Returns whether a change revives an expired artifact: only if a hold has kept it, and only beyond this moment."""
     if not change.revive or "expires_at" not in values or holds_of(conn, row.seq, change.now) is None:
         return False
     expires_at: datetime | None = values["expires_at"]
@@ -94,7 +94,7 @@ def _patched(change: PatchArtifact, row: _State) -> dict[str, Any]:
     pinned = row.pinned if change.pinned is UNSET else change.pinned
     idle_ttl, read_at = row.idle_ttl, row.read_at
     if change.idle_ttl is not UNSET:
-        # Reads are noted only while there is an idle TTL: an old moment here would mean nothing.
+        # Reads are recorded only while there is an idle TTL: an old moment here would mean nothing.
         idle_ttl, read_at = change.idle_ttl, change.now
     expires_at = expiry(row.created_at, read_at, ttl=ttl, idle_ttl=idle_ttl, pinned=pinned)
     if row.pinned and expires_at is not None and expires_at <= change.now:
@@ -109,7 +109,7 @@ def _patched(change: PatchArtifact, row: _State) -> dict[str, Any]:
 
 
 def apply_touch(conn: Connection, change: Touch) -> None:
-    """Move idle expiries. A read counts if the artifact was live when it was read."""
+    """Carries out Touch. A read counts if the artifact was live when it was read."""
     reads: dict[tuple[str, int], list[datetime]] = {}
     for namespace, number, moment in sorted(change.reads):
         reads.setdefault((namespace, number), []).append(moment)
@@ -128,7 +128,7 @@ def apply_touch(conn: Connection, change: Touch) -> None:
 
 
 def _later(row: _State, read_at: datetime) -> datetime | None:
-    """The expiry that a read gives: never an earlier one."""
+    """Returns the expiry that a read leads to: never an earlier one."""
     if row.idle_ttl is None or row.expires_at is None:
         return row.expires_at
     moved = expiry(row.created_at, read_at, ttl=row.ttl, idle_ttl=row.idle_ttl, pinned=False)
@@ -136,7 +136,7 @@ def _later(row: _State, read_at: datetime) -> datetime | None:
 
 
 def _movable(conn: Connection, wanted: Collection[tuple[str, int]]) -> Sequence[Any]:
-    """The rows of these that are not pinned: namespace, number, state."""
+    """Returns those of the rows that are not pinned: namespace, number, state."""
     if conn.dialect.name != "sqlite":
         spaces, numbers = zip(*wanted, strict=True) if wanted else ((), ())
         return conn.execute(_READ_OF_ALL, {"spaces": spaces, "numbers": numbers}).all()

@@ -1,4 +1,4 @@
-"""Where an identity's artifact is, was, or may be: the number that its artifact ID is made of."""
+"""Where an identity's artifact is, was, or may be: the number that its artifact ID is derived from."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -14,11 +14,11 @@ from coatcheck.core.artifact import Gone
 from coatcheck.ports.artifacts import StoreArtifact
 
 Numberer = Callable[[bytes, int], int]
-"""The number of an identity's n-th candidate ID."""
+"""Returns the number of an identity's n-th candidate ID."""
 
 PROBES = 4
-"""Candidates looked at together. Among them an identity is found again even after the one that held its first
-number has gone; a chain of more needs four colliding identities (about 10^-24 at 10^8 artifacts)."""
+"""Candidates examined together. Among them an identity is found even after the artifact with its first number is gone;
+a longer chain needs four colliding identities (about 10^-24 at 10^8 artifacts)."""
 
 _NUMBERS = [bindparam(f"n{i}", type_=BigInteger()) for i in range(PROBES)]
 _TAKEN = Prepared(
@@ -50,26 +50,26 @@ _TAKEN = Prepared(
 
 
 class ArtifactSlot(NamedTuple):
-    """Where an identity's artifact is or may be."""
+    """The place of an identity's artifact."""
 
     number: int
     seq: int | None
-    """The row of this identity that is there already, live or expired."""
+    """The existing row of this identity, live or expired."""
     expires_at: datetime | None
     blob_seq: int | None
     buried: Gone | None
-    """How it last went: its tombstone, also one whose time is over, or its expiry."""
+    """How it was last removed: its tombstone, even if that has ended, or its expiry."""
 
 
 def find_slot(conn: Connection, change: StoreArtifact, number: Numberer) -> ArtifactSlot:
-    """Where this identity is, or the first of its numbers that is free."""
+    """Returns where this identity is, or its first free number."""
     first = 0
     free: int | None = None
     while free is None:
         candidates = [number(change.identity, probe) for probe in range(first, first + PROBES)]
         parameters: dict[str, Any] = {f"n{i}": candidate for i, candidate in enumerate(candidates)}
         taken = _TAKEN.rows(conn, {"namespace": change.namespace, **parameters})
-        # An artifact first: behind it there may be a tombstone that two replicas left.
+        # Prefer an artifact: two replicas may have left a tombstone after it.
         mine = sorted((row for row in taken if row[1] == change.identity), key=_is_tombstone)
         if mine:
             at, _, seq, expires_at, blob_seq, *_ = mine[0]
@@ -86,7 +86,7 @@ def _is_tombstone(row: tuple[Any, ...]) -> bool:
 
 
 def _burial(row: tuple[Any, ...], now: datetime) -> Gone | None:
-    """How what a row of _TAKEN speaks of went; None: it lives."""
+    """Returns how the row of _TAKEN was removed; None: it is live."""
     number, _, seq, expires_at, _, tool_name, reason, at, session = row
     if seq is None:
         return rows.gone(number, reason, at, tool_name, session)

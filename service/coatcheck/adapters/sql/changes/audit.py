@@ -1,6 +1,6 @@
-"""The audit log's lines: handed over while a transaction is under way, written at its very end, pruned by age.
+"""The audit log's lines: gathered during a transaction, written at its very end, pruned by age.
 
-What is rolled back was never written. A line is never changed.
+A transaction that is rolled back writes none. Lines are never changed.
 """
 
 from collections.abc import Callable
@@ -28,26 +28,26 @@ _OLD = (
     .limit(bindparam("limit", type_=BigInteger()))
     .with_for_update(skip_locked=True)
 )
-# A common table expression that locks is evaluated once; PostgreSQL may evaluate a sub-select again for each row.
+# A common table expression that locks is evaluated once; PostgreSQL may evaluate a subquery again for each row.
 _PRUNE = delete(audit_log).where(audit_log.c.seq.in_(select(_OLD.cte("old")))).returning(audit_log.c.seq)
 
 
 def append(conn: Connection, line: AuditLine) -> None:
-    """Have a line written when the transaction that is under way ends, and only if it commits."""
+    """Adds a line to write at the end of the current transaction, if it commits."""
     _lines(conn).append(line)
 
 
 def begin(conn: Connection) -> None:
-    """Forget lines of a transaction that was taken back."""
+    """Discards the lines of a transaction that was undone."""
     _lines(conn).clear()
 
 
 def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> None:
-    """Write the lines that were handed over, those of one hand, reason and run as one. The last thing to do.
+    """Writes the gathered lines, merging those with the same actor, reason and run. Call this last.
 
     Args:
         conn: in the transaction.
-        enter: shows row-level security who asks; the lines may be of several namespaces.
+        enter: sets the namespace for row-level security; the lines may belong to several.
     """
     waiting = _lines(conn)
     if not waiting:
@@ -59,7 +59,7 @@ def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> 
 
 
 def prune(conn: Connection, now: datetime, life: timedelta, limit: int) -> int:
-    """Delete up to `limit` lines that are older than `life`, the oldest first; returns how many."""
+    """Deletes up to `limit` lines that are older than `life`, oldest first; returns how many."""
     return len(conn.execute(_PRUNE, {"now": now, "before": now - life, "limit": limit}).all())
 
 

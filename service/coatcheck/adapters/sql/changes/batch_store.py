@@ -1,9 +1,9 @@
-"""Many ingests of one namespace in one transaction, by statements that each serve all of them.
+"""Carries out many ingests of one namespace in one transaction, by statements that each serve all of them.
 
-What it answers and leaves behind is what `apply_store` would, one change after the other: the changes of a group wait
-for the same commit, so that any order of them is a true one. What is not simple (an idempotency key, a tombstone or
-an expired row in the way, condemned bytes, a twin in the group, a change that a deletion may outdo, another declaration
-of what is there) goes one by one, after the others.
+The answers and effects equal those of `apply_store` for one change after the other: the changes of a group wait for the
+same commit, so any order is valid. Complicated ones (an idempotency key, a tombstone or an expired row in the way,
+corrupt bytes, a duplicate in the group, a change that a deletion may prevail over, another declaration of an existing
+artifact) are carried out one by one, after the others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ _SAME_BYTES = Prepared(
 _COUNT = bindparam("count", type_=BigInteger())
 _NUMBERED = func.generate_series(literal_column("1"), _COUNT).table_valued("n")
 _NEXT_SEQS = {
-    # The only writer: what comes next is what SQLite itself would choose.
+    # The only writer: the next number is what SQLite itself would choose.
     "sqlite": Prepared(
         select(
             select(func.coalesce(func.max(blobs.c.seq), 0)).scalar_subquery(),
@@ -76,27 +76,27 @@ _ADD_ARTIFACT = Prepared(insert(artifacts), columns=artifacts.c.keys())
 _ADD_VIEW = Prepared(insert(view_table), columns=view_table.c.keys())
 
 _Content = tuple[bytes, int]
-"""A digest and a size: what bytes are told apart by."""
+"""A digest and a size, which identify bytes."""
 
 
 class _New(NamedTuple):
-    """A change that makes an artifact, and where."""
+    """A change that creates an artifact, and its number."""
 
     at: int
-    """Its place in the group."""
+    """Its index in the group."""
     change: StoreArtifact
     number: int
 
 
 class _Known(NamedTuple):
-    """Blobs that hold the same bytes as some of the group."""
+    """Blobs with the same bytes as some of the group."""
 
     trusted: dict[_Content, tuple[int, Blob]]
     condemned: set[_Content]
 
 
 def apply_stores(conn: Connection, changes: Sequence[StoreArtifact], number: Numberer) -> list[StoreAnswer]:
-    """Store artifacts of one namespace; an answer for each."""
+    """Stores artifacts of one namespace; returns an answer for each."""
     answers: dict[int, StoreAnswer] = {}
     for at, change in enumerate(changes):
         full = no_room(conn, change, number)
@@ -136,7 +136,7 @@ def _take_intents(conn: Connection, changes: Sequence[StoreArtifact], answers: d
     ours = {blob_id for blob_id, _ in taken}
     for at, change in files:
         if change.blob.id in ours:
-            ours.discard(change.blob.id)  # an intent is used up by the first who needs it
+            ours.discard(change.blob.id)  # an intent can be used only once
         else:
             answers[at] = UploadFenced()
 
@@ -144,7 +144,7 @@ def _take_intents(conn: Connection, changes: Sequence[StoreArtifact], answers: d
 def _find_places(
     conn: Connection, changes: Sequence[StoreArtifact], number: Numberer, answers: dict[int, StoreAnswer]
 ) -> tuple[list[_New], dict[int, int]]:
-    """The changes that make an artifact under a free number, and the rows of those that are there and live."""
+    """Returns the changes that create an artifact, each with a free number, and the rows of live existing ones."""
     wanted = {
         at: [number(change.identity, probe) for probe in range(PROBES)]
         for at, change in enumerate(changes)
@@ -160,7 +160,7 @@ def _find_places(
     twins: set[bytes | _Content] = set()
     taken = set(holders)
     left: set[int] = set()
-    """Numbers that those who go one by one may choose: who wants one of them goes behind."""
+    """Numbers that changes carried out one by one may choose: a change that wants one of them comes after."""
     for at, candidates in wanted.items():
         change = changes[at]
         mine = next((holders[n] for n in candidates if n in holders and holders[n][0] == change.identity), None)
@@ -202,7 +202,7 @@ def _answer_those_there(
 
 
 def _lost_views(conn: Connection, changes: Sequence[StoreArtifact]) -> set[_Content]:
-    """The contents of views of these that are kept and condemned."""
+    """Returns the contents of those views of these changes that are kept but corrupt."""
     brought = [view for change in changes if (view := dedupe.view_of(change)) is not None]
     return _same_bytes(conn, brought).condemned if brought else set()
 
@@ -213,7 +213,7 @@ def _create(conn: Connection, new: list[_New], answers: dict[int, StoreAnswer]) 
     brought = {each.at: _brought(each.change) for each in new}
     known = _same_bytes(conn, [ours for each in new for ours in brought[each.at]])
     new = [each for each in new if known.condemned.isdisjoint(map(_content, brought[each.at]))]
-    # The artifacts' numbers that go with the views' blobs are left out.
+    # Numbers come in pairs of blob and artifact; the artifact's number beside a view's blob stays unused.
     seqs = _next_seqs(conn, sum(len(brought[each.at]) for each in new))
     kept = _Kept(known, iter([blob_seq for blob_seq, _ in seqs]))
     artifact_rows: list[dict[str, Any]] = []
@@ -233,7 +233,7 @@ def _create(conn: Connection, new: list[_New], answers: dict[int, StoreAnswer]) 
         answers[each.at] = IngestResult(artifact, created=True, blob_used=used)
     _ADD_BLOB.many(conn, kept.blob_rows)
     _ADD_INLINE.many(conn, kept.inline_rows)
-    # Two replicas that store the same artifacts meet at the same row first, so that neither waits in a circle.
+    # Two replicas that store the same artifacts meet at the same row first, which prevents deadlocks.
     artifact_rows.sort(key=_by_number)
     _ADD_ARTIFACT.many(conn, artifact_rows)
     _ADD_VIEW.many(conn, view_rows)
@@ -245,7 +245,7 @@ def _create(conn: Connection, new: list[_New], answers: dict[int, StoreAnswer]) 
 
 
 class _Kept:
-    """Where the bytes of a group are kept: in rows that are there, or in these."""
+    """Where the bytes of a group are kept: in existing rows, or in these."""
 
     def __init__(self, known: _Known, seqs: Iterator[int]) -> None:
         self._known = known
@@ -254,7 +254,7 @@ class _Kept:
         self.inline_rows: list[dict[str, Any]] = []
 
     def settle(self, ours: dedupe.NewBytes) -> dedupe.BlobReference:
-        """The row of some bytes; no two of a group are the same."""
+        """Returns the row of some bytes; no two of a group are the same."""
         same = self._known.trusted.get(_content(ours))
         if same is not None:
             return dedupe.BlobReference(*same, used=False)
@@ -279,7 +279,7 @@ def _same_bytes(conn: Connection, brought: Sequence[dedupe.NewBytes]) -> _Known:
 
 
 def _next_seqs(conn: Connection, count: int) -> list[tuple[int, int]]:
-    """Numbers for so many new blobs and artifacts."""
+    """Returns numbers for new blobs and artifacts."""
     found = _NEXT_SEQS[conn.dialect.name].rows(conn, {"count": count})
     if conn.dialect.name != "sqlite":
         return [(row[0], row[1]) for row in found]
@@ -288,7 +288,7 @@ def _next_seqs(conn: Connection, count: int) -> list[tuple[int, int]]:
 
 
 def _brought(change: StoreArtifact) -> list[dedupe.NewBytes]:
-    """The bytes that a change brings along: its payload's, and its view's if that has its own."""
+    """Returns the bytes of a change: its payload's, and its view's if that has its own."""
     view = dedupe.view_of(change)
     return [dedupe.payload_of(change)] if view is None else [dedupe.payload_of(change), view]
 

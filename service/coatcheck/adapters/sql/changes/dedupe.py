@@ -1,7 +1,7 @@
-"""The bytes that a change brings along: its intent, and the row under which they are kept.
+"""The bytes of a change: their upload intent, and the row under which they are kept.
 
-Bytes of a namespace are kept once, whether they are payloads or views of payloads: what is there and trusted is pointed
-at, condemned blobs of the same content end here. It points nothing at a row: that is its caller's next step.
+A namespace keeps equal bytes once, whether they are payloads or views: an existing healthy blob is used, and corrupt
+blobs with the same content are replaced. Pointing artifacts at the row is up to the caller.
 """
 
 from datetime import datetime
@@ -21,7 +21,7 @@ from coatcheck.ports.artifacts import StoreArtifact, StoreView
 
 
 def without_seq(table: Table) -> list[str]:
-    """The columns that get values where the database numbers the rows."""
+    """Returns the columns that get values if the database numbers the rows."""
     return [column.name for column in table.c if column.name != "seq"]
 
 
@@ -53,7 +53,7 @@ _ADD_INLINE = Prepared(insert(inline_bytes), columns=inline_bytes.c.keys())
 
 
 class NewBytes(NamedTuple):
-    """Bytes that a change brings along."""
+    """The bytes of a change."""
 
     namespace: str
     blob: Blob
@@ -62,7 +62,7 @@ class NewBytes(NamedTuple):
 
 
 class BlobReference(NamedTuple):
-    """What to point at."""
+    """The blob to point at."""
 
     seq: int
     blob: Blob
@@ -71,12 +71,12 @@ class BlobReference(NamedTuple):
 
 
 def payload_of(change: StoreArtifact) -> NewBytes:
-    """An ingest's payload."""
+    """Returns an ingest's payload."""
     return NewBytes(change.namespace, change.blob, change.inline, change.now)
 
 
 def view_of(change: StoreArtifact | StoreView) -> NewBytes | None:
-    """A change's view; None where it brings none, or one that is the payload itself."""
+    """Returns a change's view; None if it has none, or one that is the payload itself."""
     new = change.text_view if isinstance(change, StoreArtifact) else change.new
     if new is None or new.blob is None:
         return None
@@ -84,7 +84,7 @@ def view_of(change: StoreArtifact | StoreView) -> NewBytes | None:
 
 
 def take_intent(conn: Connection, ours: NewBytes) -> bool:
-    """Use up the intent of our upload: the fence. True for inline bytes, which need none."""
+    """Uses up the intent of our upload: the fence. Returns true for inline bytes, which need none."""
     if ours.blob.placement == "inline":
         return True
     taken = _TAKE_INTENT.rows(conn, {"blob_id": ours.blob.id, "namespace": ours.namespace})
@@ -94,9 +94,9 @@ def take_intent(conn: Connection, ours: NewBytes) -> bool:
 
 
 def settle(conn: Connection, ours: NewBytes) -> BlobReference:
-    """Find the row of our bytes, or make it. What points at condemned bytes of this content points at it from now on.
+    """Finds or creates the row of our bytes. What points at corrupt bytes with this content points at it from now on.
 
-    A row that is found is locked against dying until the transaction ends.
+    A row that is found is locked, so that it cannot die before the transaction ends.
     """
     same = _same_bytes(conn, ours)
     settled = next((BlobReference(seq, blob, used=False) for seq, blob in same if not blob.condemned), None)
@@ -114,19 +114,19 @@ def settle(conn: Connection, ours: NewBytes) -> BlobReference:
 
 
 def repair(conn: Connection, ours: NewBytes) -> None:
-    """Put our bytes in the place of condemned ones of the same content; where there are none, keep nothing."""
+    """Replaces corrupt bytes with our bytes of the same content; if there are none, keeps nothing."""
     if any(blob.condemned for _, blob in _same_bytes(conn, ours)):
         settle(conn, ours)
 
 
 def bury_ours(conn: Connection, ours: NewBytes) -> None:
-    """Leave our unreferenced file to the sweep, in case its writer does not come to remove it."""
+    """Leaves our unreferenced file to the sweep, in case its writer does not remove it."""
     if ours.blob.placement != "inline":
         _add_blob(conn, ours, dead_at=ours.now)
 
 
 def blob_row(ours: NewBytes) -> dict[str, Any]:
-    """The row of our bytes, without its place in the order of arrival."""
+    """Returns the row of our bytes, without its sequence number."""
     blob = ours.blob
     return {
         "id": blob.id,

@@ -1,4 +1,4 @@
-"""The log of what was done: rows that are only added, and go with what they are about, by age, or by their number."""
+"""The event log: rows are only added, and deleted with their subject, by age, or by number."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -46,7 +46,7 @@ _DROP_OLD = (
 
 
 def add(conn: Connection, logged: Sequence[Event]) -> None:
-    """Log events; one that is logged already stays as it is."""
+    """Logs events; one that is already logged is not changed."""
     if logged:
         conn.execute(_ADD[conn.dialect.name], [_row(event) for event in logged])
 
@@ -66,7 +66,7 @@ def _row(event: Event) -> dict[str, Any]:
 
 
 def drop_of(conn: Connection, artifacts: Iterable[tuple[str, int]]) -> None:
-    """Drop what was done with artifacts that are removed."""
+    """Deletes the events of artifacts that are removed."""
     numbers: dict[str, list[int]] = {}
     for namespace, number in artifacts:
         numbers.setdefault(namespace, []).append(number)
@@ -75,17 +75,17 @@ def drop_of(conn: Connection, artifacts: Iterable[tuple[str, int]]) -> None:
 
 
 def drop_session(conn: Connection, namespace: str, session: str) -> None:
-    """Drop what was done in a session that is deleted."""
+    """Deletes the events of a session that is deleted."""
     conn.execute(_DROP_SESSION, {"namespace": namespace, "session": session})
 
 
 def drop_all(conn: Connection, namespace: str) -> None:
-    """Drop what is left of a namespace that is deleted."""
+    """Deletes the remaining events of a namespace that is deleted."""
     conn.execute(_DROP_ALL, {"namespace": namespace})
 
 
 def drop_old(conn: Connection, now: datetime, most: int, limit: int) -> int:
-    """Drop up to `limit` events that are 30 days old, or that are beyond the latest `most`; returns how many."""
+    """Deletes up to `limit` events that are 30 days old or not among the latest `most`; returns how many."""
     beyond = conn.execute(_BEYOND, {"most": most}).scalar()
     until = max(first_number(now - _LIFE), 0 if beyond is None else beyond)
     return len(conn.execute(_DROP_OLD, {"until": until, "limit": limit}).all())

@@ -1,4 +1,4 @@
-"""Rows whose time is over: swept blobs, tombstones, idempotency keys, audit lines; and blobs to trust no more."""
+"""Deletes rows that have ended: swept blobs, tombstones, idempotency keys, audit lines. Also marks blobs corrupt."""
 
 import logging
 from datetime import timedelta
@@ -38,7 +38,7 @@ _CONDEMN = (
 
 
 def _drop_over(table: Table, until: Column[Any]) -> Executable:
-    """Drop rows whose time is over, the oldest first."""
+    """Returns a statement that deletes ended rows, oldest first."""
     key = list(table.primary_key)
     over = (
         select(*key)
@@ -47,19 +47,19 @@ def _drop_over(table: Table, until: Column[Any]) -> Executable:
         .limit(bindparam("limit"))
         .with_for_update(skip_locked=True)
     )
-    # A common table expression that locks is evaluated once; PostgreSQL may evaluate a sub-select again for each row.
+    # A common table expression that locks is evaluated once; PostgreSQL may evaluate a subquery again for each row.
     return delete(table).where(tuple_(*key).in_(select(over.cte("over_now")))).returning(table.c.number)
 
 
 _DROP_TOMBSTONES = _drop_over(tombstones, tombstones.c.until)
 _DROP_KEYS = _drop_over(idempotency_keys, idempotency_keys.c.expires_at)
 _MARKS_LAST = timedelta(hours=1)
-"""Nobody asks after a commit for longer than seconds."""
+"""Commits are looked up only within seconds."""
 _DROP_MARKS = delete(writers).where(writers.c.at < func.clock_timestamp() - _MARKS_LAST)
 
 
 def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
-    """Drop the rows of dead blobs; live ones are left alone, and, with a warning, those that something points at."""
+    """Carries out ForgetBlobs; ignores live blobs and, with a warning, referenced ones."""
     if not change.blobs:
         return
     conn.execute(_FORGET, [{"id": blob_id, "space": namespace} for namespace, blob_id in sorted(change.blobs)])
@@ -73,15 +73,15 @@ def apply_forget(conn: Connection, change: ForgetBlobs) -> None:
 
 
 def apply_condemn(conn: Connection, change: MarkBlobCorrupt) -> bool:
-    """Trust a live blob no more."""
+    """Carries out MarkBlobCorrupt."""
     at = {"of": change.blob_id, "space": change.namespace, "now": change.now}
     return conn.execute(_CONDEMN, at).rowcount == 1
 
 
 def apply_purge(conn: Connection, change: PurgeRecords) -> int:
-    """Drop tombstones, idempotency keys, sessions' accounts, events and audit lines that are over.
+    """Carries out PurgeRecords.
 
-    And, uncounted, marks that nobody asks for any more, and hours of long ago.
+    Also deletes, uncounted, commit tokens that nobody looks up any more, and old hours of activity.
     """
     if conn.dialect.name != "sqlite":
         conn.execute(_DROP_MARKS)

@@ -1,9 +1,9 @@
 """Holds: placed, released, and a condition of every statement that deletes.
 
 The condition alone would lose a race on PostgreSQL: a statement that began before a hold was committed does not see it.
-So whoever deletes takes a lock that is shared by all who delete, before any other lock, and who places a hold takes it
-alone: the hold waits until the deletes that have begun are over, and those that begin later see it. Deletes never wait
-for each other, and they wait for a hold for as long as its insert takes. SQLite has one writer and needs nothing.
+So a deleting transaction takes a shared lock before any other lock, and placing a hold takes it exclusively: the hold
+waits until deletes that have begun are over, and later ones see it. Deletes never wait for each other, and they wait
+for a hold only as long as its insert takes. SQLite has one writer and needs nothing.
 """
 
 from datetime import datetime
@@ -37,7 +37,7 @@ from coatcheck.core.retention.holds import NAMED, Hold, HoldConflict
 from coatcheck.ports.decisions import PlaceHold, ReleaseHold
 
 _NOW: Final = bindparam("now", type_=UtcDateTime)
-_LOCK: Final = 0x636F6174  # "coat": the one advisory lock by which deletes and holds meet
+_LOCK: Final = 0x636F6174  # "coat": the only advisory lock, by which deletes and holds are ordered
 _SHARE = Prepared(select(func.pg_advisory_xact_lock_shared(_LOCK)))
 _SHARE_NOW = Prepared(select(func.pg_try_advisory_xact_lock_shared(_LOCK)))
 _ALONE = Prepared(select(func.pg_advisory_xact_lock(_LOCK)))
@@ -46,12 +46,15 @@ _LASTS = or_(holds.c.until.is_(None), holds.c.until > _NOW)
 
 
 def is_not_held() -> ColumnElement[bool]:
-    """Whether no hold covers an artifact's row at `:now`. For every statement that deletes artifacts."""
+    """Returns the condition that no hold covers an artifact's row at `:now`.
+
+    Every statement that deletes artifacts needs it.
+    """
     return and_(*(~exists().where(covers).correlate(artifacts) for covers in _covering()))
 
 
 def _covering() -> list[ColumnElement[bool]]:
-    """Three conditions with an index each: of one with alternatives PostgreSQL makes a scan of all holds."""
+    """Returns three conditions with an index each: for one with alternatives, PostgreSQL would scan all holds."""
     here = (holds.c.namespace == artifacts.c.namespace) & _LASTS
     return [
         here & (holds.c.number == artifacts.c.number),
@@ -61,21 +64,21 @@ def _covering() -> list[ColumnElement[bool]]:
 
 
 def begin(conn: Connection) -> None:
-    """A new transaction has begun: it stands by for nothing yet."""
+    """Notes that a new transaction has begun, which has not waited for holds yet."""
     conn.info[_STANDING_BY] = False
 
 
 def stand_by(conn: Connection) -> None:
-    """Wait for holds that are being placed. The first thing that a transaction does which will delete."""
+    """Waits for holds that are being placed. A transaction that will delete must do this first."""
     if conn.dialect.name != "sqlite" and not conn.info.get(_STANDING_BY):
         _SHARE.rows(conn, {})
         conn.info[_STANDING_BY] = True
 
 
 def stand_by_now(conn: Connection) -> None:
-    """Stand by for holds in a transaction that may have locks already, and so must not wait.
+    """Makes holds wait for this transaction, which may have locks already, and so must not wait itself.
 
-    Raises TransactionConflict while a hold is being placed.
+    Raises TransactionConflict if a hold is being placed.
     """
     if conn.dialect.name != "sqlite" and not conn.info.get(_STANDING_BY):
         if not _SHARE_NOW.rows(conn, {})[0][0]:
@@ -112,13 +115,13 @@ _SESSIONS = select(holds.c.id).where(
 
 
 def holds_of(conn: Connection, seq: int, now: datetime) -> HoldConflict | None:
-    """The holds that cover one artifact's row."""
+    """Returns the holds that cover one artifact's row."""
     found = {row[0] for statement in _OF_ONE for row in statement.rows(conn, {"seq": seq, "now": now})}
     return _held(found)
 
 
 def holds_on(conn: Connection, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
-    """The holds that cover a whole session, or without one a whole namespace."""
+    """Returns the holds that cover a whole session, or without one a whole namespace."""
     at = {"namespace": namespace, "now": now}
     found = set(conn.execute(_WHOLE, at).scalars())
     if session is not None:
@@ -127,7 +130,7 @@ def holds_on(conn: Connection, namespace: str, session: str | None, now: datetim
 
 
 def holds_within(conn: Connection, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
-    """The holds that cover something there is in a session, or without one in a namespace."""
+    """Returns the holds that cover anything in a session, or without one in a namespace."""
     at = {"namespace": namespace, "now": now}
     whole = holds_on(conn, namespace, session, now)
     found = set(whole.holds if whole is not None else ())
@@ -145,7 +148,7 @@ def _held(found: set[str]) -> HoldConflict | None:
 
 
 _ARTIFACT = (
-    # No lock: nobody deletes while we are alone.
+    # No lock: nobody deletes while we hold ours exclusively.
     select(artifacts.c.seq).where(
         artifacts.c.namespace == _NAMESPACE, artifacts.c.number == bindparam("number", type_=BigInteger())
     )
@@ -161,7 +164,7 @@ _REMOVE = delete(holds).where(holds.c.id == bindparam("id"))
 
 
 def apply_place(conn: Connection, change: PlaceHold) -> bool | Gone | None:
-    """Place a hold, behind the deletes that are under way."""
+    """Carries out PlaceHold, after deletes that are in progress."""
     hold = change.hold
     if conn.dialect.name != "sqlite":
         _ALONE.rows(conn, {})
@@ -177,7 +180,7 @@ def apply_place(conn: Connection, change: PlaceHold) -> bool | Gone | None:
 
 
 def apply_release(conn: Connection, change: ReleaseHold) -> Hold | None:
-    """Release a hold."""
+    """Carries out ReleaseHold."""
     found = conn.execute(_ONE, {"id": change.id}).first()
     if found is None:
         return None
@@ -206,12 +209,12 @@ def _line(hold: Hold, action: str, by: By, at: datetime) -> AuditLine:
 
 
 def hold_of(row: Any) -> Hold:  # noqa: ANN401 - a row of `holds`
-    """A hold from its row."""
+    """Returns a hold from its row."""
     return Hold(**{name: getattr(row, name) for name in Hold.__struct_fields__})
 
 
 def list_holds(conn: Connection, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Hold]:
-    """Holds by ID, behind one."""
+    """Returns holds by ID, starting after `after`."""
     statement = select(*holds.c).where(holds.c.id > after).order_by(holds.c.id).limit(limit)
     if namespace is not None:
         statement = statement.where(holds.c.namespace == namespace)

@@ -1,6 +1,6 @@
-"""Keys and namespaces made, revoked, disabled; each with its line in the audit, in the same transaction.
+"""Creates, revokes and disables keys and namespaces; each with its line in the audit log, in the same transaction.
 
-No row is removed or made valid again: a revoked key stays one for ever.
+No row is ever removed or made valid again: a revoked key stays revoked.
 """
 
 from sqlalchemy import Connection, bindparam, select, update
@@ -22,7 +22,7 @@ _MAKE = {dialect: insert_into(namespaces, dialect).on_conflict_do_nothing() for 
 
 
 def apply_make_key(conn: Connection, change: MakeKey) -> None:
-    """Keep a key, and have its namespace."""
+    """Carries out MakeKey."""
     info = change.info
     if info.namespace != EVERYWHERE:
         apply_make_namespace(conn, MakeNamespace(name=info.namespace, now=info.created_at, by=change.by))
@@ -43,7 +43,7 @@ def apply_make_key(conn: Connection, change: MakeKey) -> None:
         },
     )
     if not made.rowcount:
-        # Made already, by this very change, if the answer to its commit was lost; two keys never draw the same bytes.
+        # Created already by this same change, if the answer to its commit was lost; two keys never have the same bytes.
         if conn.execute(select(keys.c.digest).where(keys.c.id == info.id)).scalar_one() != change.digest:
             raise RuntimeError("a key's ID was drawn twice")
         return
@@ -51,7 +51,7 @@ def apply_make_key(conn: Connection, change: MakeKey) -> None:
 
 
 def apply_revoke_key(conn: Connection, change: RevokeKey) -> KeyInfo | None:
-    """Refuse a key from now on."""
+    """Carries out RevokeKey."""
     row = conn.execute(_ONE, {"key_id": change.key_id}).first()
     if row is None or change.namespace not in {None, row.namespace}:
         return None
@@ -65,7 +65,7 @@ def apply_revoke_key(conn: Connection, change: RevokeKey) -> KeyInfo | None:
 
 
 def apply_make_namespace(conn: Connection, change: MakeNamespace) -> tuple[NamespaceInfo, bool]:
-    """Have a namespace of this name."""
+    """Carries out MakeNamespace."""
     values = {"namespace": change.name, "created_at": change.now, "disabled_at": None}
     if not conn.execute(_MAKE[conn.dialect.name], values).rowcount:
         return namespace_of(conn.execute(_NAMESPACE, {"name": change.name}).one()), False
@@ -74,7 +74,7 @@ def apply_make_namespace(conn: Connection, change: MakeNamespace) -> tuple[Names
 
 
 def apply_switch_namespace(conn: Connection, change: SwitchNamespace) -> NamespaceInfo | None:
-    """Disable a namespace, or enable it again."""
+    """Carries out SwitchNamespace."""
     row = conn.execute(_NAMESPACE, {"name": change.name}).first()
     if row is None:
         return None

@@ -1,4 +1,4 @@
-"""Who does a piece of upkeep for all replicas. A lease saves work; nothing is safe because of it."""
+"""Leases on pieces of upkeep, among all replicas. A lease saves work; nothing relies on it for safety."""
 
 from datetime import timedelta
 from typing import Any
@@ -40,13 +40,13 @@ _HOLDER = select(leases.c.holder).where(leases.c.name == bindparam("name"))
 
 
 def holder(conn: Connection, name: str) -> str | None:
-    """Who took a lease last, whether or not it is over."""
+    """Returns the last holder of a lease, even if it has ended."""
     found: str | None = conn.execute(_HOLDER, {"name": name}).scalar_one_or_none()
     return found
 
 
 def apply_take(conn: Connection, change: TakeLease) -> bool:
-    """Take a lease that is free, over or ours."""
+    """Carries out TakeLease."""
     time = timedelta(seconds=change.seconds)
     values = {"name": change.name, "holder": change.holder}
     if conn.dialect.name == "sqlite":

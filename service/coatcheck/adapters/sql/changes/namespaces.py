@@ -1,6 +1,6 @@
-"""The mark of a namespace that is being deleted: nothing is stored in it while the mark is there.
+"""The mark of a namespace that is being deleted: nothing can be stored in it while it has the mark.
 
-It is set when no hold covers the namespace itself, and taken away when the namespace is empty.
+It is set if no hold covers the namespace itself, and removed when the namespace is empty.
 """
 
 from sqlalchemy import Connection, Text, bindparam, select, update
@@ -21,7 +21,7 @@ _MARK = update(usage).where(usage.c.namespace == _NAMESPACE).values(deleting_at=
 
 
 def apply_mark(conn: Connection, change: MarkNamespace) -> bool | HoldConflict:
-    """Begin to delete a namespace, or stop."""
+    """Carries out MarkNamespace."""
     stand_by_now(conn)
     if change.deleting:
         held = holds_on(conn, change.namespace, None, change.now)

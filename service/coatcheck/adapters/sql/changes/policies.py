@@ -1,7 +1,7 @@
-"""Versions of policies. Each is added and none is changed; the last one of a scope is what holds.
+"""Versions of policies. They are added and never changed; the latest one of a scope is in force.
 
-Versions are given in the order of commits: a replica that has seen one has seen all before it, so that asking for the
-last number tells whether there is anything to learn.
+Versions are numbered in the order of commits: a replica that has seen one has seen all before it, so the latest number
+tells whether there is anything new.
 """
 
 from typing import Any, Final
@@ -28,7 +28,7 @@ _ADD = insert(policies)
 
 
 def apply_set(conn: Connection, change: SetPolicy) -> int | None:
-    """Add a version."""
+    """Carries out SetPolicy."""
     if conn.dialect.name != "sqlite":
         conn.execute(select(func.pg_advisory_xact_lock(_LOCK)))
     scope = change.scope
@@ -68,20 +68,20 @@ def _line(change: SetPolicy, version: int, before: PolicyVersion | None) -> Audi
 
 
 def last_version(conn: Connection) -> int:
-    """The last version of all."""
+    """Returns the latest version of all."""
     version: int = conn.execute(_LAST).scalar_one()
     return version
 
 
 def current(conn: Connection) -> tuple[int, Rules]:
-    """The policies that hold now, and a version that they are not older than."""
+    """Returns the policies in force, and a version that they are at least as new as."""
     version = last_version(conn)
     found = [_version(row) for row in conn.execute(_CURRENT)]
     return version, Rules({each.scope: each.policy for each in found if each.policy is not None})
 
 
 def history(conn: Connection, scope: PolicyScope, limit: int) -> list[PolicyVersion]:
-    """The versions of a scope, newest first."""
+    """Returns the versions of a scope, newest first."""
     wanted = {"space": scope.namespace, "in_part": scope.part or "", "of_value": scope.value, "most": limit}
     return [_version(row) for row in conn.execute(_VERSIONS, wanted)]
 

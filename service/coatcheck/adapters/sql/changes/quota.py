@@ -1,7 +1,7 @@
-"""Whether a namespace has room for a change: looked at before anything of the change is done.
+"""Checks whether a namespace has room for a change, before anything of the change is done.
 
-The common case is one look at the namespace's sums with the most that the change could add. Only where that does not
-fit is it worked out what the change really needs: what is there already needs nothing, and neither do shared bytes.
+Usually it only compares the namespace's sums with the most that the change could add. Only if that does not fit does it
+compute what the change really needs: existing artifacts need nothing, and neither do shared bytes.
 """
 
 from typing import Any
@@ -47,7 +47,7 @@ _SHARED = Prepared(
 
 
 def no_room(conn: Connection, change: StoreArtifact, number: Numberer) -> QuotaExceeded | None:
-    """The refusal of an ingest for which there is no room; otherwise its room is taken."""
+    """Returns the refusal of an ingest for which there is no room; otherwise None, after claiming its room."""
     room, namespace = change.room, change.namespace
     if room is None:
         return None
@@ -82,13 +82,13 @@ def _is_there(conn: Connection, ours: dedupe.NewBytes) -> bool:
 
 
 def _reserved(conn: Connection, change: StoreArtifact) -> int:
-    """What our own upload has reserved."""
+    """Returns what our own upload has reserved."""
     found: int | None = conn.execute(_RESERVED, {"id": change.blob.id, "space": change.namespace}).scalar()
     return found or 0
 
 
 def reserve(conn: Connection, change: BeginUpload) -> QuotaExceeded | None:
-    """Take room for an upload that begins."""
+    """Reserves room for a new upload."""
     if change.room is not None:
         full = usage.claim(conn, change.namespace, change.room, bytes_=change.reserve)
         if full is not None:
@@ -98,7 +98,7 @@ def reserve(conn: Connection, change: BeginUpload) -> QuotaExceeded | None:
 
 
 def apply_reserve_more(conn: Connection, change: ReserveMore) -> bool | QuotaExceeded:
-    """Raise a reservation; false when the upload is not there any more."""
+    """Carries out ReserveMore."""
     at = {"id": change.blob_id, "space": change.namespace}
     reserved: int | None = conn.execute(_RESERVED, at).scalar()
     if reserved is None:

@@ -1,7 +1,7 @@
-"""What is declared of an artifact that is there already, replaced by what a repeated request declares of it.
+"""Replaces what is declared about an existing artifact by the declaration of a repeated request.
 
-In the row and around it: what was recognised, the survey, and the text view where an extractor would be told something
-else. Labels, expiry and the comparison with an earlier artifact stay. It decides nothing: `Said.following` does.
+Also replaced are detected metadata, the survey, and the text view if the extractor's inputs differ. Labels, expiry and
+the comparison with an earlier artifact stay. `DeclaredMetadata.following` decides.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ _DROP_VIEW = (
 
 
 def redeclare(conn: Connection, change: StoreArtifact, seq: int, there: Artifact) -> bool:
-    """Declare the artifact of a row anew. False: the row was deleted meanwhile, and nothing is changed."""
+    """Declares the artifact of a row anew. Returns False if the row was deleted meanwhile; then nothing is changed."""
     if not lock_row(conn, seq):
         return False
     said = change.said.following(there.said)

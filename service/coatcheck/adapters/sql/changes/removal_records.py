@@ -1,6 +1,6 @@
-"""What an undo needs of the artifacts that a transaction removes: their rows, views and surveys, as they were.
+"""What an undo needs of the artifacts that a transaction removes: their former rows, views and surveys.
 
-Kept only until the sweep may take the bytes. It removes nothing itself and brings nothing back.
+It is kept only until the sweep may remove the bytes.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from coatcheck.adapters.sql.types import Many, UtcDateTime
 _SEQS = bindparam("seqs", type_=Many(BigInteger()))
 COPIED = [column.name for column in artifacts.c if not column.primary_key]
 """Columns of an artifact's row that are kept."""
-# One statement, and nothing of the rows comes out of the database.
+# A single statement, so that no rows leave the database.
 _KEEP = Prepared(
     insert(removed)
     .from_select(
@@ -40,7 +40,7 @@ _VIEWS = Prepared(
     select(views.c.artifact_seq, *(views.c[name] for name in OF_VIEW)).where(among(views.c.artifact_seq, _SEQS))
 )
 _KEEP_VIEW = Prepared(insert(removed_views), columns=["removed_seq", *OF_VIEW])
-# Only beside the rows of removals that this transaction has made: another artifact may have had the same row before.
+# Only for removals in this transaction: another artifact may have had the same row before.
 _KEEP_SURVEYS = Prepared(
     insert(removed_surveys).from_select(
         ["removed_seq", "namespace", "data"],
@@ -60,7 +60,7 @@ _FORGET = delete(removed).where(removed.c.seq.in_(select(_OVER.cte("over_now")))
 
 
 def keep(conn: Connection, seqs: Sequence[int], reason: str, now: datetime, run_id: str | None) -> None:
-    """Keep artifacts that are about to be removed, with their views and surveys. The caller holds their rows."""
+    """Keeps artifacts that are about to be removed, with their views and surveys. The caller has locked their rows."""
     if not seqs:
         return
     kept = _KEEP.rows(conn, {"now": now, "why": reason, "run": run_id, "seqs": list(seqs)})
@@ -71,6 +71,6 @@ def keep(conn: Connection, seqs: Sequence[int], reason: str, now: datetime, run_
 
 
 def forget(conn: Connection, before: datetime, limit: int) -> int:
-    """Give up what was removed up to a moment; answers how many. After that it cannot be undone."""
+    """Deletes what was removed up to a moment; returns how many. After that it cannot be undone."""
     values: dict[str, Any] = {"now": before, "limit": limit}
     return len(conn.execute(_FORGET, values).all())

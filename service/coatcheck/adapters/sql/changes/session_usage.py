@@ -1,4 +1,4 @@
-"""Accounts of sessions: added to a session at a time in one transaction, dropped with their session or by age."""
+"""Sessions' token accounts: many are added to in one transaction, and deleted with their session or by age."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -48,7 +48,7 @@ _ADD = {dialect: _add(dialect) for dialect in DIALECTS}
 
 
 def account_columns() -> list[ColumnElement[Any]]:
-    """What `account_of` reads, in its order."""
+    """Returns the columns that `account_of` reads, in its order."""
     return [*(_T[name] for name in (*_SUMS, *_GAUGES)), _T.since, _T.at]
 
 
@@ -67,7 +67,7 @@ _DROP_SOME = delete(session_usage).where(
 )
 _BEFORE: dict[str, ColumnElement[Any]] = {
     "sqlite": bindparam("before", type_=UtcDateTime),
-    # A wrong clock of a replica must not drop what is new.
+    # A wrong clock of a replica must not delete new accounts.
     "postgresql": func.clock_timestamp() - _LIFE,
 }
 
@@ -88,7 +88,7 @@ _DROP_OLD = {dialect: _drop_old(dialect) for dialect in _BEFORE}
 
 
 def apply_add(conn: Connection, change: AddSessionUsage) -> None:
-    """Add to accounts, in the order of their keys, so that no two replicas wait for each other in a circle."""
+    """Adds to accounts, in the order of their keys, which prevents deadlocks between replicas."""
     rows = [
         {
             "namespace": namespace,
@@ -111,35 +111,35 @@ def _key(of: tuple[str, str, UsageDelta]) -> tuple[str, str]:
 
 
 def account(conn: Connection, namespace: str, session: str) -> SessionUsage | None:
-    """The account of a session."""
+    """Returns the account of a session."""
     row = conn.execute(_ACCOUNT, {"namespace": namespace, "session": session}).first()
     return None if row is None else account_of(row)
 
 
 def account_of(row: Sequence[Any]) -> SessionUsage:
-    """An account as its columns hold it."""
+    """Returns an account from its columns."""
     spent = UsageDelta(**{name: row[at] for at, name in enumerate((*_SUMS, *_GAUGES))})
     return SessionUsage(spent=spent, since=row[-2], at=row[-1])
 
 
 def drop(conn: Connection, namespace: str, session: str) -> None:
-    """Drop the account of a session that is deleted, and what was done in it."""
+    """Deletes the account of a session that is deleted, and its events."""
     conn.execute(_DROP, {"namespace": namespace, "session": session})
     events.drop_session(conn, namespace, session)
 
 
 def drop_some(conn: Connection, namespace: str, limit: int) -> None:
-    """Drop so many accounts of a namespace that is being deleted."""
+    """Deletes up to `limit` accounts of a namespace that is being deleted."""
     conn.execute(_DROP_SOME, {"namespace": namespace, "limit": limit})
 
 
 def drop_all(conn: Connection, namespace: str) -> None:
-    """Drop what is left of them."""
+    """Deletes the remaining ones."""
     conn.execute(_DROP_ALL, {"namespace": namespace})
 
 
 def drop_old(conn: Connection, now: datetime, limit: int) -> int:
-    """Drop accounts that nobody has written to for long; answers how many."""
+    """Deletes accounts that were not written to for 90 days; returns how many."""
     dialect = conn.dialect.name
     values: dict[str, object] = {"limit": limit}
     if dialect == "sqlite":

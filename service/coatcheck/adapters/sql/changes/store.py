@@ -1,7 +1,7 @@
 """The one transaction of an ingest: fence, key, identity, blob, artifact, view.
 
-What the caller must have done before: made the bytes durable. What it must do after: remove its bytes unless
-`blob_used` says that they are referenced now.
+The caller must have made the bytes durable before. Afterwards it must remove its bytes, unless `blob_used` says that
+they are now referenced.
 """
 
 import math
@@ -46,7 +46,8 @@ from coatcheck.ports.artifacts import (
 )
 
 _LOOKS = 8
-"""For a place that other replicas keep changing. Each look waits for one of them; then it is time to begin again."""
+"""For a slot that other replicas keep changing. Each attempt waits for one of them; then the transaction starts
+again."""
 
 _LIFE = ("ttl", "idle_ttl", "pinned", "read_at", "expires_at")
 _KEY = select(
@@ -92,7 +93,7 @@ _ADD_ARTIFACT = Prepared(insert(artifacts).returning(artifacts.c.seq), columns=w
 
 
 def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.number) -> StoreAnswer:
-    """Store an artifact, or answer the one that is there."""
+    """Stores an artifact, or returns the existing one."""
     full = no_room(conn, change, number)
     if full is not None:
         return full
@@ -102,7 +103,7 @@ def apply_store(conn: Connection, change: StoreArtifact, number: Numberer = ids.
 
 
 def apply_fenced_store(conn: Connection, change: StoreArtifact, number: Numberer) -> StoreAnswer:
-    """Store an artifact behind the fence: the upload's intent has been taken in this transaction."""
+    """Stores an artifact after the fence: the upload's intent has been taken in this transaction."""
     known = None if change.key is None else _known_key(conn, change, change.key)
     if known is not None and change.key is not None:
         same = known.fingerprint == change.key.fingerprint
@@ -119,7 +120,7 @@ def apply_fenced_store(conn: Connection, change: StoreArtifact, number: Numberer
 def _place_and_store(
     conn: Connection, change: StoreArtifact, number: Numberer
 ) -> tuple[ArtifactSlot, IngestResult | Gone]:
-    """Store it, or answer what is there. Looks again when another replica has changed the place since it was found."""
+    """Stores it, or returns what exists. Tries again if another replica has changed the slot since it was found."""
     for _ in range(_LOOKS):
         place = find_slot(conn, change, number)
         if place.seq is not None and _is_live(place.expires_at, change):
@@ -136,7 +137,7 @@ def _is_live(expires_at: datetime | None, change: StoreArtifact) -> bool:
 
 
 def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) -> IngestResult | None:
-    """What is there already; when bytes of it are lost, ours take their place. None: it was deleted meanwhile."""
+    """Returns the existing artifact, after replacing lost bytes with ours. None: it was deleted meanwhile."""
     found = _BY_SEQ.rows(conn, {"seq": seq})
     if not found:
         return None
@@ -153,7 +154,7 @@ def _there(conn: Connection, change: StoreArtifact, seq: int, *, created: bool) 
 
 
 def _posted_again(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
-    """What is there already, declared as this change does. None: it was deleted meanwhile."""
+    """Returns the existing artifact, declared as in this change. None: it was deleted meanwhile."""
     answer = _there(conn, change, seq, created=False)
     if answer is None or not redeclares(change, answer.artifact):
         return answer
@@ -164,18 +165,18 @@ def _posted_again(conn: Connection, change: StoreArtifact, seq: int) -> IngestRe
 
 
 def redeclares(change: StoreArtifact, there: Artifact) -> bool:
-    """Whether a change declares something else of an artifact that is there. What comes late never does."""
+    """Returns whether a change declares an existing artifact differently. A late change never does."""
     return change.unless_buried_since is None and change.said.following(there.said) is not there.said
 
 
 def _outdone(change: StoreArtifact, place: ArtifactSlot) -> Gone | None:
-    """The tombstone of who was deleted, or expired, after the moment from which that outdoes this change."""
+    """Returns the tombstone, or expiry, of a removal that prevails over this change."""
     since = change.unless_buried_since
     return place.buried if since is not None and place.buried is not None and place.buried.at > since else None
 
 
 def _replay(conn: Connection, change: StoreArtifact, known: KeyRecord) -> IngestResult | Gone | None:
-    """The answer that this request had before. It never revives what went since."""
+    """Returns the earlier answer to this request. It never revives what was removed since."""
     row = conn.execute(_BY_NUMBER, {"namespace": change.namespace, "number": known.number}).first()
     if row is None:
         return tombstone_of(conn, change.namespace, known.number, change.now)
@@ -188,7 +189,7 @@ def _replay(conn: Connection, change: StoreArtifact, known: KeyRecord) -> Ingest
 
 
 def _known_key(conn: Connection, change: StoreArtifact, key: IdempotencyKey) -> KeyRecord | None:
-    """What this key stands for already."""
+    """Returns what this key already stands for."""
     at = {"namespace": change.namespace, "key": key.key}
     row = conn.execute(_KEY, at).first()
     if row is None:
@@ -214,8 +215,8 @@ def _remember(conn: Connection, change: StoreArtifact, key: IdempotencyKey, numb
 
 
 def _create(conn: Connection, change: StoreArtifact, place: ArtifactSlot) -> IngestResult | None:
-    """Store it at this place. None: another replica was there first, and nothing is changed."""
-    # Who removes what is in the way has the place for itself until its transaction ends.
+    """Creates the artifact in this slot. None: another replica was first, and nothing is changed."""
+    # Removing what is in the way reserves the slot until the transaction ends.
     left: list[int] = []
     if place.seq is not None:
         if not lock_row(conn, place.seq):
@@ -247,7 +248,7 @@ def _create(conn: Connection, change: StoreArtifact, place: ArtifactSlot) -> Ing
 
 
 def _revived(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult | None:
-    """What has expired here and is held, living again as it was: a hold forbids to put another one in its place."""
+    """Revives the expired, held artifact here: a hold forbids replacing it."""
     created_at: datetime = conn.execute(_BORN, {"seq": seq}).scalar_one()
     age = math.ceil((change.now - created_at).total_seconds())
     ttl = None if change.ttl is None else age + change.ttl
@@ -266,13 +267,13 @@ def _revived(conn: Connection, change: StoreArtifact, seq: int) -> IngestResult 
 
 
 def _note_expiry(conn: Connection, change: StoreArtifact, place: ArtifactSlot) -> None:
-    """Say in the audit that what had expired here was removed before its sweep came: the same is stored again."""
+    """Records in the audit log that an expired artifact was removed before its sweep, because it is stored again."""
     size: int = conn.execute(_SIZE, {"seq": place.blob_seq}).scalar() or 0
     note_removal(conn, change.namespace, Removal("expired", change.now, change.now, SCHEDULE), place.number, size)
 
 
 def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> None:
-    """Begin again when another replica stored and deleted the same after we had looked and before we inserted ours."""
+    """Raises TransactionConflict if another replica stored and deleted the same between our look-up and our insert."""
     if change.unless_buried_since is None:
         return
     wanted = {"namespace": change.namespace, "number": number, "identity": change.identity}
@@ -282,7 +283,7 @@ def _expect_unburied(conn: Connection, change: StoreArtifact, number: int) -> No
 
 
 def artifact_of(change: StoreArtifact, number: int, blob: Blob) -> Artifact:
-    """The artifact that a change makes."""
+    """Returns the artifact that a change creates."""
     return Artifact(
         namespace=change.namespace,
         id=ids.render(number),
@@ -300,7 +301,7 @@ def artifact_of(change: StoreArtifact, number: int, blob: Blob) -> Artifact:
 
 
 def artifact_row(change: StoreArtifact, artifact: Artifact, number: int, blob_seq: int) -> dict[str, Any]:
-    """Its row, without its place in the order of arrival."""
+    """Returns its row, without its sequence number."""
     said = change.said
     return {
         "namespace": change.namespace,

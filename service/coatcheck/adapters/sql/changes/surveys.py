@@ -1,4 +1,4 @@
-"""Surveys kept beside their artifacts' rows. They go with the row, by the foreign key."""
+"""Surveys, kept beside their artifacts' rows and deleted with them, by the foreign key."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ _DROP = Prepared(delete(surveys).where(surveys.c.artifact_seq == bindparam("seq"
 
 
 def add_survey(conn: Connection, change: StoreArtifact, seq: int) -> None:
-    """Keep the survey that a change brings, if it brings one, for the artifact of a row."""
+    """Keeps the survey of a change, if it has one, for the artifact of a row."""
     if change.survey is not None:
         ADD.run(conn, survey_row(change.namespace, seq, change.survey))
 
 
 def drop_survey(conn: Connection, seq: int) -> None:
-    """Remove the survey of the artifact of a row, if it has one."""
+    """Deletes the survey of the artifact of a row, if it has one."""
     _DROP.run(conn, {"seq": seq})
 
 

@@ -1,8 +1,7 @@
-"""The full-text index's own changes: what waits for it, segments added, segments merged.
+"""Changes of the full-text index: its queue, added segments, merged segments.
 
-A segment is added only with the rows that it takes off the list, in one transaction; what changed since it was read is
-left on the list, so that a crash or a race costs work and never a document. The words themselves are nobody's business
-here.
+A segment is added in the transaction that removes its rows from the queue; what changed since it was read stays queued,
+so a crash or a race costs work, but never a document. Nothing here knows about words.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ _SEQS = bindparam("seqs", type_=Many(BigInteger()))
 _IDS = bindparam("ids", type_=Many(BigInteger()))
 _COLUMNS = ["namespace", "artifact_seq"]
 _LISTED = func.json_each(_SEQS).table_valued("value")
-# One statement for all of a group: a fifth of what one for each costs.
+# A single statement for the whole group, at a fifth of the cost of one each.
 _WAIT = {
     "sqlite": Prepared(
         insert(unindexed).prefix_with("OR IGNORE").from_select(_COLUMNS, select(_NAMESPACE, _LISTED.c.value))
@@ -49,7 +48,7 @@ STATE = (
     artifacts.c.declared_at,
     _OF_VIEW.label("extractor"),
 )
-"""What a fingerprint is made of."""
+"""What a fingerprint consists of."""
 _ROWS = (artifacts.c.namespace == _NAMESPACE) & among(artifacts.c.seq, _SEQS)
 STATES = Prepared(select(artifacts.c.seq, *STATE).where(_ROWS))
 _HOLD = Prepared(select(artifacts.c.seq).where(_ROWS).order_by(artifacts.c.seq).with_for_update(read=True))
@@ -77,23 +76,24 @@ _AT_ONCE = 5_000
 
 
 def wait_for_index(conn: Connection, namespace: str, seqs: Sequence[int]) -> None:
-    """Put artifacts on the list, in the transaction that made or changed them."""
+    """Queues artifacts, in the transaction that created or changed them."""
     _WAIT[conn.dialect.name].run(conn, {"namespace": namespace, "seqs": list(seqs)})
 
 
 def print_of(
     number: int, created_at: datetime, labels: str | None, declared_at: datetime | None, extractor: str | None
 ) -> int:
-    """The fingerprint of STATE."""
+    """Returns the fingerprint of STATE."""
     return fingerprint(number, created_at, labels, extractor, declared_at)
 
 
 def apply_index(conn: Connection, change: IndexDocuments) -> int:
-    """Add a segment and take what it holds off the list."""
+    """Adds a segment and removes its rows from the queue."""
     was = dict(change.read)
     wanted = {"namespace": change.namespace, "seqs": sorted(was)}
     if conn.dialect.name != "sqlite":
-        # In a statement before: whoever changes one of them, or keeps a view of it, is waited for and then seen.
+        # In a statement of its own: a transaction that changes one of them, or keeps a view of it, is waited for and
+        # then seen.
         _HOLD.rows(conn, wanted)
     now: dict[int, int] = {row[0]: print_of(*row[1:]) for row in STATES.rows(conn, wanted)}
     same = [seq for seq, mark in was.items() if now.get(seq) == mark]
@@ -104,7 +104,7 @@ def apply_index(conn: Connection, change: IndexDocuments) -> int:
 
 
 def apply_merge(conn: Connection, change: MergeSegments) -> bool:
-    """Put one segment in the place of several."""
+    """Replaces several segments by one."""
     wanted = {"namespace": change.namespace, "ids": sorted(change.old)}
     if len(_LOCK.rows(conn, wanted)) != len(change.old):
         return False
@@ -115,7 +115,7 @@ def apply_merge(conn: Connection, change: MergeSegments) -> bool:
 
 
 def apply_drop(conn: Connection, change: DropSegment) -> None:
-    """Give up a segment. Which documents it holds cannot be known any more: all between its ends are read again."""
+    """Deletes a segment. Its documents are no longer known, so all rows in its range are queued again."""
     wanted = {"namespace": change.namespace, "id": change.segment_id}
     bounds = conn.execute(_BOUNDS, wanted).first()
     if bounds is None:
@@ -128,7 +128,7 @@ def apply_drop(conn: Connection, change: DropSegment) -> None:
 
 
 def apply_reindex(conn: Connection, change: Reindex) -> None:
-    """Put artifacts back on the list."""
+    """Queues artifacts again."""
     wait_for_index(conn, change.namespace, change.rows)
 
 

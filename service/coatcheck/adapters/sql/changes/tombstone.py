@@ -1,6 +1,6 @@
 """Rows before bytes: artifacts become tombstones, and blobs that nothing points at any more become dead.
 
-Dead is final. The bytes themselves are the sweep's business, after a grace for readers that hold them.
+Dead is final. The bytes are removed by the sweep, after a grace period for readers.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -41,17 +41,17 @@ NOW = bindparam("now", type_=UtcDateTime)
 
 
 def is_live() -> ColumnElement[bool]:
-    """Whether an artifact's row is live at `:now`. The moment of expiry itself is too late."""
+    """Returns the condition that an artifact's row is live at `:now`. At the exact moment of expiry it no longer is."""
     return or_(artifacts.c.expires_at.is_(None), artifacts.c.expires_at > NOW)
 
 
 def is_used() -> ColumnElement[bool]:
-    """Whether something points at a blob's row: a payload or a view of one."""
+    """Returns the condition that something points at a blob's row: a payload or a view."""
     return or_(*_pointers())
 
 
 def is_unused() -> ColumnElement[bool]:
-    """The contrary. Two conditions: of a negated alternative PostgreSQL makes scans of both tables."""
+    """Returns the opposite, as two conditions: for a negated alternative, PostgreSQL would scan both tables."""
     return and_(*(~pointer for pointer in _pointers()))
 
 
@@ -60,7 +60,7 @@ def _pointers() -> list[ColumnElement[bool]]:
 
 
 class ArtifactRow(NamedTuple):
-    """What is needed of an artifact to put a tombstone in its place: columns of its row."""
+    """The columns of an artifact that are needed to replace it by a tombstone."""
 
     seq: int
     namespace: str
@@ -78,7 +78,7 @@ _SIZE = select(blobs.c.size).where(blobs.c.seq == artifacts.c.blob_seq).correlat
 ARTIFACT_ROW: list[ColumnElement[Any]] = [
     _SIZE.label(name) if name == "size" else artifacts.c[name] for name in ArtifactRow._fields
 ]
-"""The columns of an ArtifactRow."""
+"""The columns of ArtifactRow."""
 
 
 _ONE = (
@@ -120,7 +120,7 @@ _EXPIRED = (
     .limit(bindparam("limit"))
     .with_for_update(skip_locked=True)
 )
-# In one statement, and so of one moment: between two, a re-post takes the tombstone away and puts an artifact there.
+# In one statement, and so of one moment: between two, posting it again could replace the tombstone by an artifact.
 _TOMBSTONE = union_all(
     select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name, tombstones.c.session).where(
         tombstones.c.namespace == bindparam("namespace"),
@@ -147,8 +147,8 @@ _RELEASE = (
 
 
 _REWRITTEN = [column.name for column in tombstones.c if not column.primary_key]
-# Two replicas can leave a tombstone behind a live artifact, unseen (one stores and deletes what the other is about to
-# store): the last word is the artifact's own.
+# Two replicas can leave a tombstone for a live artifact, unseen (one stores and deletes what the other is about to
+# store): the artifact's own state prevails.
 _ADD_TOMBSTONE = {
     dialect: new.on_conflict_do_update(
         index_elements=tombstones.primary_key, set_={name: new.excluded[name] for name in _REWRITTEN}
@@ -159,9 +159,9 @@ _ADD_TOMBSTONE = {
 
 
 def lock_ahead(conn: Connection, namespace: str, numbers: Collection[int]) -> None:
-    """Lock the artifacts that a group will change, then their blobs, both in one order for all replicas.
+    """Locks the artifacts that a group will change, then their blobs, in the same order in all replicas.
 
-    One by one, each change would lock a blob before the next one's artifact, and two replicas could wait in a circle.
+    One by one, each change would lock a blob before the next one's artifact, and two replicas could deadlock.
     """
     found = _LOCK_ARTIFACTS.rows(conn, {"namespace": namespace, "numbers": sorted(set(numbers))})
     held = {seq for row in found for seq in row if seq is not None}
@@ -170,7 +170,7 @@ def lock_ahead(conn: Connection, namespace: str, numbers: Collection[int]) -> No
 
 
 def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | HoldConflict | None:
-    """Remove one artifact."""
+    """Carries out DeleteArtifact."""
     key = {"namespace": change.namespace, "number": change.number}
     rows = read_rows(conn, _ONE, key)
     if not rows:
@@ -186,7 +186,7 @@ def apply_delete(conn: Connection, change: DeleteArtifact) -> bool | Gone | Hold
 
 
 def apply_delete_session(conn: Connection, change: DeleteSession) -> int | HoldConflict:
-    """Remove live artifacts of a session; expired ones are left to their own sweep, which says why they went."""
+    """Removes live artifacts of a session; expired ones are left to their own sweep, which records that reason."""
     held = holds.holds_on(conn, change.namespace, change.session, change.now)
     if held is not None:
         return held
@@ -197,7 +197,7 @@ def apply_delete_session(conn: Connection, change: DeleteSession) -> int | HoldC
 
 
 def tombstone_expired(conn: Connection, change: ExpireArtifacts) -> list[ArtifactRow]:
-    """Remove what has expired, the longest overdue first."""
+    """Removes what has expired, longest overdue first."""
     rows = read_rows(conn, _EXPIRED, {"now": change.now, "limit": change.limit})
     lives = change.tombstone_lives
     tombstone(conn, rows, Removal("expired", change.now, change.tombstone_until, change.by, lives))
@@ -205,9 +205,9 @@ def tombstone_expired(conn: Connection, change: ExpireArtifacts) -> list[Artifac
 
 
 def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -> Gone | None:
-    """The tombstone at a number where no artifact was found, while it lasts.
+    """Returns the tombstone at a number where no artifact was found, while it lasts.
 
-    Raises TransactionConflict when there is an artifact after all: another replica has put one there since.
+    Raises TransactionConflict if there is an artifact after all, because another replica has stored it since.
     """
     rows = conn.execute(_TOMBSTONE, {"namespace": namespace, "number": number, "now": now}).all()
     if any(row.reason is None for row in rows):
@@ -216,26 +216,26 @@ def tombstone_of(conn: Connection, namespace: str, number: int, now: datetime) -
 
 
 def release(conn: Connection, seqs: Iterable[int], now: datetime) -> None:
-    """Mark blobs dead that nothing points at."""
+    """Marks unreferenced blobs dead."""
     held = sorted(set(seqs))
     if conn.dialect.name != "sqlite":
-        # In a statement before: a writer that is about to share one of these blobs holds it, and must be waited for,
-        # so that the next statement sees its artifact.
+        # In a statement of its own: a writer that is about to share one of these blobs has locked it, and must be
+        # waited for, so that the next statement sees its artifact.
         conn.execute(_LOCK_BLOBS, {"seqs": held}).all()
     for namespace, size in conn.execute(_RELEASE, {"seqs": held, "now": now}):
         usage.count(conn, namespace, bytes_=-size)
 
 
 def lock_row(conn: Connection, seq: int) -> bool:
-    """Keep an artifact's row for this transaction alone. False: it was deleted meanwhile."""
+    """Locks an artifact's row for this transaction. Returns False if it was deleted meanwhile."""
     return bool(_HOLD.rows(conn, {"seq": seq}))
 
 
 def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
-    """Take artifacts away whose rows are ours, with their views; answers which blobs the views had, to be released.
+    """Deletes artifacts whose rows we have locked, with their views; returns the views' blobs, to be released.
 
-    Raises TransactionConflict when a hold covers one of them after all: whoever chose them has not looked, or looked
-    before it came.
+    Raises TransactionConflict if a hold covers one of them: whoever chose them did not check, or checked before it
+    came.
     """
     holds.stand_by_now(conn)
     left = [row[0] for row in _REMOVE_VIEWS.rows(conn, {"seqs": seqs}) if row[0] is not None]
@@ -248,25 +248,25 @@ def remove(conn: Connection, seqs: Sequence[int], now: datetime) -> list[int]:
 
 
 def read_rows(conn: Connection, statement: Any, values: Mapping[str, object]) -> list[ArtifactRow]:  # noqa: ANN401 - a select
-    """The rows of a statement that selects the columns ARTIFACT_ROW."""
+    """Returns the rows of a statement that selects the columns ARTIFACT_ROW."""
     return [ArtifactRow._make(row) for row in conn.execute(statement, values)]
 
 
 class Removal(NamedTuple):
-    """Why artifacts are removed, when, by whom, and how long their tombstones stand."""
+    """Why, when and by whom artifacts are removed, and how long their tombstones last."""
 
     reason: Reason
     now: datetime
     until: datetime
     by: By
     lives: Mapping[str, timedelta] = {}
-    """How long the tombstones of some namespaces stand instead."""
+    """How long the tombstones of certain namespaces last instead."""
 
 
 def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -> int:
-    """Put tombstones in the place of artifacts whose rows this transaction holds; returns how many.
+    """Replaces artifacts, whose rows this transaction has locked, by tombstones; returns how many.
 
-    What an undo needs is kept, and the audit log says what was removed, by whom and why.
+    What an undo needs is kept, and the audit log records what was removed, by whom and why.
     """
     if not rows:
         return 0
@@ -279,7 +279,7 @@ def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -
                 "number": row.number,
                 "identity": row.identity,
                 "reason": removal.reason,
-                # A sweep that comes late must not change the answer that every route gave since it expired.
+                # A late sweep must not change the answer that every route has given since it expired.
                 "at": row.expires_at if removal.reason == "expired" else now,
                 "tool_name": row.tool_name,
                 "session": row.session,
@@ -298,7 +298,7 @@ def tombstone(conn: Connection, rows: Sequence[ArtifactRow], removal: Removal) -
 
 
 def note_removal(conn: Connection, namespace: str, removal: Removal, number: int, size: int) -> None:
-    """Have the audit log say that an artifact of so many bytes of content was removed."""
+    """Records in the audit log that an artifact with `size` bytes of content was removed."""
     line = AuditLine(
         at=removal.now,
         action="artifact.removed",

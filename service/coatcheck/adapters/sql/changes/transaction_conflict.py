@@ -1,11 +1,11 @@
-"""What a transaction says when another replica came between two of its statements: begin again."""
+"""The error of a transaction that another replica has interfered with: start again."""
 
 
 class TransactionConflict(Exception):  # noqa: N818 - not an error: whoever commits tries again
-    """What this transaction saw first is not so any more. It is to be undone and made again.
+    """What this transaction saw first is no longer true. Undo it and start again.
 
-    Where one process alone writes it cannot be.
+    It cannot happen if only one process writes.
     """
 
     sqlstate = "40001"
-    """What PostgreSQL itself calls it (a serialization failure), so that it is tried again as often as that."""
+    """PostgreSQL's code for this (a serialization failure), so that it is retried as often as that."""

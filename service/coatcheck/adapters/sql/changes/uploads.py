@@ -1,4 +1,4 @@
-"""Intents: a blob that is being written, and until when its writer may be believed to live."""
+"""Intents: blobs that are being written, and how long their writers are presumed alive."""
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
@@ -27,7 +27,7 @@ _ADD_BLOB = insert(blobs)
 
 
 def apply_begin(conn: Connection, change: BeginUpload) -> QuotaExceeded | None:
-    """Record an intent, with its reservation."""
+    """Carries out BeginUpload."""
     full = reserve(conn, change)
     if full is not None:
         return full
@@ -45,19 +45,19 @@ def apply_begin(conn: Connection, change: BeginUpload) -> QuotaExceeded | None:
 
 
 def apply_renew(conn: Connection, change: RenewUpload) -> bool:
-    """Move a lease; false when the intent is gone."""
+    """Carries out RenewUpload."""
     moved = conn.execute(_RENEW, {"id": change.blob_id, "space": change.namespace, "until": change.lease_until})
     return moved.rowcount == 1
 
 
 def apply_abandon(conn: Connection, change: AbandonUpload) -> None:
-    """Forget an intent."""
+    """Carries out AbandonUpload."""
     for reserved in conn.execute(_REMOVE, {"id": change.blob_id, "space": change.namespace}).scalars():
         usage.count(conn, change.namespace, reserved=-reserved)
 
 
 def apply_reap(conn: Connection, change: ReapUploads) -> int:
-    """Turn late intents into dead blobs. What their writers left is unknown: no digest, no size, no index."""
+    """Turns late intents into dead blobs. What their writers left is unknown: no digest, no size, no index."""
     late = conn.execute(_LATE, {"now": change.now, "limit": change.limit}).all()
     if not late:
         return 0

@@ -1,11 +1,11 @@
-"""What each namespace holds: summed while a transaction is under way, written once a namespace at its end.
+"""What each namespace holds: summed during a transaction, written once per namespace at its end.
 
-Every statement that adds or buries a blob or an artifact says so here, in the same transaction; so the sums are those
-of the rows, whatever is undone or tried again. The row of a namespace is locked last, behind everything but the audit's
-head, and for the commit alone: replicas that store in one namespace wait for each other no longer than that.
+Every statement that adds or removes a blob or an artifact is counted here, in the same transaction; so the sums equal
+those of the rows, whatever is undone or retried. The row of a namespace is locked last, after everything but the audit
+log's head, and only for the commit: replicas that store in one namespace wait for each other no longer than that.
 
-Limits are looked at before anything is changed, without a lock. That nobody has taken the room meanwhile is a condition
-of the statement that writes the sum; where it does not hold, the transaction is made again.
+Limits are checked before anything is changed, without a lock. The statement that writes the sum has the condition that
+nobody has taken the room meanwhile; if it fails, the transaction starts again.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ _ADD = {dialect: _add(dialect) for dialect in DIALECTS}
 
 @dataclass
 class _Sum:
-    """What a transaction does to one namespace."""
+    """What a transaction adds to one namespace."""
 
     bytes: int = 0
     artifacts: int = 0
@@ -63,19 +63,19 @@ class _Sum:
     stores: bool = False
     """Whether it adds an artifact."""
     seen: Usage | None = None
-    """What the row said when a limit was looked at."""
+    """What the row contained when a limit was checked."""
     claimed_bytes: int = 0
-    """The most that the changes which were let in may add."""
+    """The most that the admitted changes may add."""
     claimed_artifacts: int = 0
     room: QuotaLimits = field(default_factory=QuotaLimits)
 
 
 class NamespaceClosing(Exception):  # noqa: N818 - not an error of storage: the one change that it is for answers it
-    """Something was to be stored in a namespace that is being deleted."""
+    """A change would store something in a namespace that is being deleted."""
 
 
 def count(conn: Connection, namespace: str, *, bytes_: int = 0, artifacts: int = 0, reserved: int = 0) -> None:
-    """Say what the transaction that is under way adds to a namespace, or takes from it."""
+    """Counts what the current transaction adds to a namespace, or removes from it."""
     sums = _sums(conn).setdefault(namespace, _Sum())
     sums.bytes += bytes_
     sums.artifacts += artifacts
@@ -84,21 +84,21 @@ def count(conn: Connection, namespace: str, *, bytes_: int = 0, artifacts: int =
 
 
 def begin(conn: Connection) -> None:
-    """Forget the sums of a transaction that was taken back."""
+    """Discards the sums of a transaction that was undone."""
     _sums(conn).clear()
 
 
 def flush(conn: Connection, enter: Callable[[Connection, str | None], None]) -> None:
-    """Write the sums. Behind all other changes, before the audit's lines.
+    """Writes the sums. Call it after all other changes, before the audit log's lines.
 
-    Raises Unsettled when another replica has taken the room that a limit left; NamespaceClosing.
+    Raises TransactionConflict if another replica has taken the room that a limit left; NamespaceClosing.
     """
     waiting = {namespace: sums for namespace, sums in _sums(conn).items() if _changes(sums)}
     _sums(conn).clear()
     if not waiting:
         return
     namespaces = sorted(waiting)
-    # The namespaces of a group come one after the other, and their rows are wanted now, when nothing else is.
+    # The namespaces of a group come one after the other, but their rows are locked only now.
     enter(conn, namespaces[0] if len(namespaces) == 1 else None)
     add = _ADD[conn.dialect.name]
     for namespace in namespaces:
@@ -116,7 +116,7 @@ def _changes(sums: _Sum) -> bool:
 
 
 def _most(sums: _Sum) -> dict[str, int]:
-    """What the row may say at most for the limits that were looked at to hold still."""
+    """Returns the maximum values of the row for which the checked limits still hold."""
     if sums.seen is None:
         return {"most_bytes": _ANY, "most_artifacts": _ANY}
     seen, room = sums.seen, sums.room
@@ -131,14 +131,14 @@ def _most(sums: _Sum) -> dict[str, int]:
 def claim(
     conn: Connection, namespace: str, room: QuotaLimits, *, bytes_: int, artifacts: int = 0
 ) -> QuotaExceeded | None:
-    """Take room for a change before anything of it is done; the refusal where there is not enough."""
+    """Claims room for a change before anything of it is done; returns the refusal if there is not enough."""
     sums = _sums(conn).setdefault(namespace, _Sum())
     if sums.seen is None:
         sums.seen = seen(conn, namespace)
     sums.room = room
     now = Usage(
         namespace=namespace,
-        # What the transaction has freed counts; what it has added was claimed, which is never less.
+        # What the transaction has freed counts; what it has added was claimed, which is at least as much.
         bytes=sums.seen.bytes + min(sums.bytes, 0) + sums.claimed_bytes,
         artifacts=sums.seen.artifacts + min(sums.artifacts, 0) + sums.claimed_artifacts,
         reserved=sums.seen.reserved + min(sums.reserved, 0),
@@ -153,7 +153,7 @@ def claim(
 
 
 def seen(conn: Connection, namespace: str) -> Usage:
-    """What the row of a namespace says now."""
+    """Returns the present row of a namespace."""
     found = _SEEN.rows(conn, {"namespace": namespace})
     if not found:
         return Usage(namespace=namespace)
@@ -162,7 +162,7 @@ def seen(conn: Connection, namespace: str) -> Usage:
 
 
 def usages(conn: Connection, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Usage]:
-    """What namespaces hold, by name behind one; only one of them where it is given."""
+    """Returns what namespaces hold, by name, starting after `after`; only one of them if it is given."""
     wanted = select(*usage.c).where(usage.c.namespace > after).order_by(usage.c.namespace).limit(limit)
     if namespace is not None:
         wanted = wanted.where(usage.c.namespace == namespace)
@@ -170,13 +170,13 @@ def usages(conn: Connection, namespace: str | None, *, after: str = "", limit: i
 
 
 def marked(conn: Connection) -> list[Usage]:
-    """The namespaces that are being deleted, by name."""
+    """Returns the namespaces that are being deleted, by name."""
     wanted = select(*usage.c).where(usage.c.deleting_at.is_not(None)).order_by(usage.c.namespace)
     return [Usage(**row) for row in conn.execute(wanted).mappings()]
 
 
 def closing(namespace: str) -> CoatcheckError:
-    """The refusal to store in a namespace that is being deleted."""
+    """Returns the refusal to store in a namespace that is being deleted."""
     return CoatcheckError(
         Code.NAMESPACE_DELETING,
         f"The namespace {namespace} is being deleted and accepts no payloads. Use another one.",
@@ -192,7 +192,7 @@ def _sums(conn: Connection) -> dict[str, _Sum]:
 
 
 def _counted(namespace: ColumnElement[Any]) -> list[ColumnElement[Any]]:
-    """What the rows of a namespace come to: bytes, artifacts, reservations."""
+    """Returns the sums over a namespace's rows: bytes, artifacts, reservations."""
     live = select(func.coalesce(func.sum(blobs.c.stored_size), 0)).where(
         blobs.c.namespace == namespace, blobs.c.dead_at.is_(None)
     )
@@ -214,7 +214,7 @@ _BYTES = (
 )
 _THERE = select(artifacts.c.namespace, func.count().label("n")).group_by(artifacts.c.namespace).subquery()
 _OPEN = select(uploads.c.namespace, func.sum(uploads.c.reserved).label("n")).group_by(uploads.c.namespace).subquery()
-# One statement: it sees one moment, and so no sum that is about to be written.
+# A single statement: it sees one moment, and so no sum that is about to be written.
 _RECOUNT = (
     select(
         _SPACES.c.namespace,
@@ -237,14 +237,14 @@ _CORRECT = update(usage).values(
 
 @dataclass(frozen=True)
 class Drift:
-    """A namespace whose sums are not those of its rows."""
+    """A namespace whose sums differ from those of its rows."""
 
     said: Usage
     true: Usage
 
 
 def drifted(conn: Connection) -> list[Drift]:
-    """Count every row, and answer where the sums differ. For checks: it reads whole tables."""
+    """Counts every row, and returns where the sums differ. For checks: it reads whole tables."""
     found: list[Drift] = []
     for namespace, *numbers in conn.execute(_RECOUNT):
         said = Usage(namespace=namespace, bytes=numbers[0], artifacts=numbers[1], reserved=numbers[2])
@@ -255,7 +255,7 @@ def drifted(conn: Connection) -> list[Drift]:
 
 
 def correct(conn: Connection) -> None:
-    """Make the sums those of the rows. Only while nobody stores."""
+    """Corrects the sums. Only while nobody stores."""
     zero = {"bytes": 0, "artifacts": 0, "reserved": 0}
     absent = [{"namespace": drift.true.namespace, **zero} for drift in drifted(conn)]
     if absent:

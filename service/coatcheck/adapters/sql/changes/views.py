@@ -1,7 +1,7 @@
-"""Derived views kept with their artifacts. The first view of a name stays for as long as its artifact does.
+"""Derived views kept with their artifacts. The first view of a name stays for as long as its artifact.
 
-A view's bytes that were condemned are replaced by the same bytes only: its ranges and sections are citations. One that
-is extracted anew and differs is not kept, and reads of the lost one go on to say that it is damaged.
+Corrupt bytes of a view are replaced only by the same bytes: its ranges and sections are citations. A new extraction
+that differs is not kept, and reads of the lost view still report that it is damaged.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from coatcheck.adapters.sql.tables import artifacts, blobs, views
 from coatcheck.core.views.view import pack_sections
 from coatcheck.ports.artifacts import FoundView, NewView, StoreArtifact, StoredView, StoreView, UploadFenced
 
-# Views of one artifact are kept one after the other, also by different replicas; and none while it is being buried.
+# Views of one artifact are kept one after the other, even by different replicas; and none while it is being deleted.
 _ARTIFACT = Prepared(
     select(artifacts.c.seq, artifacts.c.expires_at, artifacts.c.said, artifacts.c.facts)
     .where(artifacts.c.namespace == bindparam("namespace"), artifacts.c.number == bindparam("number"))
@@ -31,7 +31,7 @@ _ADD = Prepared(insert(views), columns=views.c.keys())
 
 
 def apply_store_view(conn: Connection, change: StoreView) -> StoredView | UploadFenced | None:
-    """Keep a view, or answer the one that is there."""
+    """Carries out StoreView."""
     ours = view_of(change)
     if ours is not None and not take_intent(conn, ours):
         return UploadFenced()
@@ -60,7 +60,7 @@ def _keep(conn: Connection, change: StoreView) -> StoredView | UploadFenced | No
 
 
 def _there(conn: Connection, change: StoreView, seq: int, kept: FoundView) -> StoredView:
-    """The view that is there; when its bytes are lost and ours are the same, ours take their place."""
+    """Returns the existing view, after replacing its bytes with ours if they are lost and the same."""
     ours, lost = view_of(change), kept.blob
     if ours is None or lost is None or not lost.condemned or lost.sha256 != ours.blob.sha256:
         return StoredView(kept, blob_used=False)
@@ -75,7 +75,7 @@ def _kept(conn: Connection, seq: int, name: str) -> FoundView | None:
 
 
 def add_view(conn: Connection, change: StoreArtifact | StoreView, new: NewView, seq: int) -> BlobReference | None:
-    """Keep the first view of an artifact whose row is ours; None where it is the payload itself."""
+    """Keeps the first view of an artifact whose row we have locked; returns None if it is the payload itself."""
     ours = view_of(change)
     settled = None if ours is None else settle(conn, ours)
     _ADD.run(conn, view_row(change.namespace, new, seq, None if settled is None else settled.seq))
@@ -83,7 +83,7 @@ def add_view(conn: Connection, change: StoreArtifact | StoreView, new: NewView, 
 
 
 def view_row(namespace: str, new: NewView, seq: int, blob_seq: int | None) -> dict[str, Any]:
-    """The row of a view of the artifact with this row."""
+    """Returns the row of a view of the artifact with this row."""
     view = new.view
     return {
         "artifact_seq": seq,

@@ -1,1 +1,1 @@
-"""Questions to the catalogue that change nothing."""
+"""Queries to the catalogue that change nothing."""

@@ -1,4 +1,4 @@
-"""What is asked of the catalogue and changes nothing, lists aside. Each question is one statement: one moment."""
+"""Queries about artifacts and blobs, except lists. Each is one statement, and so sees one moment."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -53,7 +53,7 @@ _VIEW_BYTES = inline_bytes.alias("view_bytes")
 
 
 def _find(*, with_bytes: bool, with_view: bool, with_survey: bool) -> Select[Any]:
-    # Artifact and tombstone in one statement: a re-post between two would show neither.
+    # Artifact and tombstone in one statement: if it were posted again between two, neither would be seen.
     anchor = select(literal_column("1", Integer()).label("one")).subquery("anchor")
     here = anchor.outerjoin(
         artifacts, and_(artifacts.c.namespace == _NAMESPACE, artifacts.c.number == _NUMBER)
@@ -107,7 +107,7 @@ _FIND = {
     for with_bytes, with_view, with_survey in product((False, True), repeat=3)
 }
 _LOOKED_AT = 1_000
-"""Artifacts of a session among which an earlier run is looked for, the newest first."""
+"""Artifacts of a session among which an earlier run is searched for, newest first."""
 _RECENT = (
     select(artifacts)
     .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.session == bindparam("session", type_=Text()))
@@ -182,7 +182,7 @@ def find(
     with_view: bool = False,
     with_survey: bool = False,
 ) -> FoundArtifact | Gone | None:
-    """The artifact, its tombstone, or None."""
+    """See Catalog."""
     statement = _FIND[with_bytes, with_view, with_survey]
     row = statement.rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
     live, expires_at, tool_name, session, stored, survey, reason, at, *buried_and_view = row[_WIDTH:]
@@ -196,7 +196,7 @@ def find(
 
 
 def latest_run(conn: Connection, run: RunKey, now: datetime) -> int | None:
-    """The number of a run's last artifact."""
+    """See Catalog."""
     wanted = {
         "namespace": run.namespace,
         "session": run.session,
@@ -211,18 +211,18 @@ def latest_run(conn: Connection, run: RunKey, now: datetime) -> int | None:
 
 
 def stored_bytes(conn: Connection, namespace: str, blob_id: str) -> bytes | None:
-    """The stored bytes of an inline blob; None when there is no such row."""
+    """See InlineBytes."""
     return conn.execute(_STORED, {"namespace": namespace, "id": blob_id}).scalar_one_or_none()
 
 
 def find_key(conn: Connection, namespace: str, key: str, now: datetime) -> KeyRecord | None:
-    """What an idempotency key stands for."""
+    """See Catalog."""
     row = conn.execute(_KEY, {"namespace": namespace, "key": key, "now": now}).first()
     return None if row is None else KeyRecord(*row)
 
 
 def dead_blobs(conn: Connection, before: datetime, limit: int, after: DeadBlob | None = None) -> list[DeadBlob]:
-    """Blobs that died before a moment, by moment and ID."""
+    """See Upkeep."""
     values: dict[str, Any] = {"now": before, "most": limit}
     if after is None:
         return [DeadBlob(*row) for row in conn.execute(_DEAD, values)]
@@ -230,14 +230,14 @@ def dead_blobs(conn: Connection, before: datetime, limit: int, after: DeadBlob |
 
 
 def same_bytes(conn: Connection, namespace: str, sha256: bytes, size: int) -> Blob | None:
-    """The live, trusted blob with this content."""
+    """Returns the live, healthy blob with this content."""
     wanted = {"namespace": namespace, "digest": rows.digest(sha256), "sha256": sha256, "size": size}
     row = conn.execute(_SAME, wanted).first()
     return None if row is None else rows.blob(row)
 
 
 def known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The names that a row knows. An empty namespace asks for the ID in any."""
+    """Returns the names that have a row. An empty namespace means any."""
     asked = list(names)
     known: set[tuple[str, str]] = set()
     for start in range(0, len(asked), _MOST_NAMES):
@@ -248,6 +248,6 @@ def known_blobs(conn: Connection, names: Iterable[tuple[str, str]]) -> set[tuple
 
 
 def live_blobs(conn: Connection, after: int, limit: int) -> list[tuple[int, str, Blob]]:
-    """A page of live blobs: row, namespace, blob."""
+    """Returns a page of live blobs: row, namespace, blob."""
     found = _ALL.rows(conn, {"after": after, "most": limit})
     return [(row[0], row[1], rows.blob(row[2:])) for row in found]

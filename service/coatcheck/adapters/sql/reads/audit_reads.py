@@ -18,7 +18,7 @@ def find_lines(
     run_id: str | None = None,
     action: str | None = None,
 ) -> list[AuditLine]:
-    """Lines that meet all conditions, the latest first."""
+    """Returns lines that meet all conditions, latest first."""
     statement: Any = select(audit_log).order_by(audit_log.c.seq.desc()).limit(limit)
     if before is not None:
         statement = statement.where(audit_log.c.seq < before)

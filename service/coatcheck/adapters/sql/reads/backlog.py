@@ -1,4 +1,4 @@
-"""What upkeep still has to do, counted over all namespaces without looking at more rows than asked."""
+"""The backlog of upkeep, counted over all namespaces while reading a limited number of rows."""
 
 from datetime import datetime
 from typing import Final
@@ -26,7 +26,7 @@ _USED = select(func.sum(usage.c.artifacts), func.sum(usage.c.bytes))
 
 
 def overdue(conn: Connection, now: datetime, limit: int) -> Overdue:
-    """Answer the Accounts port's question. Beyond as many held ones as the limit no expired ones are seen."""
+    """Answers Accounts.overdue. If `limit` held artifacts come first, expired ones after them are not seen."""
     expired, oldest = conn.execute(_EXPIRED, {"now": now, "most": limit}).one()
     dead, dead_bytes = conn.execute(_DEAD, {"most": limit}).one()
     count, size = conn.execute(_USED).one()

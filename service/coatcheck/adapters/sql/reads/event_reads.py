@@ -1,4 +1,4 @@
-"""The log of what was done, as it is listed."""
+"""Lists the event log."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from coatcheck.core.event import Event
 def list_events(
     conn: Connection, namespace: str, *, session: str | None, artifact: int | None, before: int | None, limit: int
 ) -> list[Event]:
-    """Events of a session, of an artifact, or of both, the latest first."""
+    """Returns events of a session, of an artifact, or of both, latest first."""
     of = {"session": session, "artifact": artifact}
     conditions = [events.c[name] == value for name, value in of.items() if value is not None]
     if before is not None:

@@ -1,10 +1,10 @@
 """Lists of live artifacts, newest first.
 
-An index for each filter would make puts and deletions slower. So a list walks through the rows in stretches, from the
-newest on, and stops when its page is full or its time is over. The index that it walks along also holds the moment, the
-kind and the tool of each row: a filter by these passes a million rows over in a fraction of a second. Other filters
-read each row. The next page continues where a page stopped: a page may hold fewer artifacts than were asked for, even
-none, and not be the last.
+An index per filter would make puts and deletions slower. So a list walks through the rows in stretches, newest first,
+and stops when its page is full or time is up. The index that it walks along also contains the moment, the kind and the
+tool of each row: a filter by these skips a million rows in a fraction of a second. Other filters read each row. The
+next page continues where a page stopped: a page may contain fewer artifacts than requested, even none, without being
+the last.
 """
 
 import time
@@ -23,9 +23,9 @@ from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
 
 STRETCH = 5_000
-"""Rows that the first statement looks at, in a few tens of milliseconds; later ones look at as many as time allows."""
+"""Rows that the first statement examines, in tens of milliseconds; later ones examine as many as time allows."""
 SECONDS = 0.1
-"""Time after which no further stretch is begun."""
+"""Seconds after which no further stretch begins."""
 
 _MINE = artifacts.c.namespace == bindparam("namespace")
 _LIVE = (
@@ -41,7 +41,7 @@ _BEFORE = artifacts.c.seq < bindparam("before")
 _FROM = artifacts.c.seq >= bindparam("first")
 _PREFIX = bindparam("session_prefix", type_=Text())
 _CONDITIONS: dict[str, ColumnElement[bool]] = {
-    # No range: what lies between two texts depends on the database's collation.
+    # Not a range: what lies between two texts depends on the database's collation.
     "session_prefix": func.substr(artifacts.c.session, 1, func.length(_PREFIX)) == _PREFIX,
     "session": _OF_SESSION,
     "kind": artifacts.c.kind == bindparam("kind"),
@@ -61,9 +61,9 @@ def of_rows(
     seqs: Sequence[int],
     *also: ColumnElement[Any],
 ) -> list[Row[Any]]:
-    """Those of some rows that are live and meet all conditions but `terms`, newest first, with further columns."""
+    """Returns those of some rows that are live and meet all conditions but `terms`, newest first, with more columns."""
     wanted = _wanted(where)
-    # Unordered: a planner that has an order and a limit to serve may walk through all rows from their newest.
+    # Unordered: a planner with an order and a limit may walk through all rows from the newest.
     statement = _LIVE.where(among(artifacts.c.seq, _SEQS), *(_CONDITIONS[name] for name in wanted)).add_columns(*also)
     found = conn.execute(statement, {"namespace": namespace, "now": now, **wanted, "seqs": seqs}).all()
     return sorted(found, key=_seq, reverse=True)
@@ -90,7 +90,7 @@ def list_artifacts(
     stretch: int = STRETCH,
     seconds: float = SECONDS,
 ) -> ArtifactPage:
-    """Live artifacts that meet all conditions; see the module for what `before` of a page means."""
+    """Returns live artifacts that meet all conditions; the module explains `before` of a page."""
     began = time.monotonic()
     end, least = began + seconds, stretch
     wanted = _wanted(where)
@@ -110,7 +110,7 @@ def list_artifacts(
 
 
 def _next_stretch(rows_seen: int, took: float, left: float, least: int) -> int:
-    """Rows to look at next: at most twice as many as before, and what half of the time that is left allows."""
+    """Returns how many rows to examine next: at most twice as many as before, and what fits half of the time left."""
     fitting = int(rows_seen * left / (2 * took)) if took > 0 else 2 * rows_seen
     return max(least, min(2 * rows_seen, fitting))
 
@@ -118,7 +118,7 @@ def _next_stretch(rows_seen: int, took: float, left: float, least: int) -> int:
 def _end_of_stretch(
     conn: Connection, wanted: dict[str, Any], values: dict[str, Any], before: int | None, stretch: int
 ) -> int | None:
-    """The oldest row of the stretch that begins before a row; None when it reaches the oldest of all."""
+    """Returns the oldest row of the stretch that begins before a row; None if it reaches the oldest of all."""
     statement = _END
     if "session" in wanted:
         statement = statement.where(_OF_SESSION)

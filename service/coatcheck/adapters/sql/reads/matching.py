@@ -1,9 +1,9 @@
-"""Lists of live artifacts whose documents have all terms of a query, newest first.
+"""Lists of live artifacts whose documents contain all terms of a query, newest first.
 
-The index only proposes. The statement that looks the artifacts up decides: they must be there, live, of this namespace,
-meet all other conditions, and still be what the index speaks of. Segments are read newest first, until a page is full
-or the time is over; a page may hold less than was asked for and not be the last, as every list's. What a damaged
-segment holds is missing, and the segment is named.
+The index only proposes. The statement that looks the artifacts up decides: they must exist, be live, be of this
+namespace, meet all other conditions, and still be what was indexed. Segments are read newest first, until a page is
+full or time is up; a page may contain less than requested without being the last, as in every list. What a damaged
+segment contains is missing, and the segment is named.
 """
 
 import time
@@ -24,9 +24,9 @@ from coatcheck.core.fulltext import documents_of, locate, matches
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
 
 _TRIES = 5
-"""Of one segment in the list's way, where each time that is merged with others."""
+"""Attempts at one segment that is merged with others each time."""
 SECONDS = 0.5
-"""Time after which no further segment is looked at."""
+"""Seconds after which no further segment is examined."""
 _LEAST_LOOK, _MOST_LOOK = 50, 1_000
 """Proposed rows that one statement looks up."""
 
@@ -62,7 +62,7 @@ class _Segment(NamedTuple):
 
 
 class _Merged(Exception):  # noqa: N818 - no error: it is looked at again
-    """A segment went while it was looked at."""
+    """A segment was replaced while it was examined."""
 
 
 def list_matching(
@@ -75,13 +75,13 @@ def list_matching(
     limit: int,
     seconds: float = SECONDS,
 ) -> ArtifactPage:
-    """Live artifacts that meet all conditions, terms and others."""
+    """Returns live artifacts that meet all conditions, terms and others."""
     look = _Look(conn, namespace, where, now, time.monotonic() + seconds)
     return look.page(_END if before is None else before, limit)
 
 
 class _Look:
-    """One look at the index."""
+    """One pass over the index."""
 
     def __init__(self, conn: Connection, namespace: str, where: ArtifactFilter, now: datetime, end: float) -> None:
         self._conn = conn
@@ -91,7 +91,7 @@ class _Look:
         self._now = now
         self._end = end
         self._proposed: dict[int, set[int]] = {}
-        """Rows that are still to be looked up, with what the index says they are."""
+        """Rows to look up, with the state that was indexed."""
         self._damaged: list[int] = []
 
     def page(self, before: int, limit: int) -> ArtifactPage:
@@ -102,7 +102,7 @@ class _Look:
             if segments:
                 try:
                     self._propose(segments.pop(0), before)
-                except _Merged:  # what was found stays found: below it the index is looked at as it is now
+                except _Merged:  # results so far stay; below them, the present index is used
                     tries += 1
                     if tries == _TRIES:
                         raise CoatcheckError(Code.OVERLOADED, _REARRANGED) from None
@@ -110,7 +110,7 @@ class _Look:
                     segments = self._segments(before)
                     continue
             tries = 0
-            # Rows that are newer than whatever the segments to come can hold.
+            # Rows newer than anything that later segments can contain.
             frontier = segments[0].last + 1 if segments else 0
             before = self._look_up(before, frontier, limit + 1 - len(found), found)
             if len(found) > limit:
@@ -149,7 +149,7 @@ class _Look:
                 self._proposed.setdefault(seq, set()).add(mark)
 
     def _look_up(self, before: int, frontier: int, most: int, found: list[Row[Any]]) -> int:
-        """Look proposed rows up, newest first, until so many are found; answers before which row to go on."""
+        """Looks up proposed rows, newest first, until `most` are found; returns before which row to continue."""
         size = max(_LEAST_LOOK, most)
         ready = sorted((seq for seq in self._proposed if seq >= frontier), reverse=True)
         while ready and most > 0:

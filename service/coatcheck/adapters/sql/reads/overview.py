@@ -1,4 +1,4 @@
-"""What the administrator's page shows first. An inner limit bounds each question, whatever other namespaces hold."""
+"""Queries for the administrator's overview. An inner limit bounds each, whatever other namespaces hold."""
 
 from datetime import datetime
 from typing import Final
@@ -56,18 +56,18 @@ _EXPIRING = (
 
 
 def hours(conn: Connection, namespace: str, since: datetime) -> list[ActivityHour]:
-    """The hours of a namespace from a moment on."""
+    """Returns the hours of a namespace since a moment."""
     found = conn.execute(_HOURS, {"namespace": namespace, "since": since}).all()
     return [ActivityHour(row.hour, UsageDelta(**{name: getattr(row, name) for name in SUMS})) for row in found]
 
 
 def recent_sessions(conn: Connection, namespace: str, *, limit: int) -> list[SessionSummary]:
-    """The sessions that were written to last."""
+    """Returns the sessions that were written to last."""
     found = conn.execute(_SESSIONS, {"namespace": namespace, "limit": limit}).all()
     return [SessionSummary(row[0], account_of(row[1:])) for row in found]
 
 
 def next_expiring(conn: Connection, namespace: str, now: datetime, *, limit: int) -> list[Artifact]:
-    """What expires next."""
+    """Returns what expires next."""
     found = conn.execute(_EXPIRING, {"namespace": namespace, "now": now, "limit": limit}).all()
     return [rows.artifact(row) for row in found]

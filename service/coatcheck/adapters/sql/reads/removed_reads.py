@@ -1,4 +1,4 @@
-"""What was removed and can be brought back, as it was: its row, the blob that it had, its views."""
+"""What was removed and can be restored: its former row, blob and views."""
 
 from datetime import datetime
 from typing import Any, Final, cast
@@ -57,13 +57,13 @@ _VIEWS: Final[Any] = (
 
 
 def removed_artifact(conn: Connection, namespace: str, number: int, since: datetime) -> RemovedArtifact | None:
-    """The last removal of an artifact that can be undone."""
+    """Returns the last removal of an artifact that can be undone."""
     row = conn.execute(_OF_NUMBER, {"namespace": namespace, "number": number, "since": since}).first()
     return None if row is None else _removed(conn, row)
 
 
 def removed_by_run(conn: Connection, run_id: str, since: datetime, *, after: int, limit: int) -> list[RemovedArtifact]:
-    """What a run has removed and can be undone, behind a row of it."""
+    """Returns what a run has removed and can be undone, after a row."""
     found = conn.execute(_OF_RUN, {"run": run_id, "since": since, "after": after, "limit": limit}).all()
     return [_removed(conn, row) for row in found]
 
@@ -74,7 +74,7 @@ def _removed(conn: Connection, row: Any) -> RemovedArtifact:  # noqa: ANN401 - a
     artifact: Artifact | None = None
     if blob_namespace == namespace:
         artifact = rows.artifact(row)
-        if artifact.blob.sha256 != artifact.measure.sha256:  # another blob's row by now
+        if artifact.blob.sha256 != artifact.measure.sha256:  # the row belongs to another blob by now
             artifact = None
     return RemovedArtifact(
         seq=seq,

@@ -1,6 +1,6 @@
-"""What retention asks of the catalogue and changes nothing: candidates, plans, runs, jobs.
+"""Queries of retention: candidates, plans, runs, jobs.
 
-Questions about many rows are asked in pages by row number, so that none of them keeps a connection for long.
+Queries over many rows are paged by row number, so that none of them occupies a connection for long.
 """
 
 from datetime import datetime, timedelta
@@ -65,7 +65,7 @@ _ROW: Final[list[Any]] = [
     artifacts.c.session,
     _AGE,
 ]
-"""What a Candidate is made of. Nothing that needs a conversion: there may be a million."""
+"""The columns of a RetentionCandidate. None needs a conversion, as there may be a million."""
 
 
 def _candidates(job: Job, *, look: bool) -> Prepared:
@@ -133,28 +133,28 @@ _LIVE = Prepared(
 def candidates(
     conn: Connection, namespace: str, criteria: Criteria, now: datetime, *, after: int, limit: int
 ) -> list[RetentionCandidate]:
-    """Artifacts of a namespace that a job would remove, behind a row."""
+    """Returns artifacts of a namespace that a job would remove, after a row."""
     values = {"namespace": namespace, "after": after, "limit": limit, "now": now, **values_of(criteria)}
     values |= {f"since{n}": criteria.moment - age for n, age in enumerate(AGES)}
-    # Three look-ups a row are saved where nothing is held; whoever removes looks again.
+    # If nothing is held, three look-ups per row are saved; the removal checks again.
     look = conn.execute(_ANY_HOLD).first() is not None
     return list(map(RetentionCandidate._make, _CANDIDATES[criteria.job, look].rows(conn, values)))
 
 
 def sample(conn: Connection, namespace: str, number: int) -> Sample | None:
-    """An artifact of a namespace, as a plan shows it."""
+    """Returns an artifact of a namespace, as a plan shows it."""
     row = conn.execute(_SAMPLE, {"namespace": namespace, "number": number}).mappings().first()
     return None if row is None else Sample(id=ids.render(number), **row)
 
 
 def first_expired(conn: Connection, namespace: str, moment: datetime) -> datetime | None:
-    """When the first artifact of a namespace that has expired by then did."""
+    """Returns when the first artifact of a namespace that has expired by `moment` did."""
     found: datetime | None = conn.execute(_FIRST_EXPIRED, {"namespace": namespace, "moment": moment}).scalar()
     return found
 
 
 def held_back(conn: Connection, namespace: str, criteria: Criteria, now: datetime) -> int:
-    """How many it would remove were they not held."""
+    """Returns how many a job would remove if they were not held."""
     if conn.execute(_ANY_HOLD).first() is None:
         return 0
     count: int = conn.execute(
@@ -166,7 +166,7 @@ def held_back(conn: Connection, namespace: str, criteria: Criteria, now: datetim
 def oldest_read(
     conn: Connection, namespace: str, moment: datetime, *, after: tuple[datetime, int], limit: int
 ) -> list[tuple[datetime, int, int]]:
-    """What may be evicted, least recently read first: moment of the last read, row, bytes."""
+    """Returns what may be evicted, least recently read first: moment of the last read, row, bytes."""
     values = {
         "namespace": namespace,
         "moment": moment,
@@ -179,7 +179,7 @@ def oldest_read(
 
 
 def live(conn: Connection, namespace: str, *, after: int, limit: int) -> tuple[LiveTotals, int | None]:
-    """What there is of a namespace behind a row, as far as `limit` rows, and where to go on."""
+    """Returns totals of up to `limit` rows of a namespace after a row, and where to continue."""
     count, size, last = _LIVE.rows(conn, {"namespace": namespace, "after": after, "limit": limit})[0]
     return LiveTotals(count, int(size)), (last if count == limit else None)
 
@@ -194,7 +194,7 @@ _ALL = select(func.count(), func.coalesce(func.sum(blobs.c.stored_size), 0)).whe
 
 
 def items(conn: Connection, job: Job, before: datetime, audit_life: timedelta | None) -> tuple[int, int]:
-    """What a job that removes no artifacts is about: how many, and their stored bytes."""
+    """Returns how many items a job that removes no artifacts would delete, and their stored bytes."""
     if job is Job.PURGE:
         records: int = sum(conn.execute(each, {"now": before}).scalar_one() for each in (_OLD_TOMBSTONES, _OLD_KEYS))
         if audit_life is not None:
@@ -222,7 +222,7 @@ _LEFT = {
 
 
 def kept_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
-    """The plan of this digest, while it can be applied."""
+    """Returns the plan of this digest, while it can be applied."""
     row = conn.execute(_PLAN, {"digest": bytes.fromhex(digest), "now": now}).first()
     if row is None:
         return None
@@ -234,7 +234,7 @@ def kept_plan(conn: Connection, digest: str, now: datetime) -> KeptPlan | None:
 
 
 def part_left(conn: Connection, plan_id: str, part: int, now: datetime) -> LiveTotals:
-    """What meets the criteria still, of the artifacts of one part of a plan."""
+    """Returns totals of the artifacts in one part of a plan that still meet the criteria."""
     found = part_values(conn, plan_id, part, now)
     if found is None:
         return LiveTotals()
@@ -244,7 +244,7 @@ def part_left(conn: Connection, plan_id: str, part: int, now: datetime) -> LiveT
 
 
 def run(conn: Connection, run_id: str) -> RetentionRun | None:
-    """Returns the retention run with this ID; None where there is none."""
+    """Returns the retention run with this ID; None if there is none."""
     row = conn.execute(select(runs).where(runs.c.id == run_id)).first()
     return None if row is None else run_rows.run_of(row)
 
@@ -258,7 +258,7 @@ def list_runs(
     outcome: Outcome | None = None,
     namespace: str | None = None,
 ) -> list[RetentionRun]:
-    """Runs, the latest first."""
+    """Returns runs, latest first."""
     statement = select(runs).order_by(runs.c.started_at.desc(), runs.c.id.desc()).limit(limit)
     if before is not None:
         moment, last = before
@@ -274,5 +274,5 @@ def list_runs(
 
 
 def list_jobs(conn: Connection) -> list[JobState]:
-    """Jobs that were changed or have run."""
+    """Returns jobs that were changed or have run."""
     return [run_rows.job_of(row) for row in conn.execute(select(*jobs.c).order_by(jobs.c.name))]

@@ -1,4 +1,4 @@
-"""What is asked of the full-text index but for lists: who waits, which segments there are, what they hold."""
+"""Queries on the full-text index, except lists: its queue, its segments, their contents."""
 
 from typing import Any
 
@@ -88,7 +88,7 @@ _WAITING = select(unindexed.c.artifact_seq).where(
 
 
 def waiting(conn: Connection, namespace: str, limit: int, *, after: int = 0) -> list[Unindexed]:
-    """The oldest behind a row that wait for the index, with what is to be read of them."""
+    """Returns the oldest in the queue, after a row, with what is needed to read them."""
     found = _UNINDEXED.rows(conn, {"namespace": namespace, "after": after, "most": limit})
     return [_unindexed(row) for row in found]
 
@@ -102,36 +102,36 @@ def _unindexed(row: tuple[Any, ...]) -> Unindexed:
 
 
 def newest_waiting(conn: Connection, namespace: str) -> int | None:
-    """The row of the newest that waits."""
+    """Returns the newest row in the queue."""
     found: int | None = conn.execute(_NEWEST, {"namespace": namespace}).scalar()
     return found
 
 
 def next_unindexed(conn: Connection, after: str) -> str | None:
-    """The next namespace where some wait."""
+    """Returns the next namespace with a queue."""
     found: str | None = conn.execute(_NEXT_UNINDEXED, {"after": after}).scalar()
     return found
 
 
 def next_namespace(conn: Connection, after: str) -> str | None:
-    """The next namespace that has artifacts."""
+    """Returns the next namespace that has artifacts."""
     found: str | None = conn.execute(_NEXT_NAMESPACE, {"after": after}).scalar()
     return found
 
 
 def sizes(conn: Connection, namespace: str) -> list[SegmentSize]:
-    """The segments of a namespace, oldest first."""
+    """Returns the segments of a namespace, oldest first."""
     return [SegmentSize(*row) for row in conn.execute(_SIZES, {"namespace": namespace})]
 
 
 def next_segment(conn: Connection, after: int) -> tuple[str, SegmentSize] | None:
-    """The next segment of all, by its ID."""
+    """Returns the next segment of all, by its ID."""
     row = conn.execute(_NEXT_SEGMENT, {"after": after}).first()
     return None if row is None else (row[0], SegmentSize(*row[1:]))
 
 
 def whole(conn: Connection, namespace: str, ids: list[int]) -> list[PackedSegment] | None:
-    """Segments with all their parts; None when one is not there."""
+    """Returns segments with all their parts; None if one does not exist."""
     found: list[PackedSegment] = []
     for each in ids:
         parts = conn.execute(_WHOLE, {"namespace": namespace, "id": each}).all()
@@ -153,7 +153,7 @@ def whole(conn: Connection, namespace: str, ids: list[int]) -> list[PackedSegmen
 
 
 def fingerprints(conn: Connection, namespace: str, rows: list[int]) -> dict[int, int]:
-    """What the artifacts in these rows are now."""
+    """Returns the present fingerprints of the artifacts in these rows."""
     found: dict[int, int] = {}
     for start in range(0, len(rows), _STRETCH):
         wanted = {"namespace": namespace, "seqs": rows[start : start + _STRETCH]}
@@ -162,7 +162,7 @@ def fingerprints(conn: Connection, namespace: str, rows: list[int]) -> dict[int,
 
 
 def unlisted(conn: Connection, namespace: str, after: int) -> tuple[list[int], int | None]:
-    """Rows of the next stretch that are neither indexed as they are nor on the list, and the stretch's last row."""
+    """Returns rows of the next stretch that are neither indexed as they are nor queued, and the stretch's last row."""
     there = {row[0]: print_of(*row[1:]) for row in conn.execute(_ROWS, {"namespace": namespace, "after": after})}
     if not there:
         return [], None

@@ -1,8 +1,8 @@
-"""What a SQLite catalogue says of its own health: damage in the file, rows that contradict each other, versions.
+"""Examines the health of a SQLite catalogue: damage in the file, contradicting rows, versions.
 
-It reads beside a server. It repairs only when it is told that nobody serves, and then as the only writer: SQLite before
-3.51.3 can corrupt a database when one connection commits while another one checkpoints, so that a second process never
-writes beside the service, not even without checkpoints of its own.
+It reads beside a server. It repairs only if told that nobody serves, and then as the only writer: SQLite before 3.51.3
+can corrupt a database when one connection commits while another one checkpoints, so a second process never writes
+beside the service, not even without checkpoints of its own.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ class SqliteExamination:
         self._path = path
 
     async def __call__(self, *, deep: bool, repair: datetime | None) -> EngineReport:
-        """Examine it.
+        """Examines it.
 
         Args:
-            deep: compare indexes with their tables too, which reads every page twice.
-            repair: the moment to write down for what is put right; None changes nothing. Only while nobody serves.
+            deep: whether to compare indexes with their tables too, which reads every page twice.
+            repair: the time to record for repairs; None changes nothing. Only while nobody serves.
 
         Raises:
-            CoatcheckError: `storage_unavailable` when the database cannot be asked.
+            CoatcheckError: `storage_unavailable` if the database cannot be queried.
         """
         return await asyncio.to_thread(self._examine, deep, repair)
 
@@ -53,7 +53,7 @@ class SqliteExamination:
         engine = looking_engine(self._path)
         try:
             with engine.connect() as conn:
-                # In a damaged file every other answer is a guess.
+                # In a damaged file, every other result is a guess.
                 return _damage(conn, deep) or _contradictions(conn)
         except Exception as error:
             fault = known_fault(error)
@@ -84,12 +84,12 @@ def _contradictions(conn: Connection) -> list[Finding]:
     broken: dict[str, int] = {}
     for row in conn.exec_driver_sql("PRAGMA foreign_key_check"):
         table = str(row[0])
-        if table not in {inline_bytes.name, surveys.name, views.name}:  # told above
+        if table not in {inline_bytes.name, surveys.name, views.name}:  # reported above
             broken[table] = broken.get(table, 0) + 1
     found += [
         Finding("dangling", "", "", f"{count:,} rows of the table {table} point at rows that are not there.")
         for table, count in broken.items()
-        if table != artifacts.name  # told above, one by one
+        if table != artifacts.name  # reported above, one by one
     ]
     return found
 
@@ -111,7 +111,10 @@ def _notes(version: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def can_corrupt(version: tuple[int, ...]) -> bool:
-    """Whether this SQLite has the WAL-reset defect (sqlite.org/wal.html: 3.7.0 to 3.51.2, but for two backports)."""
+    """Returns whether this SQLite has the WAL-reset defect (sqlite.org/wal.html).
+
+    Affected are 3.7.0 to 3.51.2, except two backports.
+    """
     fixed = {(3, 44): 6, (3, 50): 7}.get((version[0], version[1]))
     if fixed is not None:
         return version[2] < fixed

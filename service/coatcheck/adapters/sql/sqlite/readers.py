@@ -15,17 +15,17 @@ T = TypeVar("T")
 
 
 class ReaderPool:
-    """Reads, each in a thread of its own."""
+    """Runs reads, each in a thread of its own."""
 
     def __init__(self, engine: Engine, threads: int) -> None:
-        """Start nothing yet: threads and connections come with the first reads."""
+        """Starts nothing: threads and connections are created by the first reads."""
         self._engine = engine
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="coatcheck-reader")
         self._mine = threading.local()
         self._all: set[Connection] = set()
 
     async def run(self, call: Callable[[Connection], T]) -> T:
-        """Call this with a connection, in a thread."""
+        """Calls a function with a connection, in a thread."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, call)
         except RuntimeError as error:
@@ -34,7 +34,7 @@ class ReaderPool:
             raise
 
     def close(self) -> None:
-        """Let running reads end, then close the connections. Blocks."""
+        """Lets running reads finish, then closes the connections. Blocks."""
         self._pool.shutdown()
         for conn in self._all:
             with contextlib.suppress(Exception):

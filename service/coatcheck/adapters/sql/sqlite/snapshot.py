@@ -1,7 +1,7 @@
-"""One moment of a SQLite catalogue, read and copied beside a process that serves it.
+"""A snapshot of a SQLite catalogue, read and copied beside a process that serves it.
 
-A snapshot is an open read transaction. In WAL mode it keeps no writer waiting; it keeps the log from starting anew, so
-that the log grows by what is written meanwhile. It never writes to the database it reads, and never checkpoints.
+A snapshot is an open read transaction. In WAL mode it blocks no writer; it keeps the log from being restarted, so the
+log grows by what is written meanwhile. It never writes to the database that it reads, and never checkpoints.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 
 _PAGE = 1000
 _STEP_PAGES = 4096
-"""Database pages of one step of the copy: 16 MiB."""
+"""Database pages per step of the copy: 16 MiB."""
 
 _LIVE_FILES = (
     select(blobs.c.seq, blobs.c.id, blobs.c.stored_size, blobs.c.condemned_at.is_not(None))
@@ -49,47 +49,47 @@ class SnapshotCounts(Struct, frozen=True):
     blobs: int
     """Live ones, inline and as files."""
     uploads: int
-    """Intents: payloads that were under way."""
+    """Intents: payloads that were being uploaded."""
 
 
 class Snapshot:
-    """A context manager; within it every question is about one moment. Blocks.
+    """A context manager; within it, every query sees the same moment. Blocks.
 
     Raises:
-        CoatcheckError: `storage_unavailable` when the database cannot be opened, `integrity` when it is damaged.
+        CoatcheckError: `storage_unavailable` if the database cannot be opened, `integrity` if it is damaged.
     """
 
     def __init__(self, path: Path) -> None:
         self._engine = looking_engine(path)
 
     def __enter__(self) -> Self:
-        """Take the moment."""
+        """Takes the snapshot."""
         with explained():
             self._conn = self._engine.connect()
             try:
                 self._conn.exec_driver_sql("BEGIN")
-                self._conn.exec_driver_sql("SELECT count(*) FROM sqlite_master")  # the first read decides the moment
+                self._conn.exec_driver_sql("SELECT count(*) FROM sqlite_master")  # the first read determines the moment
             except BaseException:
                 self._conn.close()
                 raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let it go."""
+        """Releases the snapshot."""
         self._conn.close()
         self._engine.dispose()
 
     def revision(self) -> str | None:
-        """The schema's revision."""
+        """Returns the schema's revision."""
         return revision_of(self._conn)
 
     def counts(self) -> SnapshotCounts:
-        """How much there is."""
+        """Returns how much it holds."""
         with explained():
             return SnapshotCounts(*(self._conn.execute(q).scalar_one() for q in (_ARTIFACTS, _BLOBS, _UPLOADS)))
 
     def file_blobs(self) -> Iterator[FileBlob]:
-        """Every live blob that is a file."""
+        """Yields every live blob that is a file."""
         after = 0
         while True:
             with explained():
@@ -100,15 +100,15 @@ class Snapshot:
                 return
 
     def copy(self, path: Path) -> None:
-        """Write this moment to a new file, in rollback mode: one file, which needs no other to be read.
+        """Writes the snapshot to a new file, in rollback mode: a single file, which needs no other to be read.
 
-        Nothing of it is synced. SQLite's online backup starts again whenever the source has changed between two steps;
-        under this open transaction it has not.
+        It is not synced. SQLite's online backup restarts whenever the source has changed between two steps; under this
+        open transaction it has not.
         """
         with explained():
             source = cast("sqlite3.Connection", self._conn.connection.driver_connection)
             with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as target:
-                target.execute("PRAGMA journal_mode=OFF")  # whoever is interrupted throws the copy away
+                target.execute("PRAGMA journal_mode=OFF")  # if interrupted, the copy is discarded anyway
                 target.execute("PRAGMA synchronous=OFF")
                 source.backup(target, pages=_STEP_PAGES, sleep=0)
                 target.execute("PRAGMA journal_mode=DELETE")
@@ -122,7 +122,7 @@ class Snapshot:
 
 
 def live_file_blobs(path: Path) -> Iterator[FileBlob]:
-    """The live blobs in files, page by page and of no one moment: for a first pass that takes long."""
+    """Yields the live blobs in files, page by page and not of one moment: for a first, long pass."""
     engine = looking_engine(path)
     try:
         with explained(), engine.connect() as conn:
@@ -136,7 +136,10 @@ def live_file_blobs(path: Path) -> Iterator[FileBlob]:
 
 @contextlib.contextmanager
 def writers_waiting(path: Path) -> Generator[None]:
-    """Hold the write lock: nothing is stored or dies meanwhile. It writes nothing, and so resets no log."""
+    """Holds the write lock, so nothing is stored or dies meanwhile.
+
+    It writes nothing, and so does not reset the log.
+    """
     engine = writing_engine(sqlite_url(path), checkpoints=False)
     try:
         with explained(), engine.connect() as conn:
@@ -151,7 +154,7 @@ def writers_waiting(path: Path) -> Generator[None]:
 
 @contextlib.contextmanager
 def explained() -> Generator[None]:
-    """What the database says when it fails, as an error with a sentence."""
+    """Turns a database error into a CoatcheckError with a sentence."""
     try:
         yield
     except (CoatcheckError, OSError):

@@ -1,7 +1,7 @@
 """The catalogue on SQLite: Catalog and Upkeep in one process, on one local file.
 
-Changes go to one writer that commits them in groups; reads go to a few read-only connections. It takes the data
-directory for itself, and it refuses a directory on a network.
+Changes go to one writer that commits them in groups; reads go to a few read-only connections. It locks the data
+directory and refuses a network file system.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class SqliteCatalog(SqlCatalog):
-    """Catalog and Upkeep on a migrated SQLite file. Make it with `open`; close it."""
+    """Catalog and Upkeep on a migrated SQLite file. Create it with `open`; close it."""
 
     def __init__(self, writer: GroupWriter | None, readers: ReaderPool, lock: DirectoryLock | None) -> None:
         self._only_writer = writer
@@ -37,16 +37,16 @@ class SqliteCatalog(SqlCatalog):
 
     @classmethod
     def open(cls, path: Path, *, threads: int = 4, number: Numberer = ids.number) -> Self:
-        """Open a database file that `migrate` has made. Blocks for a moment.
+        """Opens a database file that `migrate` has created. Blocks briefly.
 
         Args:
             path: the file, on a local disk.
-            threads: most reads at once.
+            threads: maximum concurrent reads.
             number: how identities become candidate numbers.
 
         Raises:
-            CoatcheckError: `storage_unavailable` when another server has the directory, when it is on a network
-                file system, or when the file cannot be opened.
+            CoatcheckError: `storage_unavailable` if another server uses the directory, it is on a network file system,
+                or the file cannot be opened.
         """
         make_private(path)
         refuse_network_file_system(path.parent)
@@ -63,31 +63,31 @@ class SqliteCatalog(SqlCatalog):
 
     @classmethod
     def look(cls, path: Path, *, threads: int = 4) -> Self:
-        """Open it for reading, beside a server or where nothing can be written. It makes no file and starts no writer.
+        """Opens it read-only, beside a server or on a read-only file system. It creates no file and starts no writer.
 
-        Every change is refused with `storage_unavailable`; a file that is not there shows at the first read.
+        Every change is refused with `storage_unavailable`; a missing file is noticed by the first read.
         """
         return cls(None, ReaderPool(looking_engine(path), threads), None)
 
     def watch_commits(self, watch: CommitWatch) -> None:
-        """Tell somebody of every group of changes. It is called in the writer's thread, and must not raise."""
+        """Registers a callback for every group of changes. It is called in the writer's thread, and must not raise."""
         self._writer.watch = watch
 
     def gather_commits(self, approaching: Callable[[], int]) -> None:
-        """Let a group wait a moment for changes on their way; `approaching` is called in the writer's thread."""
+        """Lets a group wait briefly for changes on their way; `approaching` is called in the writer's thread."""
         self._writer.approaching = approaching
 
     @classmethod
     def beside(cls, path: Path) -> Self:
-        """Open it to change a few rows, whether or not somebody serves it: it takes no lock and never checkpoints.
+        """Opens it to change a few rows, whether or not it is being served: it takes no lock and never checkpoints.
 
-        For rows that a server reads anew each time that it needs them. Blocks for a moment; raises what SQLite raises.
+        For rows that a server reads again each time that it needs them. Blocks briefly; raises what SQLite raises.
         """
         writer = GroupWriter(writing_engine(sqlite_url(path), checkpoints=False), ids.number)
         return cls(writer, ReaderPool(reading_engine(sqlite_url(path)), 1), None)
 
     def close(self) -> None:
-        """Commit what is waiting, then let go of everything. Blocks."""
+        """Commits what is waiting, then closes everything. Blocks."""
         self._readers.close()
         if self._only_writer is not None:
             self._only_writer.close()
@@ -96,16 +96,16 @@ class SqliteCatalog(SqlCatalog):
             self._lock = None
 
     async def ready(self) -> None:
-        """Return if the database answers, took the last write that was tried, and has this release's schema."""
+        """Returns if the database responds, accepted the last attempted write, and has this release's schema."""
         await self._readers.run(check_revision)
         if self._only_writer is not None and self._only_writer.fault is not None:
-            # Without this a service that nobody writes to any more could never become ready again.
+            # Without this, a service that nobody writes to any more could never become ready again.
             await self._only_writer.run(take_room)
             await self._only_writer.run(give_room)
 
     @override
     async def empty_log(self) -> bool:
-        """Cut the write-ahead log to nothing."""
+        """Truncates the write-ahead log."""
         return await self._writer.empty_log()
 
     @property

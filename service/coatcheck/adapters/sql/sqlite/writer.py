@@ -1,10 +1,10 @@
-"""Group commit: one thread, one connection, as many waiting changes as there are in one transaction.
+"""Group commit on SQLite: one thread, one connection, as many waiting changes as possible in one transaction.
 
-While one group is being synced the next one gathers, and it waits for what is known to be on its way, for 3 ms at most;
-one caller by itself never waits. Changes gather on their loop and wake the thread once: each wake-up takes the
-interpreter from the loop, and costs as much as the change. A caller is answered after the commit that holds its change,
-and never because of a neighbour's fault: a group that fails is undone and its changes are tried again one by one,
-unless the database itself is what fails.
+While one group is being synced, the next one gathers, and it waits for changes known to be on their way, for up to 3
+ms; a single caller never waits. Changes gather on their loop and wake the thread once: each wake-up takes the
+interpreter from the loop, and costs as much as the change. A caller is answered after the commit of its change, and
+never because of another's fault: if a group fails, it is undone and its changes are tried one by one, unless the
+database itself has failed.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ from coatcheck.ports.change import CatalogChange
 T = TypeVar("T")
 
 _EMPTY_LOG: Final = FunctionChange[None](call=lambda _: None)
-"""Stands for what is no change, and is done between transactions."""
+"""Stands for the truncation of the log, which happens between transactions."""
 
 
 class _Job(NamedTuple):
-    """One change on its way: what to do, how heavy it is, who waits on which loop, and since when."""
+    """A change on its way: what to do, its weight, who waits on which loop, and since when."""
 
     change: CatalogChange[Any]
     loop: asyncio.AbstractEventLoop
@@ -54,10 +54,10 @@ class _Failure(NamedTuple):
 
 
 class GroupWriter:
-    """The only one who writes to the database."""
+    """The only writer of the database."""
 
     def __init__(self, engine: Engine, number: Numberer) -> None:
-        """Open the connection; raises what opening it raises."""
+        """Opens the connection; raises what opening it raises."""
         self._number = number
         self._engine = engine
         self._conn: Connection | None = engine.connect()
@@ -67,19 +67,22 @@ class GroupWriter:
         self._gate = threading.Lock()
         self._closed = False
         self.fault: CoatcheckError | None = None
-        """Why storage refused the last transaction; None when it took it. Read from any thread."""
+        """Why storage refused the last transaction; None if it accepted it. Any thread may read it."""
         self.watch: CommitWatch | None = None
         self.approaching: Callable[[], int] = lambda: 0
-        """How many changes are on their way, for which a group waits a moment."""
+        """Returns how many changes are on their way, for which a group waits briefly."""
         self._thread = threading.Thread(target=self._run, name="coatcheck-writer", daemon=True)
         self._thread.start()
 
     async def run(self, call: Callable[[Connection], T]) -> T:
-        """Call this inside a transaction and answer when that is durable. It may be called again after a rollback."""
+        """Calls a function inside a transaction and returns its result once durable.
+
+        It may be called again after a rollback.
+        """
         return cast("T", await self.carry_out(FunctionChange(call=call)))
 
     async def carry_out(self, change: CatalogChange[Any]) -> object:
-        """Carry out a change, in a transaction that it may share, and answer when that is durable."""
+        """Carries out a change, in a transaction that it may share, and returns its answer once durable."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[object] = loop.create_future()
         with self._gate:
@@ -95,27 +98,28 @@ class GroupWriter:
         return await waiter
 
     def _hand_over(self) -> None:
-        """Gives the thread what has gathered, behind the gate."""
+        """Passes what has gathered to the thread, holding the lock."""
         if self._gathering:
             self._handed.put(self._gathering)
             self._gathering = []
 
     def _hand_over_late(self, group: list[_Job]) -> None:
-        """Gives the thread a group that has waited long enough, if it still waits."""
+        """Passes a group that has waited long enough to the thread, if it still waits."""
         with self._gate:
             if self._gathering is group:
                 self._hand_over()
 
     async def empty_log(self) -> bool:
-        """Copy the write-ahead log into the database and cut it to nothing, between two transactions.
+        """Copies the write-ahead log into the database and truncates it, between two transactions.
 
-        Until then it holds pages as they were, with what was deleted since. False: somebody still reads from it.
+        Until then it contains old versions of pages, with what was deleted since. Returns False if a reader still needs
+        it.
         """
         answer = await self.carry_out(_EMPTY_LOG)
         return cast("bool", answer)
 
     def close(self) -> None:
-        """Finish what is waiting, then stop. Blocks; calling it again is fine."""
+        """Finishes what is waiting, then stops. Blocks; may be repeated."""
         with self._gate:
             if not self._closed:
                 self._closed = True
@@ -126,7 +130,7 @@ class GroupWriter:
     def _run(self) -> None:
         while (group := self._handed.get()) is not None:
             last = False
-            while not (last or self._handed.empty() or _is_full(group)):  # what came while others were synced
+            while not (last or self._handed.empty() or _is_full(group)):  # arrived while others were synced
                 more = self._handed.get()
                 last = more is None
                 group += more or ()
@@ -149,7 +153,7 @@ class GroupWriter:
     def _empty_log(self) -> object:
         try:
             raw = cast("sqlite3.Connection", self._connection().connection.driver_connection)
-            # Those who read are not waited for: changes wait behind this.
+            # Do not wait for readers: changes wait behind this.
             raw.execute("PRAGMA busy_timeout=50")
             try:
                 busy = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -167,7 +171,7 @@ class GroupWriter:
             if len(group) == 1:
                 return [_Failure(fault or error)]
             if fault is not None and fault.code is Code.STORAGE_UNAVAILABLE:
-                # No change's own fault, and trying each could wait as often for the same lock.
+                # Not the fault of a change, and trying each could wait as often for the same lock.
                 return [_Failure(CoatcheckError(fault.code, fault.detail)) for _ in group]
         return [self._commit_changes([job])[0] for job in group]
 
@@ -181,10 +185,10 @@ class GroupWriter:
             fault = known_fault(error)
             if fault is not None:
                 self.fault = fault
-                # After a failing disk the connection's own state is not to be trusted.
+                # After a disk failure, the connection's own state cannot be trusted.
                 self._disconnect()
             raise
-        if _written(conn) != written:  # a commit of nothing says nothing of the disk
+        if _written(conn) != written:  # a commit of nothing proves nothing about the disk
             self.fault = None
         return answers
 
@@ -209,16 +213,16 @@ def _is_full(group: list[_Job]) -> bool:
 
 
 def _written(conn: Connection) -> int:
-    """Rows that the connection has changed so far."""
+    """Returns how many rows the connection has changed so far."""
     return cast("sqlite3.Connection", conn.connection.driver_connection).total_changes
 
 
 def _anywhere(_conn: Connection, _namespace: str | None) -> None:
-    """SQLite has no second wall between namespaces."""
+    """Does nothing: SQLite has no row-level security."""
 
 
 def _answer(group: list[_Job], answers: list[object]) -> None:
-    """Wake each loop once, not each waiter."""
+    """Wakes each loop once, not each caller."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], object]]] = {}
     for job, answer in zip(group, answers, strict=True):
         by_loop.setdefault(job.loop, []).append((job.waiter, answer))
@@ -230,7 +234,7 @@ def _answer(group: list[_Job], answers: list[object]) -> None:
 def _resolve(pairs: "list[tuple[asyncio.Future[Any], object]]") -> None:
     for waiter, answer in pairs:
         if waiter.done():
-            continue  # the caller was cancelled; its change is durable all the same
+            continue  # the caller was cancelled; its change is durable nevertheless
         if isinstance(answer, _Failure):
             waiter.set_exception(answer.error)
         else:

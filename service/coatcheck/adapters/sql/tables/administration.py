@@ -1,17 +1,17 @@
-"""What administrators decide and look at: policies, holds, keys, usage, the audit log; and who does what."""
+"""Tables of administration: policies, holds, keys, usage, accounts, events, the audit log, leases."""
 
 from sqlalchemy import BigInteger, Column, Identity, Index, LargeBinary, Table, Text
 
 from coatcheck.adapters.sql.tables.metadata import metadata, partial_index
 from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
 
-# What administrators have decided. A policy's versions are never changed: the last one of a scope is what holds.
+# Administrators' decisions. A policy's versions are never changed: the latest one of a scope is in force.
 policies = Table(
     "policies",
     metadata,
     Column("version", BigInteger, primary_key=True, autoincrement=False),  # in the order of commits, over all scopes
     Column("namespace", Text, nullable=False),  # `*`: all of them
-    Column("part", Text, nullable=False),  # session, kind, tool or label; empty: the whole
+    Column("part", Text, nullable=False),  # session, kind, tool or label; empty: the whole namespace
     Column("value", Text, nullable=False),
     Column("policy", Text),  # JSON; NULL: removed
     Column("at", UtcDateTime, nullable=False),
@@ -30,7 +30,7 @@ holds = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("namespace", Text, nullable=False),
-    Column("session", Text),  # NULL, and no number either: the whole namespace
+    Column("session", Text),  # if NULL, and `number` too: the whole namespace
     Column("number", BigInteger),
     Column("reason", Text, nullable=False),
     Column("made_by", Text, nullable=False),
@@ -44,12 +44,12 @@ usage = Table(  # changed in the transactions that change what it counts; the ro
     metadata,
     Column("namespace", Text, primary_key=True),
     Column("bytes", BigInteger, nullable=False),  # stored bytes of its blobs that are not dead
-    Column("artifacts", BigInteger, nullable=False),  # rows, also of those that have expired and are not buried yet
+    Column("artifacts", BigInteger, nullable=False),  # rows, including expired ones that have no tombstone yet
     Column("reserved", BigInteger, nullable=False),  # bytes of open uploads
-    Column("deleting_at", UtcDateTime),  # since when everything in it is being deleted
+    Column("deleting_at", UtcDateTime),  # when its deletion began
 )
 
-session_usage = Table(  # what a session's tokens came to; no foreign key: it is written beside what it counts
+session_usage = Table(  # sessions' token accounts; no foreign key, as they are written independently of artifacts
     "session_usage",
     metadata,
     Column("namespace", Text, primary_key=True),
@@ -65,11 +65,11 @@ session_usage = Table(  # what a session's tokens came to; no foreign key: it is
     Column("transient_tokens", BigInteger),
     Column("since", UtcDateTime, nullable=False),
     Column("at", UtcDateTime, nullable=False),
-    Column("batch", BigInteger, nullable=False),  # the change that was added last, so that it is not added again
+    Column("batch", BigInteger, nullable=False),  # the last change that was added, so that it is not added again
 )
 Index("ix_session_usage_at", session_usage.c.at)
 
-activity = Table(  # what happened in each hour; `*` is all namespaces together
+activity = Table(  # activity per hour; `*` is all namespaces together
     "activity",
     metadata,
     Column("namespace", Text, primary_key=True),
@@ -84,10 +84,10 @@ activity = Table(  # what happened in each hour; `*` is all namespaces together
     Column("batch", BigInteger, nullable=False),  # as in session_usage
 )
 
-events = Table(  # what was done with what a session holds: for people to look at
+events = Table(  # what was done with artifacts and in sessions: for people to read
     "events",
     metadata,
-    Column("number", BigInteger, primary_key=True, autoincrement=False),  # grows with time
+    Column("number", BigInteger, primary_key=True, autoincrement=False),  # increases with time
     Column("namespace", Text, nullable=False),
     Column("session", Text),
     Column("artifact", BigInteger),  # its number; NULL: about the session
@@ -115,13 +115,13 @@ audit_log = Table(
     Column("artifacts", BigInteger, nullable=False),
     Column("size", BigInteger, nullable=False),  # bytes of content
     Column("details", Text, nullable=False),  # JSON
-    Column("numbers", LargeBinary, nullable=False),  # packed; the last, because it may be long
+    Column("numbers", LargeBinary, nullable=False),  # packed; the last column, because it may be long
 )
 Index("ix_audit_log_at", audit_log.c.at)
 Index("ix_audit_log_namespace_seq", audit_log.c.namespace, audit_log.c.seq)
 partial_index("ix_audit_log_run_id", audit_log.c.run_id, where=audit_log.c.run_id.is_not(None))
 
-# Who may ask. Rows of both are never removed, so that the audit's names keep their meaning.
+# Keys and namespaces. Rows of both are never removed, so that names in the audit log keep their meaning.
 namespaces = Table(
     "namespaces",
     metadata,
@@ -134,15 +134,15 @@ keys = Table(
     "keys",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("namespace", Text, nullable=False),  # `*`: none of its own
+    Column("namespace", Text, nullable=False),  # `*`: all of them
     Column("name", Text, nullable=False),
-    Column("scopes", Text, nullable=False),  # in alphabetical order, with a blank between two
+    Column("scopes", Text, nullable=False),  # in alphabetical order, separated by spaces
     Column("session_prefix", Text),
     Column("digest", LargeBinary, nullable=False),  # SHA-256 of the whole key
     Column("created_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime),
     Column("revoked_at", UtcDateTime),  # set once
-    Column("requests_per_minute", BigInteger),  # NULL: as the settings say; 0: no limit
+    Column("requests_per_minute", BigInteger),  # NULL: as in the settings; 0: unlimited
     Column("bytes_per_minute", BigInteger),
 )
 Index("ix_keys_created_at_id", keys.c.created_at, keys.c.id)
@@ -155,7 +155,7 @@ leases = Table(
     Column("until", UtcDateTime, nullable=False),
 )
 
-writers = Table(  # PostgreSQL's only: see `postgres_marks`. No index but the key, so that rewriting a row is cheap.
+writers = Table(  # Only on PostgreSQL: see `commit_tokens`. Only a primary key, so that rewriting a row is cheap.
     "writers",
     metadata,
     Column("id", Text, primary_key=True),

@@ -1,4 +1,4 @@
-"""What is stored: blobs, artifacts and views that point at them, uploads under way, what remains of artifacts."""
+"""Tables of what is stored: blobs, artifacts and views that point at them, uploads in progress, tombstones."""
 
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Identity, Index, Integer, LargeBinary, Table, Text
 
@@ -28,7 +28,7 @@ inline_bytes = Table(
     "inline_bytes",
     metadata,
     Column("blob_seq", RowNumber, ForeignKey("blobs.seq", ondelete="CASCADE"), primary_key=True),
-    Column("namespace", Text, nullable=False),  # its blob's: what row-level security looks at
+    Column("namespace", Text, nullable=False),  # that of its blob, for row-level security
     Column("stored", LargeBinary, nullable=False),
 )
 
@@ -45,20 +45,20 @@ artifacts = Table(
     Column("kind", Text, nullable=False),
     Column("url", Text),
     Column("created_at", UtcDateTime, nullable=False),
-    Column("read_at", UtcDateTime, nullable=False),  # from which the idle TTL counts
+    Column("read_at", UtcDateTime, nullable=False),  # the start of the idle TTL
     Column("expires_at", UtcDateTime),
     Column("ttl", BigInteger),
     Column("idle_ttl", BigInteger),
     Column("pinned", Boolean, nullable=False),
     Column("engine", Integer, nullable=False),
     Column("said", Text, nullable=False),  # JSON, without the labels
-    Column("labels", Text),  # a JSON array; NULL when there are none
+    Column("labels", Text),  # a JSON array; NULL if there are none
     Column("measure", Text, nullable=False),  # JSON
     Column("facts", Text, nullable=False),  # JSON
-    Column("declared_at", UtcDateTime),  # when `said` was replaced; NULL: it is what the first request declared
+    Column("declared_at", UtcDateTime),  # when `said` was replaced; NULL: it is the first request's declaration
 )
 Index("uq_artifacts_namespace_number", artifacts.c.namespace, artifacts.c.number, unique=True)
-Index(  # lists, newest first: what they filter by most is in the index, so that rows that do not count are not read
+Index(  # lists, newest first: the index contains the most used filters, so that rows that do not match are not read
     "ix_artifacts_namespace_seq_filters",
     artifacts.c.namespace,
     artifacts.c.seq,
@@ -75,25 +75,25 @@ partial_index(
 )
 Index("ix_artifacts_blob_seq", artifacts.c.blob_seq)
 partial_index("ix_artifacts_expires_at", artifacts.c.expires_at, where=artifacts.c.expires_at.is_not(None))
-Index(  # what a full namespace lets go of, in order: rows that came together may have one moment
+Index(  # the order of eviction: rows that arrived together may have the same moment
     "ix_artifacts_namespace_read_at_seq", artifacts.c.namespace, artifacts.c.read_at, artifacts.c.seq
 )
 
-views = Table(  # no cascade: whoever removes an artifact must release the bytes of its views, or is refused
+views = Table(  # no cascade: removing an artifact requires releasing its views' bytes first
     "views",
     metadata,
     Column("artifact_seq", RowNumber, ForeignKey("artifacts.seq"), primary_key=True, autoincrement=False),
     Column("name", Text, primary_key=True),
-    Column("namespace", Text, nullable=False),  # its artifact's
+    Column("namespace", Text, nullable=False),  # that of its artifact
     Column("blob_seq", RowNumber, ForeignKey("blobs.seq")),  # NULL: the view is the payload itself
     Column("extractor", Text, nullable=False),
     Column("partial", Boolean, nullable=False),
     Column("measure", Text, nullable=False),  # JSON
-    Column("sections", LargeBinary, nullable=False),  # packed; the last, because it may be long
+    Column("sections", LargeBinary, nullable=False),  # packed; the last column, because it may be long
 )
 partial_index("ix_views_blob_seq", views.c.blob_seq, where=views.c.blob_seq.is_not(None))
 
-surveys = Table(  # apart, so that lists and counts read small rows
+surveys = Table(  # a table of its own, so that lists and counts read small rows
     "surveys",
     metadata,
     Column(
@@ -103,7 +103,7 @@ surveys = Table(  # apart, so that lists and counts read small rows
         primary_key=True,
         autoincrement=False,
     ),
-    Column("namespace", Text, nullable=False),  # its artifact's
+    Column("namespace", Text, nullable=False),  # that of its artifact
     Column("data", LargeBinary, nullable=False),
 )
 
@@ -114,7 +114,7 @@ uploads = Table(
     Column("namespace", Text, nullable=False),
     Column("placement", Text, nullable=False),
     Column("lease_until", UtcDateTime, nullable=False),
-    Column("reserved", BigInteger, nullable=False),  # bytes of its namespace's room; in `usage` too
+    Column("reserved", BigInteger, nullable=False),  # bytes reserved in its namespace, which `usage` includes
 )
 Index("ix_uploads_lease_until", uploads.c.lease_until)
 
@@ -127,7 +127,7 @@ tombstones = Table(
     Column("reason", Text, nullable=False),
     Column("at", UtcDateTime, nullable=False),
     Column("tool_name", Text),
-    Column("session", Text),  # who may not see it is not told that it was there
+    Column("session", Text),  # a caller who may not see it does not learn that it existed
     Column("until", UtcDateTime, nullable=False),
 )
 Index("ix_tombstones_until", tombstones.c.until)

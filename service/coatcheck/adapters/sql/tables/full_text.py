@@ -1,14 +1,14 @@
-"""The full-text index, kept by our own code: see `core/fulltext`.
+"""The full-text index, maintained by our own code: see `core/fulltext`.
 
-An artifact's row may be in more than one segment, and in one that speaks of what stood in its place before: each answer
-is compared with the row itself.
+An artifact's row may be in more than one segment, or in one about a former artifact in its place: each result is
+compared with the row itself.
 """
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, Table, Text
 
 from coatcheck.adapters.sql.tables.metadata import metadata
 
-unindexed = Table(  # no foreign key: what is not there any more is passed over when it is its turn
+unindexed = Table(  # no foreign key: what no longer exists is skipped when its turn comes
     "unindexed",
     metadata,
     Column("namespace", Text, primary_key=True),
@@ -19,7 +19,7 @@ unindexed = Table(  # no foreign key: what is not there any more is passed over 
 text_segments = Table(
     "text_segments",
     metadata,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),  # random: never used again
+    Column("id", BigInteger, primary_key=True, autoincrement=False),  # random: never reused
     Column("namespace", Text, nullable=False),
     Column("bits", Integer, nullable=False),
     Column("first_seq", BigInteger, nullable=False),
@@ -35,6 +35,6 @@ text_parts = Table(
     metadata,
     Column("segment_id", BigInteger, ForeignKey("text_segments.id", ondelete="CASCADE"), primary_key=True),
     Column("part", Integer, primary_key=True, autoincrement=False),
-    Column("namespace", Text, nullable=False),  # its segment's
+    Column("namespace", Text, nullable=False),  # that of its segment
     Column("postings", LargeBinary, nullable=False),
 )

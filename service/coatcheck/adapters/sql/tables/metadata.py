@@ -1,4 +1,4 @@
-"""What all tables share: the names of their constraints, and indexes of a part of the rows."""
+"""What all tables share: the names of their constraints, and partial indexes."""
 
 from typing import Any
 
@@ -15,5 +15,5 @@ metadata = MetaData(
 
 
 def partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool]) -> None:
-    """Index only the rows that meet a condition, on either database."""
+    """Creates an index of only the rows that meet a condition, on either database."""
     Index(name, *columns, sqlite_where=where, postgresql_where=where)

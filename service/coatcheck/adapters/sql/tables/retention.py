@@ -6,7 +6,7 @@ from coatcheck.adapters.sql.tables.artifacts import artifacts, views
 from coatcheck.adapters.sql.tables.metadata import metadata, partial_index
 from coatcheck.adapters.sql.types import RowNumber, UtcDateTime
 
-# What an undo needs of what was removed, until the sweep may have taken its bytes.
+# What an undo needs of removed artifacts, until the sweep may have removed their bytes.
 removed = Table(
     "removed",
     metadata,
@@ -14,11 +14,11 @@ removed = Table(
     Column("removed_at", UtcDateTime, nullable=False),
     Column("reason", Text, nullable=False),
     Column("run_id", Text),
-    Column("artifact_seq", BigInteger, nullable=False),  # its row then; may be another's by now
+    Column("artifact_seq", BigInteger, nullable=False),  # its former row; it may be another artifact's by now
     *(
         Column(column.name, column.type, nullable=column.nullable)
         for column in artifacts.c
-        if not column.primary_key  # no foreign key either: the bytes may be gone before
+        if not column.primary_key  # no foreign key here either: the bytes may be gone before
     ),
 )
 Index("ix_removed_namespace_number", removed.c.namespace, removed.c.number)
@@ -45,22 +45,22 @@ removed_surveys = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
-# Rehearsals, for an hour, and what came of them.
+# Plans, for an hour, and their results.
 plans = Table(
     "plans",
     metadata,
     Column("id", Text, primary_key=True),
     Column("digest", LargeBinary, nullable=False),  # empty while it is being made
-    Column("namespace", Text),  # NULL: of all
+    Column("namespace", Text),  # NULL: all
     Column("job", Text, nullable=False),
     Column("scope", Text, nullable=False),  # JSON
-    Column("criteria", Text, nullable=False),  # JSON: what holds for each member
+    Column("criteria", Text, nullable=False),  # JSON: the conditions that all members meet
     Column("summary", Text, nullable=False),  # JSON
     Column("until", UtcDateTime, nullable=False),
 )
 Index("ix_plans_digest", plans.c.digest)
 
-plan_parts = Table(  # what a plan covers: a part is one transaction of the run that applies it
+plan_parts = Table(  # the contents of a plan: a part is one transaction of the run that applies it
     "plan_parts",
     metadata,
     Column("plan_id", Text, ForeignKey("plans.id", ondelete="CASCADE"), primary_key=True),
@@ -76,14 +76,14 @@ runs = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("job", Text, nullable=False),
-    Column("namespace", Text),  # NULL: of all
+    Column("namespace", Text),  # NULL: all
     Column("scope", Text, nullable=False),  # JSON
     Column("actor", Text, nullable=False),
     Column("key_id", Text),
-    Column("plan_id", Text),  # of which plan; NULL: the schedule's
+    Column("plan_id", Text),  # its plan; NULL: a scheduled run
     Column("plan_digest", LargeBinary),
     Column("parts", Integer, nullable=False),
-    Column("next_part", Integer, nullable=False),  # where to go on
+    Column("next_part", Integer, nullable=False),  # where to continue
     Column("started_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
@@ -91,11 +91,11 @@ runs = Table(
     Column("planned", BigInteger, nullable=False),
     Column("artifacts", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
-    Column("items", BigInteger, nullable=False),  # what is no artifact: dead blobs, records, findings
+    Column("items", BigInteger, nullable=False),  # items other than artifacts: dead blobs, records, findings
     Column("busy_ms", BigInteger, nullable=False),
     Column("oldest_overdue", BigInteger, nullable=False),  # milliseconds
     Column("detail", Text, nullable=False),
-    Column("worker", Text),  # who is at it
+    Column("worker", Text),  # who carries it out
     Column("lease_until", UtcDateTime),
 )
 Index("ix_runs_started_at", runs.c.started_at)
@@ -106,7 +106,7 @@ jobs = Table(  # the schedule as data: a row for each job that was changed or ha
     metadata,
     Column("name", Text, primary_key=True),
     Column("paused", Boolean, nullable=False),
-    Column("interval", Integer),  # seconds; NULL: as the settings say
+    Column("interval", Integer),  # seconds; NULL: as in the settings
     Column("changed_by", Text),
     Column("changed_at", UtcDateTime),
     Column("last_at", UtcDateTime),

@@ -1,1 +1,1 @@
-"""A request body as it came: values, where they are, and how one is replaced."""
+"""A request body as it came: its values, their places, and how to replace one."""

@@ -46,7 +46,7 @@ def dumped(value: Value, form: JsonForm = SPACED) -> Text:
 
 
 def serialised(value: Value) -> Text:
-    """A value as the JSON that ingest stores of it: no spaces, keys sorted, so that a client's habits do not matter."""
+    """Returns a value as the JSON that ingest stores: no spaces, sorted keys, so that clients' habits do not matter."""
     return dumped(value, CANONICAL)
 
 

@@ -1,7 +1,7 @@
-"""Texts inside a JSON document that is itself a string, as the arguments of a call are at OpenAI.
+"""Texts inside a JSON document that is itself a string, like the arguments of a call in OpenAI's formats.
 
-What is not replaced keeps its bytes, spaces and escapes, because providers cache by bytes: the new text is spliced in
-for the old one's literal. Only what is no strict JSON is written anew.
+Whatever is not replaced keeps its bytes, spaces and escapes, because providers cache by bytes: the new text replaces
+only the old one's literal. Only text that is not strict JSON is rewritten.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ from coatcheck.core.context.body.shape import Value
 from coatcheck.core.text.long_text import LEAST, LongText, Text, is_ascii, text_of
 
 MAX_DEPTH = 64
-"""Nesting that is looked into; arguments of tools are flat."""
+"""Maximum depth that is read; arguments of tools are flat."""
 
 
 def parsed(text: Text) -> Value:
-    """The document in a string; None when there is none, or it is nested too deeply to be looked into."""
+    """Returns the document in a string; None if there is none, or it is nested too deeply."""
     try:
         if isinstance(text, LongText) or (len(text) >= LEAST and "\\u" in text):
             with contextlib.suppress(msgspec.DecodeError, ValueError):  # Python takes more than JSON allows
@@ -33,12 +33,12 @@ def parsed(text: Text) -> Value:
 
 
 def spliced(text: Text, edits: Mapping[Pointer, Value]) -> Text:
-    """The document with other values at these places."""
+    """Returns the document with other values at these places."""
     form = JsonForm(ascii=is_ascii(text))
     written = {pointer: msgspec.Raw(b"".join(pieces(new, form))) for pointer, new in edits.items()}
     try:
         new = splice.spliced(_bytes(text), written)
-    except (msgspec.DecodeError, ValueError, RecursionError):  # NaN, or half of a surrogate pair: Python takes them
+    except (msgspec.DecodeError, ValueError, RecursionError):  # NaN, or half of a surrogate pair, which Python accepts
         return _rewritten(str(text), edited(plain(parsed(text)), edits))
     return new.decode() if isinstance(text, str) else text_of(new)
 

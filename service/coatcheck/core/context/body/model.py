@@ -1,8 +1,8 @@
-"""A request body, whatever its format, as items in order: who wrote each, its calls, outputs, texts and opaque parts.
+"""A request body of any format as items in order: their authors, calls, outputs, texts and opaque parts.
 
-An index is read-only and holds the body's own texts, never copies. It says where everything stands as a pointer into
-the body, so that whoever changes something changes exactly that. What an adapter does not know it passes by: unknown
-fields are not in the index, unknown items are in it as `OTHER`, so that they keep their place among the others.
+An index is read-only and refers to the body's own texts. It gives the place of everything as a pointer into the body,
+so that exactly that can be changed. What an adapter does not know is ignored: unknown fields are not in the index,
+unknown items are in it as `OTHER`, so that they keep their place among the others.
 """
 
 from enum import StrEnum
@@ -15,7 +15,7 @@ from coatcheck.core.text.long_text import Text
 
 
 class Format(StrEnum):
-    """Wire formats of model requests, by the names that the tool's declarations have, too."""
+    """Wire formats of model requests, by the names that the tool's declarations also use."""
 
     OPENAI_CHAT = "openai-chat"
     OPENAI_RESPONSES = "openai-responses"
@@ -25,14 +25,14 @@ class Format(StrEnum):
 
 
 class Role(StrEnum):
-    """Who speaks in an item."""
+    """The author of an item."""
 
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
     OTHER = "other"
-    """Not known: stays where it is, and belongs to what stands before it."""
+    """Unknown: it stays in its place, and belongs to what precedes it."""
 
 
 class Piece(Struct, frozen=True, kw_only=True, gc=False):
@@ -41,12 +41,13 @@ class Piece(Struct, frozen=True, kw_only=True, gc=False):
     at: Pointer
     """The value in the body that holds it."""
     inside: Pointer = ()
-    """Where in the JSON document that is the string at `at`; empty when the value itself is meant."""
+    """The place in the JSON document that is the string at `at`; empty if the value itself is meant."""
     text: Text
     structured: bool = False
-    """The value is a list or an object; `text` is that value serialised, keys sorted, as ingest would store it."""
+    """Whether the value is a list or an object; then `text` is that value serialised with sorted keys, as ingest stores
+    it."""
     cited: bool = False
-    """Something points into this text by position, so no part of it may be cut out."""
+    """Whether something points into this text by position, so that no part of it may be cut out."""
 
 
 class Media(Struct, frozen=True, kw_only=True, gc=False):
@@ -57,28 +58,28 @@ class Media(Struct, frozen=True, kw_only=True, gc=False):
     type: str
     """Media type, or the name of its part."""
     size: int
-    """Bytes that are in the body itself; 0 where only a reference is."""
+    """Bytes in the body itself; 0 for a reference."""
     text_type: str | None = None
-    """How a text part is named where this one stands; None when there is no place for text."""
+    """The type of a text part in its place; None if there cannot be one."""
 
 
 class Output(Struct, kw_only=True, gc=False):
-    """What a tool gave back."""
+    """The output of a tool."""
 
     at: Pointer
     keys: tuple[str, ...]
-    """Under which names its call is looked for; empty pairs by order."""
+    """Names by which its call is found; if empty, it is paired by order."""
     call_id: str | None = None
     name: str | None = None
     pieces: list[Piece] = field(default_factory=list[Piece])
     media: list[Media] = field(default_factory=list[Media])
     data: list[Value] = field(default_factory=list[Value])
-    """Parts in no known shape: counted, never touched."""
+    """Parts of unknown form: counted, never changed."""
     failed: bool = False
     server: bool = False
-    """The provider ran the tool itself."""
+    """Whether the provider ran the tool itself."""
     whole: Pointer | None = None
-    """Where an object stands that a card may replace as a whole, as `{"output": card}`."""
+    """The place of an object that a card may replace as a whole, as `{"output": card}`."""
 
 
 class Site(Struct, frozen=True, gc=False):
@@ -97,20 +98,20 @@ class HistoryCall(Struct, kw_only=True, gc=False):
     call_id: str | None = None
     name: str | None = None
     sites: list[Site] = field(default_factory=list[Site])
-    """Every copy; the first is the one that is counted."""
+    """All copies; the first one is counted."""
     server: bool = False
 
 
 class Opaque(Struct, frozen=True, gc=False):
-    """Something that must come back to the provider byte for byte."""
+    """Something that must be returned to the provider byte for byte."""
 
     at: Pointer
     kind: str
-    """`thinking` where it is bound to all that stands before it; otherwise `reasoning`, `compaction`, `signature`."""
+    """`thinking` if it is bound to everything before it; otherwise `reasoning`, `compaction`, `signature`."""
     text: Text = ""
     """The part of it that counts as text, if any."""
     blob: int = 0
-    """Characters of it that are ciphertext."""
+    """Characters of ciphertext in it."""
 
 
 class Item(Struct, kw_only=True, gc=False):
@@ -119,11 +120,11 @@ class Item(Struct, kw_only=True, gc=False):
     at: Pointer
     role: Role
     model: bool = False
-    """Written by the model or by tools of its provider."""
+    """Whether the model or tools of its provider wrote it."""
     prompt: bool = False
-    """A user speaks here, not only tools."""
+    """Whether a user speaks in it, not only tools."""
     pinned: bool = False
-    """Never left out: instructions, compaction items, references to what the server has."""
+    """Whether it is never left out: instructions, compaction items, references to data of the server."""
     said: list[Piece] = field(default_factory=list[Piece])
     data: list[Value] = field(default_factory=list[Value])
     media: list[Media] = field(default_factory=list[Media])
@@ -133,7 +134,7 @@ class Item(Struct, kw_only=True, gc=False):
 
     @property
     def texts(self) -> list[Text]:
-        """What is said in it, without where it stands."""
+        """Returns what is said in it, without places."""
         return [piece.text for piece in self.said]
 
 
@@ -142,20 +143,20 @@ class HistoryIndex(Struct, kw_only=True):
 
     format: Format
     list_at: Pointer | None
-    """Where the list of items stands; None when the body has none."""
+    """The place of the list of items; None if the body has none."""
     items: list[Item] = field(default_factory=list[Item])
     system: list[Value] = field(default_factory=list[Value])
     """Instructions outside the items."""
     tools: list[Value] = field(default_factory=list[Value])
     notes: list[str] = field(default_factory=list[str])
-    """Sentences about what cannot be seen from here."""
+    """Sentences about what is unknown here."""
 
     def tool_names(self) -> set[str]:
-        """The names of the tools that the body declares."""
+        """Returns the names of the tools that the body declares."""
         return {name for tool in self.declared() if isinstance(name := tool.get("name"), str)}
 
     def declared(self) -> list[Object]:
-        """The declarations themselves, without what each format wraps around them."""
+        """Returns the declarations themselves, without each format's wrapper."""
         found: list[Object] = []
         for tool in map(as_object, self.tools):
             many = as_list(tool.get("functionDeclarations", tool.get("function_declarations")))

@@ -1,7 +1,7 @@
-"""Places in a JSON body, and changing values there without copying the rest.
+"""Places in a JSON body, and changes of values there without copying the rest.
 
-A pointer is a tuple of keys and indices; `render` writes it as RFC 6901. `edited` copies the containers on the way to
-an edit, each once, and shares everything else with the body it was given, which it never changes.
+A pointer is a tuple of keys and indices; `render` writes it as RFC 6901. `edited` copies each container on the way to
+an edit once, and shares everything else with the given body, which it never changes.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ _MISSING = object()
 
 
 def render(pointer: Pointer) -> str:
-    """The pointer as RFC 6901 writes it: `/messages/3/content`."""
+    """Returns the pointer as RFC 6901 writes it: `/messages/3/content`."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in pointer)
 
 
 def get(body: Value, pointer: Pointer, default: Value = None) -> Value:
-    """The value at a pointer; `default` where there is none."""
+    """Returns the value at a pointer; `default` if there is none."""
     value = body
     for step in pointer:
         if isinstance(step, str):
@@ -34,9 +34,9 @@ def get(body: Value, pointer: Pointer, default: Value = None) -> Value:
 
 
 def edited(body: Value, edits: Mapping[Pointer, Value]) -> Value:
-    """The body with other values at these pointers; what no edit reaches is the same object as before.
+    """Returns the body with other values at these pointers; what no edit reaches is the same object as before.
 
-    Every pointer must name a value that exists, and none may lead through another.
+    Every pointer must name an existing value, and none may lead through another.
     """
     tree: dict[str | int, Any] = {}
     for pointer, new in edits.items():
@@ -50,7 +50,7 @@ def edited(body: Value, edits: Mapping[Pointer, Value]) -> Value:
 
 
 class _Leaf:
-    """A new value, told apart from the containers on the way to one."""
+    """A new value, distinguishable from the containers on the way to one."""
 
     def __init__(self, value: Value) -> None:
         self.value = value

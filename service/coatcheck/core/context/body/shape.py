@@ -1,4 +1,4 @@
-"""JSON values by their shape, for bodies whose types nobody checked."""
+"""Accessors for JSON values of unchecked types."""
 
 from typing import Any, cast
 
@@ -10,28 +10,28 @@ Object = dict[str, Any]
 
 
 def as_object(value: Value) -> Object:
-    """A JSON object, or an empty one for anything else."""
+    """Returns a JSON object; an empty one for anything else."""
     return cast("Object", value) if isinstance(value, dict) else {}
 
 
 def as_list(value: Value) -> list[Value]:
-    """A JSON array, or an empty one for anything else."""
+    """Returns a JSON array; an empty one for anything else."""
     return cast("list[Value]", value) if isinstance(value, list) else []
 
 
 def as_text(value: Value) -> str | None:
-    """A string that says something; None for anything else."""
+    """Returns a string that is not empty; None for anything else."""
     return str(value) if is_text(value) and value else None
 
 
 def kind_of(block: Object) -> str | None:
-    """The `type` of a part or an item; None when it has none, and empty when that is no string."""
+    """Returns the `type` of a part or an item; None if it has none, and empty if that is not a string."""
     kind = block.get("type")
     return kind if kind is None or isinstance(kind, str) else ""
 
 
 def is_utf8(text: Text) -> bool:
-    """Whether a text can be bytes: JSON can spell halves of surrogate pairs, which no encoding has."""
+    """Returns whether a text can be encoded: JSON can contain halves of surrogate pairs, which no encoding has."""
     try:
         _ = isinstance(text, LongText) or text.isascii() or text.encode()
     except UnicodeEncodeError:
@@ -40,5 +40,5 @@ def is_utf8(text: Text) -> bool:
 
 
 def too_deep() -> CoatcheckError:
-    """The refusal of a body whose nesting is more than the interpreter's stack takes."""
+    """Returns the refusal of a body nested more deeply than the interpreter's stack allows."""
     return CoatcheckError(Code.INVALID_CONTENT, "The body is nested too deeply.")

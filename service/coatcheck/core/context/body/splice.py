@@ -1,10 +1,9 @@
-"""Changes in a JSON body as bytes: new values where the old ones stood, every other byte as it came.
+"""Changes a JSON body as bytes: new values in place of old ones, and every other byte as it came.
 
-A body that is decoded and written anew has other bytes though it means the same: 1.0, 1e5, a large integer, an escape,
-the order of keys, blanks. Here the containers on the way to a change are walked through, and what lies between is
-passed over as a whole. Of a key that an object has twice the last one counts, as decoders have it.
-
-Refuses to check anything: the body was decoded before, so that it is JSON.
+A body that is decoded and encoded again has other bytes though it means the same: 1.0, 1e5, a large integer, an escape,
+the order of keys, blanks. Here only the containers on the way to a change are walked through, and what lies between is
+skipped as a whole. If an object has a key twice, the last one counts, as for decoders. Nothing is validated: the body
+was decoded before, so it is JSON.
 """
 
 import re
@@ -23,19 +22,19 @@ _BETWEEN: Final = re.compile(rb"[ \t\n\r,:]*+")
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR: Final = re.compile(rb"[^ \t\n\r,\]}]++")
 _TO_BRACKET: Final = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+', re.DOTALL)
-"""Everything up to the next bracket that is in no string. Possessive, or millions of escapes would take memory."""
+"""Matches everything up to the next bracket outside strings. Possessive, or millions of escapes would take memory."""
 _QUOTE, _BRACKET, _BRACE = b'"[{'
 _CLOSING: Final = b"]}"
 _BEHIND: Final = b" \t\n\r,]}"
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY: Final = msgspec.json.Decoder(list[Raw])
-"""They pass over a value ten times faster than a pattern does."""
+"""Skips over a value ten times faster than a pattern."""
 
 Span = tuple[int, int]
 
 
 class Splice(Struct, frozen=True):
-    """Elements that are left out of the array at a pointer; `note` stands where the first of them stood."""
+    """Elements to leave out of the array at a pointer; `note` replaces the first of them."""
 
     at: Pointer
     gone: tuple[int, ...]
@@ -51,16 +50,16 @@ def spliced(
     inside: str | None = None,
     decodable: bytes | None = None,
 ) -> bytes:
-    """The body with other values at these places, and without what is cut.
+    """Returns the body with other values at these places, and without what is cut.
 
-    Every pointer names a value that exists, and none leads through another or through what is cut.
+    Every pointer names an existing value, and none leads through another or through what is cut.
 
     Args:
-        data: the body, or an object that holds it.
+        data: the body, or an object that contains it.
         edits: what to set.
         cut: what to leave out.
-        inside: under which key of that object the body is; None: `data` is the body.
-        decodable: the same as it was decoded, where some bytes had to be others for that; of the same length, and with
+        inside: the body's key in that object; None: `data` is the body.
+        decodable: the bytes as they were decoded, if some had to be changed for that; of the same length, and with
             every value at the same place.
     """
     root = _Node()
@@ -88,7 +87,7 @@ def spliced(
 
 @final
 class _Node:
-    """A value on the way to a change, or the one that changes."""
+    """A value that changes, or on the way to one."""
 
     def __init__(self) -> None:
         self.below: dict[str | int, _Node] = {}
@@ -96,7 +95,7 @@ class _Node:
         self.cut: Splice | None = None
 
     def at(self, pointer: Pointer) -> "_Node":
-        """The node at a pointer below this one."""
+        """Returns the node at a pointer below this one."""
         node = self
         for step in pointer:
             node = node.below.setdefault(step, _Node())
@@ -104,7 +103,7 @@ class _Node:
 
 
 def _change(data: bytes, span: Span, node: _Node, changes: list[tuple[Span, bytes]]) -> None:
-    """Add what changes in the value that stands there."""
+    """Adds the changes in the value at `span`."""
     if node.new is not None:
         changes.append((span, node.new))
     elif data[span[0]] == _BRACE:
@@ -130,7 +129,7 @@ def _change_elements(data: bytes, span: Span, node: _Node, changes: list[tuple[S
 
 
 def _elements(data: bytes, span: Span) -> Iterator[Span]:
-    """Where the elements of the array that stands there begin and end."""
+    """Yields where the elements of the array at `span` begin and end."""
     at = _after(_BLANK, data, span[0] + 1)
     for raw in _ARRAY.decode(memoryview(data)[span[0] : span[1]]):
         end = at + len(memoryview(raw))
@@ -139,7 +138,7 @@ def _elements(data: bytes, span: Span) -> Iterator[Span]:
 
 
 def _members(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
-    """The keys of the object that stands there, and where their values are."""
+    """Yields the keys of the object at `span`, and where their values are."""
     view = memoryview(data)
     known = _OBJECT.decode(view[span[0] : span[1]])
     at = _after(_BLANK, data, span[0] + 1)
@@ -147,7 +146,7 @@ def _members(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
         end = _after(_STRING, data, at)
         key: str = msgspec.json.decode(view[at:end])
         at = _after(_BETWEEN, data, end)
-        # Of a key that is there twice only the last value is known; one that begins like it may go on.
+        # If a key is there twice, only the last value is known; one that begins like it may be longer.
         value = memoryview(known[key])
         end = at + len(value)
         if view[at:end] != value or data[end] not in _BEHIND:
@@ -157,7 +156,7 @@ def _members(data: bytes, span: Span) -> Iterator[tuple[str, Span]]:
 
 
 def _end(data: bytes, at: int) -> int:
-    """Where the value ends that begins there."""
+    """Returns where the value that begins at `at` ends."""
     first = data[at]
     if first == _QUOTE:
         return _after(_STRING, data, at)
@@ -172,7 +171,7 @@ def _end(data: bytes, at: int) -> int:
 
 
 def _after(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
-    """Where a pattern that matches there ends."""
+    """Returns where a pattern that matches at `at` ends."""
     found = pattern.match(data, at)
     if found is None:
         raise ValueError(f"no JSON at byte {at}")

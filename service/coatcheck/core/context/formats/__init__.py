@@ -1,1 +1,1 @@
-"""One adapter for each wire format: a body in, an index out. Each knows shapes and nothing of policies."""
+"""One adapter per wire format, which turns a body into an index."""

@@ -1,7 +1,7 @@
 """Anthropic Messages: calls and their results are blocks of messages, all results of a turn in one user message.
 
-Thinking is bound to everything before it. Blocks of server tools stand in the assistant's own message; of them only
-plain text can ever be replaced, ciphertext never.
+Thinking is bound to everything before it. Blocks of server tools are in the assistant's own message; only their plain
+text can ever be replaced, never ciphertext.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
-    """The index of a body whose messages stand at `list_at`."""
+    """Returns the index of a body with its messages at `list_at`."""
     return indexed(Format.ANTHROPIC, body, list_at, _item, as_object(body).get("system"))
 
 
@@ -43,7 +43,7 @@ def _item(at: Pointer, message: Object) -> Item:
 
 
 def read_block(item: Item, at: Pointer, part: Value) -> None:
-    """Sort one block of a message into its item."""
+    """Adds one block of a message to its item."""
     block = as_object(part)
     kind = kind_of(block) or ""
     if kind in _CALLS:

@@ -1,7 +1,7 @@
-"""Content as providers write it, text or a list of parts, sorted into texts, media and what is not known.
+"""Reads content as providers write it, text or a list of parts, into texts, media and unknown parts.
 
-The part types of OpenAI, Anthropic, MCP and LangChain do not contradict one another, so one reader serves all. Refuses
-to decode anything: of base64 it says how many bytes it is.
+The part types of OpenAI, Anthropic, MCP and LangChain do not contradict each other, so one reader serves all. Base64 is
+not decoded, only its size is determined.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ _BASE64: Final = ";base64,"
 def indexed(
     format_: Format, body: Value, list_at: Pointer, read: Callable[[Pointer, Object], Item], system: Value = None
 ) -> HistoryIndex:
-    """Returns the index of a body whose messages stand at `list_at`; `read` makes an item of each."""
+    """Returns the index of a body with its messages at `list_at`; `read` makes an item of each."""
     messages = enumerate(as_list(get(body, list_at)))
     return HistoryIndex(
         format=format_,
@@ -37,12 +37,12 @@ def indexed(
 
 
 def item_of(at: Pointer, role: Role) -> Item:
-    """Returns an empty item of who speaks in it."""
+    """Returns an empty item of a role."""
     return Item(at=at, role=role, model=role is Role.ASSISTANT, prompt=role is Role.USER, pinned=role is Role.SYSTEM)
 
 
 def tool_message(at: Pointer, message: Object, legacy: str | None, *, failed: bool = False) -> Output:
-    """Returns the output that a tool's message is; `legacy` is what its call is found by without an ID."""
+    """Returns the output in a tool's message; without an ID, its call is found by `legacy`."""
     call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
     output = Output(at=at, keys=keys_of(call_id, legacy), call_id=call_id, name=name, failed=failed)
     read_output(output, (*at, "content"), message.get("content"))
@@ -50,12 +50,12 @@ def tool_message(at: Pointer, message: Object, legacy: str | None, *, failed: bo
 
 
 def keys_of(*values: Value) -> tuple[str, ...]:
-    """What a call or an output may be paired by."""
+    """Returns the keys by which a call or an output may be paired."""
     return tuple(dict.fromkeys(text for value in values if (text := as_text(value)) is not None))
 
 
 def parts(at: Pointer, content: Value) -> Iterator[tuple[Pointer, Value]]:
-    """The parts of a content and where they stand; text alone is one part."""
+    """Yields the parts of a content and their places; text alone is one part."""
     if is_text(content):
         yield at, content
     for number, part in enumerate(as_list(content)):
@@ -63,7 +63,7 @@ def parts(at: Pointer, content: Value) -> Iterator[tuple[Pointer, Value]]:
 
 
 def read_output(output: Output, at: Pointer, content: Value, text_type: str | None = "text") -> None:
-    """Sort a tool's content into an output; an object, or a list of values that are no parts, is one text."""
+    """Adds a tool's content to an output; an object, or a list of values that are not parts, is one text."""
     values = as_list(content)
     if isinstance(content, dict) or (values and not any(map(_is_part, values))):
         output.pieces.append(Piece(at=at, text=serialised(content), structured=True))
@@ -76,15 +76,15 @@ def read_output(output: Output, at: Pointer, content: Value, text_type: str | No
 
 
 def _is_part(value: Value) -> bool:
-    """Whether a value in a list of content is text or a part of any provider's, known or not."""
+    """Returns whether a value in a list of content is text or any provider's part, known or not."""
     part = as_object(value)
     return is_text(value) or any(is_text(part.get(key)) for key in ("type", "text"))
 
 
 def site_of(at: Pointer, value: Value, form: str) -> list[Site]:
-    """Returns the copy of a call's arguments that stands there; none where there is neither an object nor text.
+    """Returns the copy of a call's arguments in `value`; none if it is neither an object nor text.
 
-    `form` is what text there means: `json` or `text`. Clients write either where the provider wants the other.
+    `form` is the meaning of text: `json` or `text`. Clients write either where the provider wants the other.
     """
     if isinstance(value, dict):
         return [Site(at, "object")]
@@ -114,7 +114,7 @@ def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None)
 
 
 def _read_texts(output: Output, at: Pointer, content: Value) -> None:
-    """The texts of a block inside a block; what else is in there stays and is counted."""
+    """Adds the texts of a block inside a block; what else it contains stays and is counted."""
     for place, part in parts(at, content):
         block = as_object(part)
         if is_text(part):
@@ -126,20 +126,20 @@ def _read_texts(output: Output, at: Pointer, content: Value) -> None:
 
 
 def read_message(item: Item, at: Pointer, content: Value) -> None:
-    """Sort what somebody said into an item."""
+    """Adds what somebody said to an item."""
     for place, part in parts(at, content):
         read_said(item, place, part)
 
 
 def tell_prompt(item: Item) -> None:
-    """Note whether a user speaks in a user's message, or only tools do."""
+    """Records whether a user speaks in a user's message, or only tools do."""
     item.prompt = bool(item.said or item.media or item.data) or not item.outputs
     if not item.prompt:
         item.role = Role.TOOL
 
 
 def read_said(item: Item, at: Pointer, part: Value) -> None:
-    """Sort one part of what somebody said into an item."""
+    """Adds one part of what somebody said to an item."""
     if is_text(part):
         item.said.append(Piece(at=at, text=part))
         return
@@ -155,7 +155,7 @@ def read_said(item: Item, at: Pointer, part: Value) -> None:
 
 
 def media(at: Pointer, part: Object, text_type: str | None) -> Media | None:
-    """An image, a recording or a file; None when the part is none."""
+    """Returns an image, a recording or a file; None if the part is none."""
     kind = kind_of(part)
     inline = as_object(part.get("inlineData", part.get("inline_data")))
     linked = as_object(part.get("fileData", part.get("file_data")))
@@ -166,7 +166,7 @@ def media(at: Pointer, part: Object, text_type: str | None) -> Media | None:
 
 
 def _held(part: Object, inline: Object) -> tuple[int, str | None]:
-    """How many bytes a part itself holds, and of what type it says they are."""
+    """Returns the number of bytes in a part itself, and their declared type."""
     source = as_object(part.get("source"))
     audio = as_object(part.get("input_audio"))
     file = as_object(part.get("file"))
@@ -184,7 +184,7 @@ def _held(part: Object, inline: Object) -> tuple[int, str | None]:
 
 
 def read_reasoning(at: Pointer, block: Object, kind: str) -> Opaque:
-    """Reasoning of any provider: its words count, its ciphertext is only weighed."""
+    """Returns any provider's reasoning: its text is counted, of its ciphertext only the length."""
     given = [block.get(key) for key in ("thinking", "reasoning", "text")]
     for key in ("summary", "content"):
         given += [as_object(one).get("text") for one in as_list(block.get(key))]

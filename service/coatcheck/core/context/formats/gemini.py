@@ -1,8 +1,8 @@
 """Gemini generateContent: `contents` with roles and parts, in the casing of REST or of Python's dumps.
 
-Calls and responses may have no ID, each for itself (responses that the SDK makes have none): what has none pairs with
-what has the same name, in order. A response is an object: its values are what a card can replace, each under its own
-key, or all of it as `{"output": card}` (`{"error": card}` when it failed).
+Calls and responses may each lack an ID (responses that the SDK makes have none): then they are paired by name, in
+order. A response is an object: a card can replace its values, each under its own key, or all of it as `{"output":
+card}` (`{"error": card}` if it failed).
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ _ROLES: Final = {"model": Role.ASSISTANT, "user": Role.USER, "function": Role.TO
 
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
-    """The index of a body whose contents stand at `list_at`."""
+    """Returns the index of a body with its contents at `list_at`."""
     around = as_object(body)
     around = {**as_object(around.get("config")), **around}
     found = indexed(

@@ -1,7 +1,7 @@
-"""LangChain messages as `messages_to_dict` or `dumpd` write them: up to three and more copies of a call's arguments.
+"""LangChain messages as `messages_to_dict` or `dumpd` write them: with three or more copies of a call's arguments.
 
-Which copy reaches the provider differs by integration, so every copy of a call is a site of that one call. A tool
-message's `artifact` never goes to a model and is left alone.
+Integrations differ in which copy reaches the provider, so every copy of a call is a site of that call. A tool message's
+`artifact` never goes to a model and is not changed.
 """
 
 from typing import Final
@@ -37,20 +37,20 @@ _FORMS: Final = {
     "function_call": (("arguments", "json"),),
     "custom_tool_call": (("input", "text"),),
 }
-"""Blocks of content that are copies of a call, and which fields hold its arguments."""
+"""Content blocks that are copies of a call, and the fields with its arguments."""
 _RAW: Final = (("function.arguments", "json"), ("function.args", "json"), ("custom.input", "text"))
-"""Which fields of the provider's own calls in `additional_kwargs` hold arguments."""
+"""Fields with arguments in the provider's own calls in `additional_kwargs`."""
 
 _ANTHROPIC: Final = frozenset({"thinking", "redacted_thinking", "compaction", "server_tool_use", "mcp_tool_use"})
 
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
-    """The index of a body whose messages stand at `list_at`."""
+    """Returns the index of a body with its messages at `list_at`."""
     return indexed(Format.LANGCHAIN, body, list_at, _item)
 
 
 def is_message(raw: Value) -> bool:
-    """Whether a value is a message in one of the two forms."""
+    """Returns whether a value is a message in one of the two forms."""
     message = as_object(raw)
     wrapped = isinstance(message.get("type"), str) and isinstance(message.get("data"), dict)
     return wrapped or (message.get("lc") == 1 and isinstance(message.get("kwargs"), dict))
@@ -132,7 +132,7 @@ class _Copies:
         self._sites(call, at, raw, fields)
 
     def add_legacy(self, at: Pointer, raw: Object) -> None:
-        """The one call without an ID: another copy of a call of that name, or a call of its own."""
+        """Adds the one call without an ID: another copy of a call with that name, or a call of its own."""
         name = as_text(raw.get("name"))
         call = next((one for one in reversed(self.calls) if one.name == name), None)
         if call is None:

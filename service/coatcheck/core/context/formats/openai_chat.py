@@ -1,7 +1,7 @@
-"""OpenAI Chat Completions, and the servers that speak it: `messages` with roles, one message for each tool result.
+"""OpenAI Chat Completions and compatible servers: `messages` with roles, one message per tool result.
 
-Also the legacy `function_call` of an assistant and its `function` message, which pair by name. A server that allows
-images in tool messages, or names, or fields of its own, is read as well.
+Also the legacy `function_call` of an assistant and its `function` message, which are paired by name. Images in tool
+messages, names, and fields of servers' own are accepted too.
 """
 
 from typing import Final
@@ -21,11 +21,11 @@ _ROLES: Final = {
     "function": Role.TOOL,
 }
 _REASONING: Final = ("reasoning_content", "reasoning", "reasoning_details")
-"""Fields of other vendors: some refuse a turn that comes back without them."""
+"""Fields of other vendors, some of which refuse a turn without them."""
 
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
-    """The index of a body whose messages stand at `list_at`."""
+    """Returns the index of a body with its messages at `list_at`."""
     found = indexed(Format.OPENAI_CHAT, body, list_at, _item)
     functions = as_list(as_object(body).get("functions"))
     found.tools = [*found.tools, *functions] if functions else found.tools

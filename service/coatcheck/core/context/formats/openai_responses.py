@@ -1,7 +1,7 @@
-"""OpenAI Responses, and the body of its compact route: one flat list of items, each call and each output its own.
+"""OpenAI Responses, and the body of its compact route: one flat list of items, which calls and outputs are too.
 
-Calls and outputs pair by ID over the whole list, not by neighbourhood. Items of tools that the provider runs hold their
-output themselves. Types that are not known here stay as they are; a `call_id` of theirs still pairs.
+Calls and outputs are paired by ID over the whole list, not by proximity. Items of tools that the provider runs contain
+their output themselves. Items of unknown types stay as they are; if they have a `call_id`, it pairs nevertheless.
 """
 
 from typing import Final
@@ -50,7 +50,7 @@ _KEPT_BY_SERVER: Final = (
 
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
-    """The index of a body whose input stands at `list_at`: text, or a list of items."""
+    """Returns the index of a body with its input at `list_at`: text, or a list of items."""
     around, given = as_object(body), get(body, list_at)
     tools, instructions = as_list(around.get("tools")), around.get("instructions")
     found = HistoryIndex(
@@ -86,7 +86,7 @@ def _item(at: Pointer, raw: Object) -> Item:
 
 
 def _tool(at: Pointer, raw: Object, kind: str | None) -> Item | None:
-    """A call or an output, also of a type that is not known but named like one."""
+    """Returns a call or an output, even of an unknown type that is named like one."""
     if kind is None:
         return None
     if kind in _HOSTED:
@@ -141,7 +141,7 @@ def _result(at: Pointer, raw: Object, kind: str) -> Item:
 
 
 def _streams(output: Output, at: Pointer, content: Value) -> None:
-    """What the commands of a shell call wrote."""
+    """Adds what the commands of a shell call printed."""
     for number, one in enumerate(as_list(content)):
         said = as_object(one)
         for key in ("stdout", "stderr"):
@@ -150,7 +150,7 @@ def _streams(output: Output, at: Pointer, content: Value) -> None:
 
 
 def _hosted(at: Pointer, raw: Object, kind: str) -> Item:
-    """A tool that the provider ran: call and output in one item."""
+    """Returns a tool that the provider ran: call and output in one item."""
     keys = keys_of(raw.get("call_id"), raw.get("id"))
     name = as_text(raw.get("name")) or kind.removesuffix("_call")
     field, form = _HOSTED[kind]

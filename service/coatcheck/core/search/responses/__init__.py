@@ -1,1 +1,1 @@
-"""Search providers' responses, brought into one shape."""
+"""Converts search providers' responses to one form."""

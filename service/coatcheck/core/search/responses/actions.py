@@ -1,7 +1,7 @@
-"""What a provider's own web tool did, where its response says so: searched, opened a page, looked for words in one.
+"""What a provider's own web tool did, if its response says so: searched, opened a page, searched in one.
 
-OpenAI's `web_search_call` items keep the action and no result's text. A history that keeps actions alone reads them as
-one short line each, in the words that hosts show. It reads; it decides nothing.
+OpenAI's `web_search_call` items contain the action but no result's text. A history that keeps only actions gets one
+short line for each, in the words that hosts show.
 """
 
 from typing import Final
@@ -12,11 +12,11 @@ from coatcheck.core.search.shorten import ADDRESS, QUERY, short
 _CALLS: Final = ("output[type=web_search_call]", "[type=web_search_call]")
 _MOST: Final = 8
 _SHOWN: Final = 3
-"""Queries of one action that are told."""
+"""Queries shown of one action."""
 
 
 def actions_of(value: object) -> tuple[str, ...]:
-    """The actions in order, each once; none where the response names none."""
+    """Returns the actions in order, without duplicates; none if the response names none."""
     record = record_of(value)
     alone = record is not None and text_of(record.get("type")) == "web_search_call"
     calls = [value] if alone else [call for path in _CALLS for call in found(value, path)]
@@ -35,7 +35,7 @@ def _line(action: object) -> str:
 def action_line(
     query: str | None = None, *, url: str | None = None, pattern: str | None = None, queries: tuple[str, ...] = ()
 ) -> str:
-    """What a web tool did, in the words that hosts show: `searched 'x'`, `opened https://…`, `'y' in https://…`."""
+    """Returns what a web tool did, as hosts show it: `searched 'x'`, `opened https://…`, `'y' in https://…`."""
     if url:
         address = short(url, ADDRESS)
         return f"'{short(pattern, QUERY)}' in {address}" if pattern else f"opened {address}"

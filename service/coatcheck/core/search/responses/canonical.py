@@ -29,10 +29,10 @@ _TRACKING: Final = """
     irgwc epik ved sca_esv _ga _gl ref_src ref_url cvid share_source sharer_sharetime vd_source
 """
 TRACKING: Final = frozenset(_TRACKING.split())
-"""Names of parameters, in lower case, that change nothing about the page. `ref`, `source`, `id` and the like may."""
+"""Names of parameters, in lower case, that do not affect the page. `ref`, `source`, `id` and the like may."""
 _PREFIXES: Final = ("utm_", "mtm_", "pk_", "piwik_", "matomo_", "hsa_", "at_custom", "stm_", "itm_")
 _OF_HOST: Final = {"youtube.com": {"si", "pp", "feature"}, "youtu.be": {"si", "feature"}, "open.spotify.com": {"si"}}
-"""Parameters that only refer on these hosts and their subdomains."""
+"""Parameters that only refer, on these hosts and their subdomains."""
 _WRAPPED: Final = {
     "www.google.com/url": ("q", "url"),
     "duckduckgo.com/l/": ("uddg",),
@@ -40,7 +40,7 @@ _WRAPPED: Final = {
 }
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{0,20}:(?=[^\s])")
 _NO_NAME: Final = re.compile(r"[\s\[\]/\\?#@]")
-"""Signs that a full-width one becomes in a name, and that would end it."""
+"""Characters that a full-width one becomes in a name, and that would end it."""
 _MOBILE: Final = frozenset({"m", "mobile", "amp"})
 _LEAST_LABELS: Final = 2
 _AMP_PATH: Final = re.compile(r"(?:/amp/?|\.amp(?:\.html?)?)$|^/amp(?=/.)", re.IGNORECASE)
@@ -53,7 +53,7 @@ _MOST_FIELDS: Final = 200
 
 
 def canonical(url: str) -> str | None:
-    """The spelling to compare by; None for what is no absolute URL."""
+    """Returns the spelling to compare by; None if it is not an absolute URL."""
     text = url.strip()
     if not text or len(text) > MAX_URL:
         return None
@@ -65,7 +65,7 @@ def canonical(url: str) -> str | None:
         return text
     try:
         return _http(text, unwraps=3)
-    except ValueError:  # a port that is no number, an unclosed bracket, a host that no name can be
+    except ValueError:  # an invalid port, an unclosed bracket, an impossible host name
         return None
 
 
@@ -103,7 +103,7 @@ def _path(path: str) -> str:
 
 
 def _resolved(path: str) -> str:
-    """Without `.` and `..` (RFC 3986, section 5.2.4)."""
+    """Returns a path without `.` and `..` (RFC 3986, section 5.2.4)."""
     if "/." not in path:
         return path
     out: list[str] = []
@@ -117,7 +117,10 @@ def _resolved(path: str) -> str:
 
 
 def _escaped(text: str, safe: str) -> str:
-    """Escapes where they are needed, in one form. An escaped reserved character stays escaped: it means another."""
+    """Returns a text with escapes only where needed, in one form.
+
+    An escaped reserved character stays escaped, as it differs from an unescaped one.
+    """
     out: list[str] = []
     for number, piece in enumerate(re.split(r"((?:%[0-9A-Fa-f]{2})+)", text)):
         if number % 2 == 0:
@@ -144,7 +147,7 @@ def _refers(name: str, host: str) -> bool:
 
 
 def _wrapped(parts: SplitResult) -> str | None:
-    """The URL inside a search engine's or an AMP cache's."""
+    """Returns the URL inside that of a search engine or an AMP cache."""
     host = (parts.hostname or "").lower()
     if host.endswith("google.com") and (match := _AMP_GOOGLE.match(parts.path)):
         return f"https://{parts.path[match.end() :]}{'?' if parts.query else ''}{parts.query}"

@@ -1,7 +1,7 @@
-"""Dates as providers write them, as ISO 8601, where they can mean only one day.
+"""Converts providers' dates to ISO 8601, if they are unambiguous.
 
-`03/04/2026` can mean two, `2 days ago` depends on when it was said: both stay as they are. A time without a zone stays
-without one. No clock is read.
+`03/04/2026` can mean two days, and `2 days ago` depends on when it was written: both stay as they are. A time without a
+zone stays without one. No clock is read.
 """
 
 import re
@@ -45,16 +45,16 @@ _FORMS: Final = (
     ),
     re.compile(rf"{_WEEKDAY}{_WORD}\s+{_DAY}(?:st|nd|rd|th)?,?\s+{_YEAR}(?:(?:[ ,]|\s+at)\s*{_CLOCK}{_ZONE})?"),
 )
-"""Forms that can mean only one day."""
+"""Unambiguous forms."""
 _SLASHED: Final = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})")
 _LONGEST: Final = 64
 _SECONDS: Final = (315_532_800.0, 4_102_444_800.0)
-"""Of a number that is taken for seconds since 1970: from 1980 to 2100. A thousand times that: milliseconds."""
+"""Range of a number that is taken for seconds since 1970: from 1980 to 2100. A thousand times that: milliseconds."""
 _MONTHS_OF_YEAR: Final = 12
 
 
 def iso(text: str) -> str | None:
-    """`2026-11-19` or `2026-11-19T10:00:00Z`; None where it could mean another day, or none."""
+    """Returns `2026-11-19` or `2026-11-19T10:00:00Z`; None if the text is ambiguous or not a date."""
     text = " ".join(text[: _LONGEST + 1].split())
     if not text or len(text) > _LONGEST:
         return None
@@ -77,7 +77,7 @@ def iso_of_number(number: float) -> str | None:
 
 
 def _slashed(first: str, sign: str, second: str, year: str) -> str | None:
-    """Only where one of two numbers can be no month, or both are the same, or dots say that the day comes first."""
+    """Returns a date if one of two numbers cannot be a month, both are equal, or dots show that the day comes first."""
     one, two = int(first), int(second)
     if sign == "." or one > _MONTHS_OF_YEAR or one == two:
         return _day(year, two, first)
@@ -92,7 +92,7 @@ def _day(year: str, month: int, day: str) -> str | None:
 
 
 def _time(match: re.Match[str]) -> str:
-    """The time of day as ISO 8601 has it after a date; empty where there is none, or no clock shows it."""
+    """Returns the time of day to append in ISO 8601; empty if there is none, or it is invalid."""
     hour, minute, second, zone = match.group("hour", "minute", "second", "zone")
     if hour is None or not (int(hour) < 24 and int(minute) < 60 and int(second or 0) < 60):  # noqa: PLR2004 - a clock's
         return ""

@@ -1,7 +1,7 @@
-"""Results wrapped in elements, as `<document><source>…</source>…</document>`, by one linear pass over the text.
+"""Results wrapped in elements, such as `<document><source>…</source>…</document>`, read in one linear pass.
 
-XML-ish: elements need not be well-formed documents, and what is inside is taken as it stands. No parser, no entities
-but the common ones, no nesting of one wrapper in another of its name.
+XML-like: elements need not be well-formed documents, and their contents are taken as they are. There is no parser, only
+common entities, and no nesting of a wrapper in another of its name.
 """
 
 import html
@@ -28,7 +28,7 @@ _CHILDREN: Final = 40
 
 
 def elements(text: str) -> tuple[str, list[dict[str, object]]]:
-    """What stands before the first wrapper, and a record for each; none where wrappers hold no addresses."""
+    """Returns what precedes the first wrapper, and a record for each; none if wrappers contain no addresses."""
     if "<" not in text:
         return text, []
     out: list[dict[str, object]] = []
@@ -52,7 +52,7 @@ def elements(text: str) -> tuple[str, list[dict[str, object]]]:
 
 
 def _read(inner: str, record: dict[str, object]) -> None:
-    """Children as members; text that is in no child is the content."""
+    """Reads children as members; text outside them is the content."""
     at = 0
     rest: list[str] = []
     children = 0

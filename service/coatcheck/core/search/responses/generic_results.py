@@ -1,4 +1,4 @@
-"""The list of results in JSON of a shape that nobody described: records with an address and something to read."""
+"""Finds the list of results in JSON of an unknown format: records with an address and something to read."""
 
 from collections import deque
 from typing import Final
@@ -8,16 +8,16 @@ from coatcheck.core.search.responses.reading import read_result
 from coatcheck.core.search.responses.values import is_plain, items_of, opened, record_of
 
 _NODES: Final = 10_000
-"""Values that are looked at, and items that are judged."""
+"""Values that are visited, and items that are judged."""
 _DEPTH: Final = 8
 _JUDGED: Final = 40
 """Items of a list by which it is judged."""
 _LEAST: Final = 0.3
-"""Of a list's items must be results."""
+"""Minimum share of a list's items that must be results."""
 
 
 def best_list(value: object) -> tuple[str, list[object]]:
-    """The path and the items of the list that has most results; of several the first. Empty where there is none."""
+    """Returns the path and items of the list with the most results; the first on a tie. Empty if there is none."""
     best: tuple[int, str, list[object]] = (0, "", [])
     queue: deque[tuple[str, object, int]] = deque([("", value, 0)])
     looked = judged = 0
@@ -44,7 +44,7 @@ def best_list(value: object) -> tuple[str, list[object]]:
 
 
 def _good(items: list[object]) -> int:
-    """How many items are results with an address; 0 where most are none."""
+    """Returns how many items are results with an address; 0 if most are not."""
     judged = items[:_JUDGED]
     good = 0
     for item in judged:
@@ -54,7 +54,7 @@ def _good(items: list[object]) -> int:
 
 
 def _keyed(record: dict[str, object]) -> list[object]:
-    """The members of an object whose names are addresses, as items that have them."""
+    """Returns the members of an object whose names are addresses, as items with those addresses."""
     out: list[object] = []
     for name, member in record.items():
         inner = record_of(member)

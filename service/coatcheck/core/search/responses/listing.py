@@ -1,7 +1,7 @@
-"""Search results that a tool wrote as text for a model: labelled blocks, numbered lists, links, XML, JSON inside.
+"""Reads search results that a tool wrote as text for a model: labelled blocks, numbered lists, links, XML, JSON inside.
 
-Each form is tried on its own marks, the plainest first; a page's text that merely has links in it is none of them. What
-stands before the first result and is not the tool's own heading is commentary. Lines are looked at once or twice each.
+Each form is tried by its own marks, the plainest first; a page's text that merely contains links is none of them. Text
+before the first result, other than the tool's own heading, is commentary. Lines are read once or twice each.
 """
 
 # ruff: noqa: RUF001 - punctuation of other scripts
@@ -58,17 +58,17 @@ _HEADING: Final = re.compile(r"(?:#{1,6}\s.*|.{0,200}\b(?:results?|sources?|link
 _INLINE: Final = re.compile(r"(?:^|,\s+)(snippet|title|link|url|date|source): ", re.IGNORECASE)
 _RECORDS: Final = re.compile(r"\[\s*\{")
 _LONG: Final = frozenset({"content", "raw"})
-"""Texts in which other labels are text."""
+"""Labels whose text may contain other labels."""
 _ONLY_TAGS: Final = re.compile(r"[ \t]*(?:</?[A-Za-z][^<>]{0,200}>[ \t]*)+")
 _UP: Final = 4
-"""Lines above a URL in which its title may stand."""
+"""Lines above a URL in which its title may be."""
 _LINES: Final = 100_000
 _LEAST_LINKS: Final = 2
 _DECODER: Final = json.JSONDecoder()
 
 
 def read_listing(text: str) -> SearchResponse:
-    """The results in a text; none where it is no list of results."""
+    """Returns the results in a text; none if it is not a list of results."""
     text = text[: MAX_TEXT * 4].replace("\r\n", "\n").replace("\r", "\n")
     for read in (_xml, _inside, _inline, _labelled, _linked, _numbered):
         before, results = read(text)
@@ -106,7 +106,7 @@ def _xml(text: str) -> Read:
 
 
 def _inside(text: str) -> Read:
-    """JSON inside a text, as `Links: [{"title": …, "url": …}]`; what stands around it is commentary."""
+    """Reads JSON inside a text, such as `Links: [{"title": …, "url": …}]`; the surrounding text is commentary."""
     for match in list(_RECORDS.finditer(text))[:8]:
         try:
             value, end = _DECODER.raw_decode(text, match.start())
@@ -119,7 +119,7 @@ def _inside(text: str) -> Read:
 
 
 def _inline(text: str) -> Read:
-    """`snippet: …, title: …, link: https://…, snippet: …`, all on one line."""
+    """Reads `snippet: …, title: …, link: https://…, snippet: …`, all on one line."""
     if text.count("\n") > 2 or not _INLINE.match(text):  # noqa: PLR2004 - a line, perhaps ended twice
         return text, []
     records: list[dict[str, object]] = []
@@ -135,14 +135,14 @@ def _inline(text: str) -> Read:
 
 
 def _label(line: str) -> tuple[str, str] | None:
-    """What kind of label a line begins with, and what follows it."""
+    """Returns the kind of label that a line begins with, and what follows it."""
     match = _LABEL.fullmatch(line)
     kind = _KIND.get(key(match.group(1).replace(" ", ""))) if match else None
     return (kind, match.group(2).strip()) if match and kind else None
 
 
 def _address(line: str) -> str | None:
-    """The URL of a line that is a label and a URL."""
+    """Returns the URL of a line that consists of a label and a URL."""
     if "://" not in line:
         return None
     label = _label(line)
@@ -154,7 +154,7 @@ def _address(line: str) -> str | None:
 
 
 def _labelled(text: str) -> Read:
-    """Blocks with a line `URL: …` each; a block begins at the title above it, or at the URL where there is none."""
+    """Reads blocks with a line `URL: …` each; a block begins at the title above it, or else at the URL."""
     lines = text.split("\n", _LINES)[:_LINES]
     every = ((number, url) for number, line in enumerate(lines) if (url := _address(line)))
     addresses = list(islice(every, MAX_RESULTS + 1))
@@ -175,7 +175,7 @@ def _labelled(text: str) -> Read:
 
 
 def _begins(lines: list[str], at: int, low: int) -> int | None:
-    """The line above a URL where its result begins: a title's, or a numbered one; None where there is none."""
+    """Returns the line above a URL where its result begins: a title, or a numbered one; None if there is none."""
     for number in range(at - 1, max(low, at - _UP - 1) - 1, -1):
         line = lines[number]
         label = _label(line)
@@ -194,7 +194,7 @@ def _bold(line: str) -> bool:
 
 
 def _block(lines: list[str], url: str) -> SearchResult:
-    """One labelled block. What follows a text's label, up to another label not yet seen, is that text's."""
+    """Returns one labelled block. The text of a label extends to the next label that has not occurred yet."""
     texts: dict[str, list[str]] = {}
     here = ""
     for number, line in enumerate(lines):
@@ -222,12 +222,12 @@ def _block(lines: list[str], url: str) -> SearchResult:
 
 
 class _Entry(NamedTuple):
-    """One result of a list whose texts are what stands between its addresses."""
+    """One result of a list in which texts are between addresses."""
 
     begin: int
     """Number of its first line."""
     rest: int
-    """Number of the first line that is nothing but text."""
+    """Number of the first line that is only text."""
     url: str
     title: str
     text: str = ""
@@ -235,7 +235,7 @@ class _Entry(NamedTuple):
 
 
 def _cut(lines: list[str], entries: list[_Entry]) -> Read:
-    """The text before the first entry, and each entry with its text, up to the next."""
+    """Returns the text before the first entry, and each entry with its text, up to the next."""
     ends = [*(entry.begin for entry in entries[1:]), len(lines)]
     results = [
         _result(url=entry.url, title=entry.title, snippet="\n".join([entry.text, *lines[entry.rest : end]]))
@@ -245,7 +245,7 @@ def _cut(lines: list[str], entries: list[_Entry]) -> Read:
 
 
 def _linked(text: str) -> Read:
-    """Lines that begin with a Markdown link; what follows a link, up to the next, is its text."""
+    """Reads lines that begin with a Markdown link; what follows a link, up to the next, is its text."""
     lines = text.split("\n", _LINES)[:_LINES]
     every = ((number, m) for number, line in enumerate(lines) if "](" in line and (m := _LINKED.fullmatch(line)))
     links = list(islice(every, MAX_RESULTS + 1))
@@ -258,7 +258,7 @@ def _linked(text: str) -> Read:
 
 
 def _numbered(text: str) -> Read:
-    """A title, numbered or bold or after a blank line, and under it a bare URL."""
+    """Reads titles, numbered or bold or after a blank line, each above a bare URL."""
     lines = text.split("\n", _LINES)[:_LINES]
     entries: list[_Entry] = []
     for number, line in enumerate(lines):

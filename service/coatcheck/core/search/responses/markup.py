@@ -1,7 +1,8 @@
-"""What a reader sees of a snippet or a page that came as HTML or Markdown, in one linear pass without a parser.
+"""The readable text of a snippet or page in HTML or Markdown, in one linear pass without a parser.
 
-A fallback for excerpts and fetched content: headings, lists, table rows and paragraphs stay apart, menus, scripts,
-styles and images go. It finds no main text and trusts no nesting: an element that is never closed is ignored.
+A fallback for excerpts and fetched content: headings, lists, table rows and paragraphs stay separate; menus, scripts,
+styles and images are removed. It does not look for the main text and does not rely on nesting: an element that is never
+closed is ignored.
 """
 
 import html
@@ -20,7 +21,7 @@ _TAGS: Final = re.compile(
     re.IGNORECASE,
 )
 _MARKS: Final = ("](", "**", "\n# ", "\n## ", "\n### ", "\n```", "\n- ", "\n* ", "\n+ ", "\n> ", "\n|")
-"""What Markdown is known by."""
+"""What identifies Markdown."""
 _INLINE: Final = re.compile(
     r"</?(?:b|strong|em|i|mark|span|u|font|small|sup|sub|wbr|q|cite|code)(?:\s[^<>]{0,400})?/?>"
     r"|<a\s[^<>]{0,2000}>|</a>",
@@ -37,7 +38,7 @@ _SKIPPED: Final = re.compile(
 _CLOSINGS: Final = {name: re.compile(rf"</{name}\b[^<>]{{0,64}}>", re.IGNORECASE) for name in _OPAQUE.split()}
 _EITHERS: Final = {name: re.compile(rf"<(/?){name}(?:\s[^<>]*)?>", re.IGNORECASE) for name in _ASIDE.split()}
 _REACH: Final = 200_000
-"""Characters in which a menu is closed, or is none."""
+"""Characters within which a menu must be closed."""
 _PARAGRAPHS: Final = (
     "p ul ol dl table blockquote article section main header form figure pre hr address fieldset details"
 )
@@ -54,7 +55,7 @@ _ITEM_ONLY: Final = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}\.)?[ \t]*$\n?", re.MULT
 
 
 def format_of(text: str) -> Format:
-    """What a text is written in, by what there is more of."""
+    """Returns the format of a text, by which marks it has more of."""
     head = text[:_LOOKED_AT]
     if _PAGE.match(head):
         return "html"
@@ -67,19 +68,19 @@ def format_of(text: str) -> Format:
 
 
 def inline(text: str) -> str:
-    """A title or a snippet without the tags that mark words in it. A tag that it talks about stays."""
+    """Returns a title or a snippet without tags that highlight words. A tag that it writes about stays."""
     if "<" in text:
         text = _INLINE.sub("", _BREAK.sub("\n", text))
     return html.unescape(text) if "&" in text else text
 
 
 def one_line(text: str) -> str:
-    """A title: without markup, blanks as one."""
+    """Returns a title without markup, with blanks folded."""
     return " ".join(inline(text).split())
 
 
 def readable(text: str, written: Format) -> str:
-    """A text as its readers see it; each line is a paragraph, an item, a row or a heading."""
+    """Returns a text as its readers see it; each line is a paragraph, an item, a row or a heading."""
     if written == "html":
         return html_text(text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -87,14 +88,14 @@ def readable(text: str, written: Format) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Markdown as it is, without images and links around nothing."""
+    """Returns Markdown without images and links around nothing."""
     if "](" in text:
         text = _NO_TEXT.sub("", _IMAGE.sub("", text))
     return _GAPS.sub("\n\n", _ITEM_ONLY.sub("\n", text)).strip()
 
 
 def html_text(text: str) -> str:
-    """A page's or a fragment's text. Linear in its length."""
+    """Returns the text of a page or a fragment. Linear in its length."""
     pieces: list[str] = []
     preformatted = False
     for chunk in _to_read(text):
@@ -103,7 +104,7 @@ def html_text(text: str) -> str:
 
 
 def _to_read(text: str) -> Iterator[str]:
-    """What is left between comments, menus and elements that hold no text to read."""
+    """Yields the text between comments, menus and elements without readable text."""
     at = kept = 0
     unclosed: set[str] = set()
     while (match := _SKIPPED.search(text, at)) is not None:
@@ -124,7 +125,10 @@ def _to_read(text: str) -> Iterator[str]:
 
 
 def _add_chunk(pieces: list[str], chunk: str, *, preformatted: bool) -> bool:
-    """Add a text with its tags replaced by what stands for them; whether lines are kept as they are from then on."""
+    """Adds a text with its tags replaced by what stands for them.
+
+    Returns whether lines are preformatted from then on.
+    """
     split = _TAG.split(chunk)
     tags = cast("list[str | None]", split[1::2])
     known = {tag: (tag or "").lower() for tag in set(tags)}
@@ -150,11 +154,11 @@ _LAYOUT: Final[dict[str, str]] = {
     "/td": " | ",
     "/th": " | ",
 }
-"""What stands in a text for a tag that opens, and for one that closes; nothing for all others."""
+"""What replaces a tag that opens, and one that closes; nothing for all others."""
 
 
 def _closed(text: str, name: str, at: int) -> int:
-    """Where a menu ends, others of its kind inside it counted; -1 where it does not."""
+    """Returns where a menu ends, counting nested ones; -1 if it does not."""
     depth = 1
     for match in _EITHERS[name].finditer(text, at, min(len(text), at + _REACH)):
         depth += -1 if match.group(1) else 1
@@ -164,7 +168,7 @@ def _closed(text: str, name: str, at: int) -> int:
 
 
 def _tidy(text: str) -> str:
-    """Blanks as one, none at ends of lines; no empty items, cells or gaps."""
+    """Returns a text with blanks folded and stripped, without empty items, cells or gaps."""
     if text.isascii():
         lines = [" ".join(line.split()) for line in text.split("\n")]
     else:

@@ -1,7 +1,7 @@
-"""One response of any web search, read into one form: by the provider's shape, or by a rule that fits most.
+"""Reads the response of any web search into one form: by the provider's format, or by a rule that fits most.
 
-`normalise` never raises and never invents: a result has what the provider gave it, in the order given. What is not
-understood is named in `unknown`, what is broken is told in `warnings`. It cleans nothing but titles and stores nothing.
+`normalise` never raises and never invents: a result has what the provider gave it, in the given order. What is not
+understood is named in `unknown`; what is broken is reported in `warnings`. Only titles are cleaned.
 """
 
 from itertools import islice
@@ -53,7 +53,7 @@ from coatcheck.core.search.responses.wrappers import unwrapped
 from coatcheck.core.structure.json_values import read_json
 
 _WARNED: Final = 300
-"""Characters of a provider's own warning."""
+"""Maximum characters of a provider's own warning."""
 _MOST_WARNINGS: Final = 8
 _MOST_ANSWERS: Final = 20
 _MOST_FACTS: Final = 12
@@ -61,10 +61,10 @@ _MOST_UNKNOWN: Final = 32
 
 
 def normalise(body: object) -> SearchResponse:
-    """Read a response: its bytes, its text, or JSON that was decoded already.
+    """Reads a response: its bytes, its text, or decoded JSON.
 
-    A text that is no JSON is read as a list that tools write for models (listing.py). JSON that ends early is read as
-    far as it goes, and says so.
+    Text other than JSON is read as a list that tools write for models (listing.py). JSON that ends early is read as far
+    as it goes, with a warning.
     """
     if isinstance(body, bytes):
         body = body.decode("utf-8", "replace")
@@ -79,7 +79,7 @@ def normalise(body: object) -> SearchResponse:
 
 
 def _decoded(text: str) -> tuple[object, bool]:
-    """The JSON that a text is, as far as it goes, and whether it breaks off; or the text."""
+    """Returns the JSON in a text, as far as it goes, and whether it is cut off; or the text."""
     if text.lstrip("\ufeff \t\r\n")[:1] not in {"{", "[", '"'}:
         return text, False
     data = text.encode("utf-8", "replace")
@@ -105,7 +105,7 @@ def _read(value: object) -> SearchResponse:
 
 
 def _has(value: object, mark: str, names: frozenset[str]) -> bool:
-    """Whether all conditions of a mark hold. A path that begins with none of `names` is not looked at."""
+    """Returns whether all conditions of a mark hold. A path that begins with none of `names` is not followed."""
     conditions = mark.split()
     return all(head(each) in names for each in conditions) and all(holds(value, each) for each in conditions)
 
@@ -133,7 +133,7 @@ def _by_shape(value: object, shape: Shape) -> SearchResponse:
 
 
 def _listed(value: object) -> list[object]:
-    """The items of a list; what is no list is one item, if it is anything."""
+    """Returns the items of a list; anything else is one item, unless it is empty."""
     items = items_of(value)
     return items if items is not None else [] if is_empty(value) else [value]
 
@@ -154,7 +154,7 @@ def _by_rule(value: object) -> SearchResponse:
 
 
 def _results(items: list[object], fields: Fields, before: int, listed: str) -> tuple[list[SearchResult], int]:
-    """Results for items, ranked after those before, and how many items were none."""
+    """Returns results for items, ranked after those before, and how many items were none."""
     out: list[SearchResult] = []
     left = 0
     for item in items:
@@ -170,7 +170,7 @@ def _results(items: list[object], fields: Fields, before: int, listed: str) -> t
 
 
 def _holds_others(item: object) -> bool:
-    """Whether an item is no result but has lists of its own, or is text among results."""
+    """Returns whether an item is not a result but contains lists of its own, or is text among results."""
     record = record_of(item)
     return isinstance(item, str) or (record is not None and any(isinstance(v, (list, dict)) for v in record.values()))
 
@@ -220,7 +220,7 @@ def _lines_of(value: object) -> str:
 
 
 def _facts(record: Record) -> str:
-    """A knowledge panel's attributes, one a line."""
+    """Returns a knowledge panel's attributes, one per line."""
     attributes = next((each for each in found(record, "attributes")), None)
     pairs = record_of(attributes)
     if pairs is not None:
@@ -256,7 +256,7 @@ def _unknown(value: object, shape: Shape) -> tuple[str, ...]:
 
 
 def _members(value: object, known: set[str]) -> tuple[str, ...]:
-    """Names of members that hold something and are not among the known, as far as anybody reads them."""
+    """Returns the names of members that are not empty and not known, to a limited depth."""
     record = record_of(value) or {}
     names = (
         name[:MAX_LINE]

@@ -1,4 +1,4 @@
-"""What four providers keep apart from their results, put where it belongs: dates, excerpts, an abstract, actions."""
+"""Merges what four providers keep apart from their results: dates, excerpts, an abstract, actions."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from coatcheck.core.search.responses.values import Record, found, items_of, reco
 
 
 def finished(response: SearchResponse, value: object) -> SearchResponse:
-    """The response with what stands elsewhere in it."""
+    """Returns the response including what is elsewhere in it."""
     if response.provider == "brave-llm-context":
         sources = next((record for each in found(value, "sources") if (record := record_of(each))), None) or {}
         return replace(response, results=tuple(_with_age(result, sources) for result in response.results))
@@ -23,7 +23,7 @@ def finished(response: SearchResponse, value: object) -> SearchResponse:
 
 
 def _with_age(result: SearchResult, sources: Record) -> SearchResult:
-    """Brave's context describes each source apart, by its URL; of the ages given the first certain one counts."""
+    """Returns a result with the age that Brave's context gives for its URL; the first unambiguous one counts."""
     about = record_of(sources.get(result.url or "")) or {}
     ages = [text for age in items_of(about.get("age")) or [about.get("age")] if (text := text_of(age))]
     if not ages or result.date:
@@ -37,7 +37,10 @@ _SUPPORTS: Final = ("candidates[].groundingMetadata.groundingSupports[]", "groun
 
 
 def _supported(response: SearchResponse, value: object) -> SearchResponse:
-    """Gemini's sources have no text but what its answer took from them; a source's score is its best support's."""
+    """Returns results with the text that Gemini's answer took from them, its only one.
+
+    A score is that of the best support.
+    """
     texts: dict[int, list[str]] = {}
     scores: dict[int, float] = {}
     for support in (each for path in (*_SUPPORTS, "groundingSupports[]") for each in found(value, path)):

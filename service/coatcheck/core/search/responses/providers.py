@@ -1,8 +1,8 @@
-"""THE table of providers: how each is recognised by the structure of its answer, and where its results stand.
+"""The table of providers: how each is recognised by the structure of its response, and where its results are.
 
-The first shape with a mark that holds is taken, so that narrow marks come before wide ones. Names in paths are compared
-without case, `_` and `-` (values.py). Sources: the search APIs' own documents and SDK types, and the transformations of
-LiteLLM 1.109; where a field could not be verified it is one of several that are tried. To add a provider, add a row.
+The first shape with a mark that holds is taken, so narrow marks precede wide ones. Names in paths are compared without
+case, `_` and `-` (values.py). Sources: the search APIs' own documents and SDK types, and the transformations of LiteLLM
+1.109; a field that could not be verified is one of several that are tried. To add a provider, add a row.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from coatcheck.core.search.model import AnswerKind
 
 
 class Fields(Struct, frozen=True, kw_only=True):
-    """Where a result keeps what, most telling first. All names as they are compared."""
+    """Where a result keeps what, most informative first. All names are in compared form."""
 
     url: tuple[str, ...]
     title: tuple[str, ...]
@@ -55,29 +55,30 @@ COMMON: Final = Fields(
     author=("author", "authors", "byline", "metadata.author"),
 )
 _SHORT: Final = replace(COMMON, snippet=("content", *COMMON.snippet), content=("rawcontent", "markdown", "text"))
-"""Where `content` is the snippet."""
+"""For responses in which `content` is the snippet."""
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """One form of one provider's answer."""
+    """One format of one provider's response."""
 
     provider: str
     marks: tuple[str, ...]
-    """Any of these: conditions separated by blanks, all of which hold. A condition is a path, or `path==text`."""
+    """Any of these must hold: conditions separated by blanks, all of which hold. A condition is a path, or
+    `path==text`."""
     lists: str = ""
-    """Paths, separated by blanks, to lists of results or to one result; `.` is the answer itself, and `name:path` names
-    a list that is not the main one."""
+    """Paths, separated by blanks, to lists of results or to one result; `.` is the response itself, and `name:path`
+    names a list that is not the main one."""
     fields: Fields = COMMON
     query: str = "query"
     """Paths, separated by blanks, to the query as the provider repeats it."""
     answers: dict[str, AnswerKind] = {}
-    """By path, the provider's own words. Objects there give a title, a text and a URL."""
+    """The provider's own answers, by path. Objects there have a title, a text and a URL."""
     distinct: bool = False
-    """The list names a source once for each time that it is cited."""
+    """Whether the list names a source once per citation."""
     known: str = ""
-    """Members of the answer that hold nothing to read."""
+    """Members of the response with nothing to read."""
     note: str = ""
-    """A warning that always holds."""
+    """A warning that always applies."""
 
 
 _GOOGLE_KNOWN: Final = (
@@ -326,7 +327,7 @@ SHAPES: Final = (
         query="",
     ),
 )
-"""Every shape, in the order in which they are tried."""
+"""All shapes, in the order in which they are tried."""
 
 ANSWER_TITLES: Final = ("title", "heading", "question", "name", "infobox")
 ANSWER_TEXTS: Final = ("answer", "snippet", "text", "description", "abstract", "content", "result", "list", "longdesc")
@@ -335,11 +336,11 @@ FAILURES: Final = (
     *("error", "error.message", "errors[]", "errors[].message", "warning", "warnings[]", "detail", "detail.error"),
     *("detail.message", "tasks[].status_message", "content.error_code", "failed_results[].error"),
 )
-"""Where providers say what went wrong."""
+"""Where providers report failures."""
 _HARMLESS: Final = """
     id requestid responsetime object query q took time timing took_ms total count totalcount totalresults usage credits
     creditsused cost version status success code ok page pagesize limit offset hasmore next nextpage sessionid traceid
     servertime model type error errors warning warnings detail images queries
     """
 HARMLESS: Final = frozenset(_HARMLESS.split())
-"""Members that say nothing about what was found, whoever's answer it is."""
+"""Members of any response that say nothing about the results."""

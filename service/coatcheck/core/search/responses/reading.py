@@ -1,4 +1,4 @@
-"""One result out of one item of a provider's list, by the names that its fields may have."""
+"""Reads one result from one item of a provider's list, by the names that its fields may have."""
 
 import math
 from typing import Final
@@ -11,13 +11,13 @@ from coatcheck.core.search.responses.providers import Fields
 from coatcheck.core.search.responses.values import Record, folded, found, is_url, items_of, record_of, text_of, texts_of
 
 _MAYBE: Final = frozenset({"source", "id", "metadata.source"})
-"""Members that hold a URL with some providers and something else with others."""
+"""Members that contain a URL with some providers and something else with others."""
 _MOST_EXCERPTS: Final = 50
 _SHOWN_DATE: Final = 80
 
 
 def read_result(item: object, fields: Fields, rank: int, listed: str) -> SearchResult | None:
-    """The result that an item is; None for one without a URL and without a title and text."""
+    """Returns the result in an item; None for one without a URL and without a title and text."""
     if isinstance(item, str) and is_url(item.strip()):
         return SearchResult(rank=rank, url=item.strip(), canonical_url=canonical(item), listed=listed)
     members = record_of(item)
@@ -52,7 +52,7 @@ def read_result(item: object, fields: Fields, rank: int, listed: str) -> SearchR
 
 
 def _values(record: Record, names: tuple[str, ...]) -> list[tuple[str, object]]:
-    """What the record has under any of the names, most telling first."""
+    """Returns the record's values under any of the names, most informative first."""
     out: list[tuple[str, object]] = []
     for name in names:
         if "." in name:
@@ -80,7 +80,7 @@ def _text(record: Record, names: tuple[str, ...]) -> str:
 
 
 def _long(record: Record, names: tuple[str, ...], snippet: str) -> str:
-    """The first text that is not the snippet; the blocks of a list are its paragraphs."""
+    """Returns the first text that is not the snippet; the blocks of a list are its paragraphs."""
     for _, value in _values(record, names):
         text = text_of(value) if isinstance(value, str) else "\n\n".join(texts_of(value))
         if text and text != snippet:
@@ -94,7 +94,7 @@ def _excerpts(record: Record, names: tuple[str, ...], others: tuple[str, ...]) -
 
 
 def _date(record: Record, fields: Fields) -> tuple[str | None, str | None]:
-    """The most telling date as it was given, and as ISO where it is certain; one that is certain is preferred."""
+    """Returns the most informative date as given, and as ISO if it is unambiguous, which is preferred."""
     given: str | None = None
     for _, value in _values(record, fields.date):
         items = items_of(value)
@@ -123,7 +123,7 @@ def _number(record: Record, names: tuple[str, ...]) -> float | None:
 
 
 def _name(record: Record, names: tuple[str, ...]) -> str | None:
-    """A short name: a string, the names of a list, or the name of an object. A URL is none."""
+    """Returns a short name: a string, the names in a list, or the name of an object; never a URL."""
     for _, value in _values(record, names):
         inner = record_of(value)
         each = inner.get("name") if inner is not None else value

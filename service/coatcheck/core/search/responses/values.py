@@ -1,8 +1,8 @@
-"""Reading JSON of any shape by paths, never raising: what is not there, or is of another type, is simply not found.
+"""Reads JSON of any form by paths, never raising: what is missing, or of another type, is simply not found.
 
-A path is names joined by dots; `[]` after a name goes through the items of a list, `[name=value]` through those of them
-that have it. Names are compared without case, `_` and `-`, so that `publishedDate` and `published_date` are one. A
-string that holds a JSON document counts as that document.
+A path is names joined by dots; `[]` after a name goes through the items of a list, `[name=value]` through those items
+with that member. Names are compared without case, `_` and `-`, so `publishedDate` equals `published_date`. A string
+that contains a JSON document counts as that document.
 """
 
 import re
@@ -20,18 +20,18 @@ Record = dict[str, object]
 _STEP: Final = re.compile(r"([^.\[\]]*)(\[([^=\]]*)(?:=([^\]]*))?\])?(?:\.|$)")
 _URL: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]{1,20}:)?//[^\s/]\S*")
 _FALSE_START: Final = 4_000_000
-"""Characters of a string that is looked at for a document inside it."""
+"""Maximum characters of a string that is searched for a document inside it."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SHORT_NAME: Final = 64
 _NAMES: Final = 400
 """Names of one object that are compared."""
 _LISTED: Final = 2_000
-"""Items of one list that are looked at."""
+"""Items of one list that are read."""
 _SIGNIFICANT: Final = 15
 
 
 def key(name: str) -> str:
-    """A name as it is compared."""
+    """Returns a name in compared form."""
     return _known_key(name) if len(name) <= _SHORT_NAME else _key(name)
 
 
@@ -40,11 +40,11 @@ def _key(name: str) -> str:
 
 
 _known_key: Final = lru_cache(maxsize=2_048)(_key)
-"""`_key`, remembered: the same names come with every result."""
+"""`_key`, cached: the same names occur in every result."""
 
 
 def folded(record: Record) -> Record:
-    """A record under the names that are compared; of two that fall together the first counts."""
+    """Returns a record under compared names; of two that coincide, the first counts."""
     out: Record = {}
     for name, value in record.items():
         out.setdefault(key(name), value)
@@ -52,7 +52,7 @@ def folded(record: Record) -> Record:
 
 
 def opened(value: object, depth: int = 2) -> object:
-    """A value, or the document that a string holds."""
+    """Returns a value, or the document in a string."""
     if not isinstance(value, str) or depth == 0 or len(value) > _FALSE_START:
         return value
     text = value.strip()
@@ -65,19 +65,19 @@ def opened(value: object, depth: int = 2) -> object:
 
 
 def record_of(value: object) -> Record | None:
-    """The object that a value is, with strings for names."""
+    """Returns a value as an object with string names, if it is one."""
     inner = opened(value)
     return cast("Record", inner) if isinstance(inner, dict) else None
 
 
 def items_of(value: object) -> list[object] | None:
-    """The list that a value is, as far as it is looked at."""
+    """Returns a value as a list, if it is one, as far as it is read."""
     inner = opened(value)
     return cast("list[object]", inner)[:_LISTED] if isinstance(inner, list) else None
 
 
 def found(value: object, path: str) -> list[object]:
-    """Everything that a path leads to, in order. The empty path leads to the value itself."""
+    """Returns everything that a path leads to, in order. The empty path leads to the value itself."""
     here = [value]
     for name, goes_in, member, wanted in _steps(path):
         here = [child for each in here for child in _child(each, name)]
@@ -105,7 +105,7 @@ def _child(value: object, name: str) -> Iterable[object]:
 
 
 def head(condition: str) -> str:
-    """The name that a path begins with, as it is compared; empty where it goes into a list."""
+    """Returns the name that a path begins with, in compared form; empty if it goes into a list."""
     return _steps(condition.partition("==")[0])[0][0]
 
 
@@ -126,14 +126,14 @@ def text_at(value: object, *paths: str) -> str:
 
 
 def holds(value: object, condition: str) -> bool:
-    """Whether a path leads somewhere, or, for `path=text`, to that text."""
+    """Returns whether a path leads anywhere, or, for `path==text`, to that text."""
     path, equals, wanted = condition.partition("==")
     there = found(value, path)
     return any(text_of(each) == wanted for each in there) if equals else bool(there)
 
 
 def text_of(value: object) -> str:
-    """A string that can be shown, or a number's or truth value's; empty for everything else."""
+    """Returns a string that can be shown, or that of a number or truth value; empty for everything else."""
     if isinstance(value, str):
         text = value[:MAX_TEXT].strip()
         return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
@@ -143,7 +143,7 @@ def text_of(value: object) -> str:
 
 
 def texts_of(value: object) -> list[str]:
-    """The strings of a list of strings, or of objects that hold a text; a string alone is one."""
+    """Returns the strings of a list of strings, or of objects with a text; a single string is one."""
     if isinstance(value, str):
         return [text] if (text := text_of(value)) else []
     out: list[str] = []
@@ -156,15 +156,15 @@ def texts_of(value: object) -> list[str]:
 
 
 def is_url(text: str) -> bool:
-    """Whether this begins like an absolute URL and has no blanks."""
+    """Returns whether a text begins like an absolute URL and has no blanks."""
     return len(text) <= MAX_URL and _URL.fullmatch(text) is not None
 
 
 def is_plain(value: object) -> bool:
-    """Whether a value can hold no other."""
+    """Returns whether a value cannot contain others."""
     return value is None or isinstance(value, (bool, int, float))
 
 
 def is_empty(value: object) -> bool:
-    """Whether a member holds nothing."""
+    """Returns whether a member is empty."""
     return value is None or value in ("", False, 0) or (isinstance(value, (list, dict)) and not value)

@@ -1,4 +1,4 @@
-"""What tools and protocols put around a search response: MCP results, JSON-RPC, provider's tool results, text parts."""
+"""Unwraps a search response from MCP results, JSON-RPC, provider's tool results and text parts."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _RESULT_TYPES: Final = frozenset({"tool_result", "mcp_tool_result", "tool", "fun
 
 
 def unwrapped(value: object, depth: int = _DEEPEST) -> object:
-    """The response inside: JSON, or a text."""
+    """Returns the response inside: JSON, or a text."""
     value = opened(value)
     if depth == 0:
         return value
@@ -28,7 +28,7 @@ def unwrapped(value: object, depth: int = _DEEPEST) -> object:
 
 
 def _inside(record: Record) -> object:
-    """What a record wraps; None where it wraps nothing."""
+    """Returns what a record wraps; None if it wraps nothing."""
     for name in _INNER:
         inner = record.get(name)
         if best_list(inner)[1] or ("content" not in record and record_of(inner) is not None):
@@ -47,7 +47,7 @@ def _inside(record: Record) -> object:
 
 
 def _joined(value: object) -> object:
-    """Parts of text as one text; where each of several is a document of its own, the list of those."""
+    """Returns text parts as one text; if each of several is a document of its own, the list of those."""
     items = items_of(value)
     if not items:
         return None

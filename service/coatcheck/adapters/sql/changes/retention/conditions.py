@@ -1,4 +1,4 @@
-"""What makes an artifact a job's, in SQL: the same words where it is planned and where it is removed."""
+"""Which artifacts belong to a job, in SQL: the same conditions for planning and for removing."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -18,7 +18,10 @@ _READ_UNTIL: Final = bindparam("read_until", type_=UtcDateTime)
 
 
 def belongs(job: Job) -> list[ColumnElement[bool]]:
-    """The conditions on an artifact's row; with the parameters of `values_of`, and `:now`. Holds are not among them."""
+    """Returns conditions on an artifact's row; their parameters are those of `values_of`, and `:now`.
+
+    Holds are separate.
+    """
     found: list[ColumnElement[bool]] = [artifacts.c.created_at <= _MOMENT]
     if job in LIVE_ONLY:
         found.append(is_live())
@@ -51,13 +54,13 @@ IN_PART: Final = (
     artifacts.c.seq.between(bindparam("first", type_=RowNumber), bindparam("last", type_=RowNumber)),
     among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
 )
-"""What is in a part of a plan, with the parameters of `part_values`."""
+"""Selects what is in a part of a plan, with the parameters of `part_values`."""
 
 
 def part_values(
     conn: Connection, plan_id: str | None, part: int, now: datetime
 ) -> tuple[Criteria, dict[str, Any]] | None:
-    """The criteria of a plan and the parameters of IN_PART and `belongs`; None where there is no such part."""
+    """Returns a plan's criteria and the parameters of IN_PART and `belongs`; None if there is no such part."""
     row = conn.execute(_PART, {"plan": plan_id, "part": part}).first()
     if row is None:
         return None
@@ -67,7 +70,7 @@ def part_values(
 
 
 def values_of(criteria: Criteria) -> dict[str, Any]:
-    """The parameters of `belongs`."""
+    """Returns the parameters of `belongs`."""
     values: dict[str, Any] = {"moment": criteria.moment}
     if criteria.job is Job.SESSION:
         values["session"] = criteria.session

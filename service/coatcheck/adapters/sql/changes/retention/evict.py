@@ -1,7 +1,7 @@
-"""Room made in a full namespace, and a namespace emptied: batches of artifacts that go for no fault of their own.
+"""Evicts from a full namespace, and empties a namespace, batch by batch.
 
-An eviction first works out what would have to go, and removes nothing when that is not enough: nobody loses artifacts
-for a payload that is refused all the same. What is pinned or held it does not even look at.
+An eviction first computes what would have to go, and removes nothing if that is not enough: no artifact is lost for a
+payload that is refused anyway. Pinned and held artifacts are not considered.
 """
 
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ _ALL = (
 
 
 class _Candidate(NamedTuple):
-    """An artifact that may go, and the blobs that it keeps alive."""
+    """An artifact that may be evicted, and the blobs that it keeps alive."""
 
     seq: int
     read_at: datetime
@@ -94,7 +94,7 @@ class _Candidate(NamedTuple):
 
 
 class _Freed:
-    """What the blobs come to that would die with some artifacts: a shared one dies with the last that points at it."""
+    """Sums up the blobs that would die with some artifacts: a shared one dies with the last that points at it."""
 
     def __init__(self) -> None:
         self._users: dict[int, int] = {}
@@ -102,7 +102,7 @@ class _Freed:
         self.bytes = 0
 
     def learn(self, conn: Connection, page: list[_Candidate]) -> None:
-        """Look up how many use the blobs of these, and their sizes."""
+        """Looks up how many rows use these artifacts' blobs, and their sizes."""
         new = sorted({seq for each in page for seq in each.blobs} - self._sizes.keys())
         if not new:
             return
@@ -112,7 +112,7 @@ class _Freed:
         self._sizes.update((seq, size) for seq, size in conn.execute(_SIZES, {"seqs": new}))
 
     def add(self, candidate: _Candidate) -> None:
-        """One more goes."""
+        """Adds an artifact to those that are evicted."""
         for seq in candidate.blobs:
             self._users[seq] -= 1
             if not self._users[seq]:
@@ -120,9 +120,9 @@ class _Freed:
 
 
 def apply_evict(conn: Connection, change: EvictArtifacts) -> EvictionResult:
-    """Remove what was read longest ago, as much as is needed, or nothing."""
+    """Carries out EvictArtifacts."""
     if conn.dialect.name != "sqlite":
-        # Of two replicas the second looks when the first has made room, and finds it.
+        # Of two replicas, the second checks after the first has made room, and finds it.
         conn.execute(_ONE_AT_A_TIME, {"namespace": change.namespace})
     there = seen(conn, change.namespace)
     full = QuotaExceeded(usage=there, room=change.room, bytes=change.bytes, artifacts=change.artifacts)
@@ -147,14 +147,14 @@ def apply_evict(conn: Connection, change: EvictArtifacts) -> EvictionResult:
 def _remove_those(conn: Connection, change: EvictArtifacts, seqs: list[int]) -> int:
     found = read_rows(conn, _TAKE, {"seqs": seqs, "now": change.now})
     if len(found) != len(seqs):
-        raise TransactionConflict  # one was pinned, or has gone, since it was chosen
+        raise TransactionConflict  # one was pinned, or removed, since it was chosen
     return _remove_all(conn, found, "evicted", change)
 
 
 def _remove_all(
     conn: Connection, rows: list[ArtifactRow], reason: Reason, change: EvictArtifacts | DeleteNamespace
 ) -> int:
-    """Remove them; those that have expired as what they are."""
+    """Removes artifacts; those that have expired, with that reason."""
     expired = [row for row in rows if row.expires_at is not None and row.expires_at <= change.now]
     others = [row for row in rows if row not in expired]
     tombstone(conn, expired, Removal("expired", change.now, change.tombstone_until, change.by))
@@ -163,7 +163,7 @@ def _remove_all(
 
 
 def _candidates(conn: Connection, change: EvictArtifacts, freed: _Freed) -> Iterator[_Candidate]:
-    """What may go: expired artifacts, then the others, the one that was read longest ago first."""
+    """Yields what may be evicted: expired artifacts, then the others, least recently read first."""
     first = conn.execute(_FIRST_READ, {"namespace": change.namespace}).scalar()
     if first is None:
         return
@@ -180,7 +180,7 @@ def _candidate(row: Any) -> _Candidate:  # noqa: ANN401 - a row of _CANDIDATE
 
 
 def apply_delete_namespace(conn: Connection, change: DeleteNamespace) -> int:
-    """Remove a batch of a namespace that is marked; where it is not marked any more, nothing."""
+    """Removes a batch of a marked namespace; nothing if it is no longer marked."""
     at = {"namespace": change.namespace, "now": change.now}
     if conn.execute(_MARKED, at).scalar() is None:
         return 0

@@ -1,4 +1,4 @@
-"""Plans as rows: kept part by part, found by their digest, and forgotten when they are over."""
+"""Plans as rows: kept part by part, found by their digest, and deleted when they have ended."""
 
 import msgspec
 from sqlalchemy import Connection, Executable, bindparam, delete, insert, select
@@ -36,7 +36,7 @@ _DROP = delete(plans).where(plans.c.id.in_(_OVER))
 
 
 def apply_keep(conn: Connection, change: KeepPlan) -> None:
-    """Keep parts of a plan; with `plan`, have it found."""
+    """Keeps parts of a plan; `plan` makes it findable."""
     values = {
         "id": change.plan_id,
         "digest": b"" if change.plan is None else bytes.fromhex(change.plan.digest),
@@ -54,6 +54,6 @@ def apply_keep(conn: Connection, change: KeepPlan) -> None:
 
 
 def apply_forget_removed(conn: Connection, change: ForgetRemoved) -> int:
-    """Give up what cannot be undone any more, and plans that are over, unless a run is at them."""
+    """Carries out ForgetRemoved; a plan that a run is applying is kept."""
     conn.execute(_DROP, {"now": change.now})
     return removal_records.forget(conn, change.before, change.limit)

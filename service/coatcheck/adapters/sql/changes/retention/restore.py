@@ -1,7 +1,7 @@
-"""Bringing back what was removed: the artifact's row as it was, with copies of its bytes.
+"""Restores what was removed: the artifact's former row, with copies of its bytes.
 
-A dead blob is never pointed at again: what comes back has bytes of its own, or live ones of the same content. The copy
-was made and is durable before this begins, so that it does not matter what the sweep does meanwhile.
+A dead blob is never pointed at again: a restored artifact has bytes of its own, or live ones with the same content. The
+copy is durable before this begins, so it does not matter what the sweep does meanwhile.
 """
 
 import math
@@ -58,9 +58,9 @@ _DONE = delete(removed).where(removed.c.seq == bindparam("row"))
 
 
 def apply_restore(conn: Connection, change: RestoreArtifact) -> IngestResult | UploadFenced | None:
-    """Bring an artifact back."""
+    """Carries out RestoreArtifact."""
     copies = _copies(change)
-    taken = [take_intent(conn, ours) for ours in copies]  # all of them, also behind one that is gone
+    taken = [take_intent(conn, ours) for ours in copies]  # all of them, even after one that is gone
     if not all(taken):
         return UploadFenced()
     here = {"space": change.namespace, "at": change.number}
@@ -94,7 +94,7 @@ def _copies(change: RestoreArtifact) -> list[NewBytes]:
 
 
 def _life(change: RestoreArtifact, found: Any) -> dict[str, Any]:  # noqa: ANN401 - a row of `removed`
-    """Until when it lives now: as before, unless a new time to live was given."""
+    """Returns its new expiry: the former one, unless a TTL was given."""
     if change.ttl is None:
         return {}
     created_at: datetime = found["created_at"]
@@ -112,7 +112,7 @@ def _bring_views(conn: Connection, change: RestoreArtifact, seq: int, places: di
     for row in conn.execute(_VIEWS, {"row": change.seq}).mappings().all():
         copy = copied.get(row["name"])
         if copy is None:
-            continue  # its bytes were not to be had; it is extracted again when it is asked for
+            continue  # its bytes could not be copied; the view is made again when requested
         blob_seq = None if copy.blob is None else places[copy.blob.id]
         conn.execute(insert(views), {name: row[name] for name in OF_VIEW} | {"artifact_seq": seq, "blob_seq": blob_seq})
 

@@ -1,7 +1,7 @@
-"""Runs as rows: begun, carried on part by part, ended; and the schedule's rounds summed up by the hour.
+"""Runs as rows: begun, carried on part by part, ended; and scheduled rounds summed up by the hour.
 
-A part moves the run on in the transaction that removes its artifacts. So whoever carries a run on, after a crash or
-beside another, does each part once; and what was counted is what was removed.
+A part advances the run in the transaction that removes its artifacts. So whoever carries a run on, after a crash or
+concurrently, does each part once; and what was counted is what was removed.
 """
 
 from datetime import datetime
@@ -49,7 +49,7 @@ _LEFT = (
     .limit(1)
     .with_for_update(skip_locked=True)
 )
-# By their rows, as everybody locks them.
+# In row order, as all lock them.
 _MEMBERS = {
     job: select(*ARTIFACT_ROW)
     .where(*IN_PART, *belongs(job), holds.is_not_held())
@@ -67,9 +67,9 @@ _REASONS: Final[dict[Job, Reason]] = {
 
 
 def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
-    """Begin a run, or answer the one that is at the same plan."""
+    """Carries out BeginRun."""
     run = change.run
-    # Of two at once the second waits here, and then sees the first one's run.
+    # Of two concurrent calls, the second waits here and then sees the first one's run.
     conn.execute(select(plans.c.id).where(plans.c.id == change.plan_id).with_for_update()).all()
     found = conn.execute(_OF_PLAN, {"plan": change.plan_id}).first()
     if found is not None:
@@ -87,7 +87,7 @@ def apply_begin_run(conn: Connection, change: BeginRun) -> RetentionRun:
 
 
 def apply_claim(conn: Connection, change: ClaimRun) -> RetentionRun | None:
-    """Take up a run that was left."""
+    """Carries out ClaimRun."""
     found = conn.execute(_LEFT, {"now": change.now}).first()
     if found is None:
         return None
@@ -97,7 +97,7 @@ def apply_claim(conn: Connection, change: ClaimRun) -> RetentionRun | None:
 
 
 def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
-    """Carry out a run's next part."""
+    """Carries out RemoveBatch."""
     found = conn.execute(_LOCK, {"run": change.run_id}).first()
     if found is None:
         return None
@@ -126,7 +126,7 @@ def apply_batch(conn: Connection, change: RemoveBatch) -> BatchResult | None:
 
 
 def _counts(gone: list[ArtifactRow], now: datetime) -> dict[str, Any]:
-    """What became of a run's counts by removing these."""
+    """Returns a run's counts after removing these artifacts."""
     late = [(now - each.expires_at).total_seconds() for each in gone if each.expires_at is not None]
     return {
         "artifacts": len(gone),
@@ -136,7 +136,7 @@ def _counts(gone: list[ArtifactRow], now: datetime) -> dict[str, Any]:
 
 
 def apply_end(conn: Connection, change: EndRun) -> None:
-    """Write down how a run ended."""
+    """Carries out EndRun."""
     found = conn.execute(_LOCK, {"run": change.run_id}).first()
     if found is None:
         return
@@ -190,17 +190,20 @@ _ADD = {dialect: _add(dialect) for dialect in DIALECTS}
 
 
 def apply_note_round(conn: Connection, change: NoteRound) -> None:
-    """Add what a round did to the hour's run."""
+    """Carries out NoteRound."""
     _add_round(conn, change.run)
 
 
 def _add_round(conn: Connection, run: RetentionRun) -> None:
-    """Add what was done to the hour's run. Behind the locks of what it counts, before those that all take last."""
+    """Adds a round to the hour's run.
+
+    It comes after the locks of what it counts, and before those that all take last.
+    """
     conn.execute(_ADD[conn.dialect.name], run_rows.values_of(run) | {"parts": 0, "next_part": 0})
 
 
 def apply_expire(conn: Connection, change: ExpireArtifacts) -> int:
-    """Remove what has expired, and count it to its run in the same transaction."""
+    """Removes what has expired, and adds it to its run in the same transaction."""
     gone = tombstone_expired(conn, change)
     if gone and change.by.run_id is not None:
         run = scheduled_round("expire", change.now, **_counts(gone, change.now))
@@ -212,7 +215,7 @@ _JOB = select(*jobs.c).where(jobs.c.name == bindparam("job")).with_for_update()
 
 
 def apply_set_job(conn: Connection, change: SetJob) -> JobState:
-    """Pause, resume, or change how often."""
+    """Carries out SetJob."""
     state = _state(conn, change.name)
     interval = state.interval if change.interval is None else (change.interval or None)
     paused = state.paused if change.paused is None else change.paused
@@ -230,7 +233,7 @@ def apply_set_job(conn: Connection, change: SetJob) -> JobState:
 
 
 def apply_mark_job(conn: Connection, change: MarkJob) -> None:
-    """Write down when a job ran last."""
+    """Carries out MarkJob."""
     _state(conn, change.name)
     marked = {"last_at": change.now, "last_outcome": change.outcome, "last_detail": change.detail}
     conn.execute(update(jobs).where(jobs.c.name == change.name), marked)

@@ -1,0 +1,409 @@
+"""What an administrator does on the page, in a real browser: holds, undo, audit, policies, keys, bulk changes."""
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from page.windows import opened, tab_to
+from support.service import Service
+
+
+@pytest.fixture(params=[True, False], ids=["scripts", "no scripts"])
+def page(request: pytest.FixtureRequest, chromium: Browser, running: Service) -> Page:
+    return opened(chromium, running, java_script_enabled=request.param)
+
+
+def status(running: Service, artifact_id: str) -> int:
+    return running.client.get(f"/v1/artifacts/{artifact_id}").status_code
+
+
+def click(page: Page, name: str) -> None:
+    page.get_by_role("main").get_by_role("button", name=name, exact=True).click()
+
+
+def said(page: Page) -> str:
+    return page.locator("main > [role=status]").inner_text()
+
+
+def choose(page: Page, artifacts: list[str], action: str) -> None:
+    """Marks artifacts in the list and asks for a change, up to its confirmation."""
+    page.goto("/ui/artifacts")
+    for each in artifacts:
+        page.get_by_label(f"Choose {each}").check()
+    click(page, f"{action}…")
+    assert page.get_by_role("heading", level=1).inner_text() == (
+        f"{action} {len(artifacts)} artifact{'s' if len(artifacts) > 1 else ''}?"
+    )
+
+
+def test_a_hold_is_placed_keeps_what_it_covers_and_is_released(page: Page, running: Service) -> None:
+    kept = running.post("evidence\n", session="case-7")["id"]
+    page.goto("/ui/holds")
+    form = page.get_by_role("form", name="Place a hold")
+    form.get_by_label("Reason").fill("case 7 & <b>more</b>")
+    form.get_by_label("Session").fill("case-7")
+    form.get_by_role("button", name="Place").click()
+    assert said(page) == "The hold was placed."
+    row = page.get_by_role("row").filter(has_text="case 7 & <b>more</b>")
+    assert "session case-7" in row.inner_text()
+    assert "it is released" in row.inner_text()
+    assert running.client.delete(f"/v1/artifacts/{kept}").status_code == 423
+    row.get_by_role("button", name="Release").click()
+    assert said(page) == "The hold was released."
+    assert page.get_by_text("No hold.").count() == 1
+    assert running.client.delete(f"/v1/artifacts/{kept}").status_code == 204
+
+
+def test_a_hold_of_one_artifact_is_placed_from_its_page_and_a_reason_is_asked_for(page: Page, running: Service) -> None:
+    kept = running.post("evidence\n")["id"]
+    page.goto(f"/ui/artifacts/{kept}")
+    page.get_by_role("link", name="Hold…").click()
+    form = page.get_by_role("form", name="Place a hold")
+    assert form.get_by_label("Artifact").input_value() == kept
+    form.get_by_role("button", name="Place").click()
+    assert "reason" in page.locator(".problem").inner_text()
+    page.go_back()
+    form.get_by_label("Reason").fill("audit")
+    form.get_by_label("For how long").fill("7d")
+    form.get_by_role("button", name="Place").click()
+    (hold,) = running.get("/v1/admin/holds")["items"]
+    assert (hold["artifact"], hold["reason"]) == (kept, "audit")
+    assert hold["until"] is not None
+
+
+def test_what_a_run_removed_is_undone_and_the_audit_log_tells_both(page: Page, running: Service) -> None:
+    gone = [running.post(f"line {n}\n", session="done", title=f"log {n}")["id"] for n in range(3)]
+    page.goto("/ui/retention")
+    form = page.get_by_role("form", name="Plan a job")
+    form.locator("[name=job]").select_option("session")
+    form.get_by_label("Session", exact=True).fill("done")
+    form.get_by_role("button", name="Plan").click()
+    page.get_by_label("of the live bytes").check()
+    click(page, "Apply")
+    page.wait_for_url("**/ui/retention/runs/*")
+    run = page.get_by_role("heading", level=1).inner_text().removeprefix("Run ")
+    assert [status(running, each) for each in gone] == [410] * 3
+    assert "artifact.removed" in page.get_by_role("region", name="Audit log").inner_text()
+    click(page, "Undo")
+    assert page.get_by_role("heading", level=1).inner_text() == "3 artifacts restored"
+    assert sorted(page.locator("main a.id").all_inner_texts()) == sorted(gone)
+    assert [status(running, each) for each in gone] == [200] * 3
+    page.goto("/ui/audit")
+    actions = page.get_by_role("form", name="Filters")
+    assert {"artifact.removed", "artifact.restored"} <= set(column(page, 3))
+    actions.get_by_label("Run").fill(run)
+    actions.get_by_label("Action").fill("artifact.removed")
+    actions.get_by_role("button", name="Filter").click()
+    page.wait_for_url("**run=*")
+    assert column(page, 3) == ["artifact.removed"]
+
+
+def test_an_undo_of_more_than_one_answer_goes_on_with_the_ttl_that_was_asked_for(
+    chromium: Browser, running: Service
+) -> None:
+    for number in range(501):
+        running.post(f"line {number}\n", session="done")
+    scope = {"job": "session", "namespace": "default", "session": "done"}
+    plan = running.client.post("/v1/admin/retention/plan", json=scope).json()
+    applied = {"digest": plan["digest"], "confirm": True, "wait": 10}
+    run = running.client.post("/v1/admin/retention/apply", json=applied).json()
+    page = opened(chromium, running)
+    page.goto(f"/ui/retention/runs/{run['id']}")
+    page.get_by_label("New TTL").fill("7d")
+    click(page, "Undo")
+    assert page.get_by_role("heading", level=1).inner_text() == "500 artifacts restored"
+    assert page.locator("input[name=ttl]").input_value() == "7d"
+    click(page, "Go on")
+    expect(page.get_by_role("heading", level=1)).to_have_text("1 artifact restored")
+    assert len(running.get("/v1/artifacts", session="done", limit=200)["items"]) == 200
+    page.context.close()
+
+
+def column(page: Page, number: int) -> list[str]:
+    return page.locator(f"main tbody tr td:nth-child({number})").all_inner_texts()
+
+
+def test_the_audit_log_is_listed_from_the_latest_line_to_the_first(page: Page, running: Service) -> None:
+    for number in range(60):
+        body = {"reason": f"reason {number}"}
+        hold = running.client.post("/v1/admin/holds", json=body).json()["id"]
+        running.client.delete(f"/v1/admin/holds/{hold}").raise_for_status()
+    page.goto("/ui/audit?action=hold.placed")
+    seen = column(page, 1)
+    while page.get_by_role("link", name="Next").count():
+        page.get_by_role("link", name="Next").click()
+        seen += column(page, 1)
+        assert set(column(page, 3)) == {"hold.placed"}
+    numbers = [int(each.replace(",", "")) for each in seen]
+    assert len(numbers) == 60
+    assert numbers == sorted(numbers, reverse=True)
+    page.get_by_role("link", name="First").click()
+    assert column(page, 1)[0] == seen[0]
+
+
+def test_a_quota_is_set_as_a_policy_shown_beside_the_usage_and_refuses_what_is_too_much(
+    page: Page, running: Service
+) -> None:
+    running.post("one\n")
+    running.post("two\n")
+    page.goto("/ui/usage")
+    assert column(page, 4) == ["2"]
+    assert column(page, 5) == ["\u2013"], "no limit"
+    page.get_by_role("link", name="Policies set the limits.").click()
+    form = page.get_by_role("form", name="Set a policy")
+    form.get_by_label("max_artifacts").fill("3")
+    form.get_by_label("max_bytes").fill("1mib")
+    form.get_by_role("button", name="Set").click()
+    assert said(page) == "The policy was set."
+    page.goto("/ui/usage")
+    assert (column(page, 3), column(page, 5)) == (["1.0 MiB"], ["3"])
+    running.post("three\n")
+    assert running.client.post("/v1/artifacts", json={"content": "four\n"}).status_code == 507
+    page.reload()
+    assert column(page, 4) == ["3"]
+
+
+def test_a_policy_is_set_explained_and_removed(page: Page, running: Service) -> None:
+    page.goto("/ui/policies")
+    form = page.get_by_role("form", name="Set a policy")
+    form.locator("[name=kind]").select_option("log")
+    form.get_by_label("ttl", exact=True).fill("2d")
+    form.get_by_role("button", name="Set").click()
+    form.get_by_label("ttl", exact=True).fill("30d")
+    form.get_by_label("idle_ttl").fill("none")
+    form.get_by_role("button", name="Set").click()
+    policies = page.get_by_role("region", name="Policies").inner_text()
+    assert "ttl 2 d" in policies
+    assert "ttl 30 d" in policies
+    explain = page.get_by_role("form", name="Explain")
+    for kind, ttl in (("log", "2 d"), ("json", "30 d")):
+        explain.locator("[name=kind]").select_option(kind)
+        explain.get_by_role("button", name="Explain").click()
+        page.wait_for_url(f"**kind={kind}*")
+        holds = page.get_by_role("region", name="What holds")
+        assert (
+            ttl in holds.get_by_role("row").filter(has=page.locator("code", has_text=re.compile("^ttl$"))).inner_text()
+        )
+        assert "for ever" in holds.get_by_role("row").filter(has_text="idle_ttl").inner_text()
+    kept = running.post("2026-01-01 INFO ok\n" * 50, kind="log")["id"]
+    page.goto(f"/ui/artifacts/{kept}")
+    assert "ttl 2 d, by the policy of default/kind=log" in page.get_by_role("main").inner_text()
+    page.goto("/ui/policies")
+    page.get_by_role("row").filter(has_text="kind=log").get_by_role("button", name="Remove").click()
+    assert said(page) == "The policy was removed."
+    assert "ttl 2 d" not in page.get_by_role("region", name="Policies").inner_text()
+
+
+def test_words_and_lists_of_a_policy_are_taken_as_people_write_them(page: Page, running: Service) -> None:
+    page.goto("/ui/policies")
+    form = page.get_by_role("form", name="Set a policy")
+    for name, value in [
+        ("max_artifact_bytes", "64mib"),
+        ("max_artifacts", "None"),
+        ("search_allowed_domains", "a.example, b.example"),
+        ("card_tokens", "700"),
+    ]:
+        form.get_by_label(name, exact=True).fill(value)
+    form.locator("[name=evict]").select_option("least_recently_read")
+    form.get_by_role("button", name="Set").click()
+    assert said(page) == "The policy was set."
+    (policy,) = running.get("/v1/admin/policies")["items"]
+    assert policy["policy"] == {
+        "max_artifact_bytes": 64 * 1024 * 1024,
+        "max_artifacts": None,
+        "search_allowed_domains": ["a.example", "b.example"],
+        "card_tokens": 700,
+        "evict": "least_recently_read",
+    }
+
+
+@pytest.mark.parametrize(("field", "value"), [("ttl", "soon"), ("max_bytes", "much"), ("card_tokens", "none")])
+def test_a_policy_that_cannot_be_says_which_field_is_wrong(
+    chromium: Browser, running: Service, field: str, value: str
+) -> None:
+    page = opened(chromium, running)
+    page.goto("/ui/policies")
+    form = page.get_by_role("form", name="Set a policy")
+    form.get_by_label(field, exact=True).fill(value)
+    form.get_by_role("button", name="Set").click()
+    assert field in page.locator(".problem").inner_text()
+    assert "invalid_request" in page.locator(".problem").inner_text()
+    page.context.close()
+
+
+def test_a_key_is_made_with_its_scopes_shown_this_once_and_revoked(page: Page, running: Service) -> None:
+    page.goto("/ui/keys")
+    form = page.get_by_role("form", name="Create a key")
+    form.get_by_label("Name", exact=True).fill("root")
+    form.get_by_label("admin").check()
+    form.get_by_role("button", name="Create").click()
+    root = page.get_by_label("The key").inner_text().strip()
+    page.goto("/ui/login")
+    page.get_by_label("Key").fill(root)
+    page.get_by_role("button", name="Sign in").click()
+    page.goto("/ui/keys")
+    form.get_by_label("Name", exact=True).fill("agent of <team>")
+    form.get_by_label("Sessions that begin with").fill("team-")
+    form.get_by_label("Good for").fill("90d")
+    for scope in ("ingest", "read"):
+        form.get_by_label(scope).check()
+    form.get_by_role("button", name="Create").click()
+    key = page.get_by_label("The key").inner_text().strip()
+    authorization = {"authorization": f"Bearer {key}"}
+    body = {"content": "x\n", "session": "team-1"}
+    assert running.client.post("/v1/artifacts", json=body, headers=authorization).status_code == 201
+    assert running.client.get("/v1/admin/keys", headers=authorization).status_code == 403
+    page.get_by_role("main").get_by_role("link", name="Keys").click()
+    assert key not in page.content()
+    row = page.get_by_role("row").filter(has_text="agent of <team>")
+    assert "ingest, read" in row.inner_text()
+    assert "team-…" in row.inner_text()
+    assert "ends in 89 d" in row.inner_text()
+    row.get_by_role("button", name="Revoke…").click()
+    page.get_by_role("link", name="Cancel").click()
+    assert running.client.post("/v1/artifacts", json=body, headers=authorization).status_code == 200
+    row.get_by_role("button", name="Revoke…").click()
+    click(page, "Revoke")
+    assert said(page) == "The key was revoked."
+    assert "revoked" in row.inner_text()
+    assert row.get_by_role("button").count() == 0
+    assert running.client.post("/v1/artifacts", json=body, headers=authorization).status_code == 401
+    page.get_by_role("button", name="Sign out").click()
+    page.goto("/ui/keys")
+    assert "/ui/login" in page.url
+
+
+def test_several_artifacts_are_pinned_held_and_deleted_each_after_a_confirmation(page: Page, running: Service) -> None:
+    first, second, third = (running.post(f"{n}\n")["id"] for n in range(3))
+    choose(page, [first, second], "Pin")
+    page.get_by_role("link", name="Cancel").click()
+    assert not running.get(f"/v1/artifacts/{first}")["artifact"]["pinned"]
+    choose(page, [first, second], "Pin")
+    click(page, "Pin")
+    assert page.get_by_role("heading", level=1).inner_text() == "Pin: 2 done, 0 refused"
+    assert [running.get(f"/v1/artifacts/{each}")["artifact"]["pinned"] for each in (first, second, third)] == [
+        True,
+        True,
+        False,
+    ]
+    page.goto("/ui/artifacts")
+    assert column(page, 10).count("pinned") == 2
+    choose(page, [first], "Unpin")
+    click(page, "Unpin")
+    assert not running.get(f"/v1/artifacts/{first}")["artifact"]["pinned"]
+    choose(page, [second, third], "Hold")
+    page.get_by_label("Reason").fill("review")
+    click(page, "Hold")
+    assert page.get_by_role("heading", level=1).inner_text() == "Hold: 2 done, 0 refused"
+    assert {hold["artifact"] for hold in running.get("/v1/admin/holds")["items"]} == {second, third}
+    choose(page, [first, second], "Delete")
+    assert status(running, first) == 200
+    click(page, "Delete")
+    assert page.get_by_role("heading", level=1).inner_text() == "Delete: 1 done, 1 refused"
+    assert "held" in page.get_by_role("row").filter(has_text=second).inner_text()
+    assert [status(running, each) for each in (first, second, third)] == [410, 200, 200]
+
+
+def test_a_change_of_nothing_and_a_hold_without_a_reason_say_what_is_missing(page: Page, running: Service) -> None:
+    kept = running.post("one\n")["id"]
+    page.goto("/ui/artifacts")
+    click(page, "Pin…")
+    assert "No artifact was chosen" in page.locator(".problem").inner_text()
+    choose(page, [kept], "Hold")
+    click(page, "Hold")
+    assert "reason" in page.get_by_role("main").inner_text()
+    assert running.get("/v1/admin/holds")["items"] == []
+
+
+def test_how_long_an_artifact_is_kept_and_its_labels_are_changed(page: Page, running: Service) -> None:
+    kept = running.post("one\n", labels=["old"])["id"]
+    page.goto(f"/ui/artifacts/{kept}")
+    form = page.get_by_role("form", name="Keep")
+    assert form.get_by_label("Labels").input_value() == "old"
+    form.get_by_label("Labels").fill("reviewed, ci")
+    form.get_by_label("New TTL").fill("7d")
+    form.get_by_role("button", name="Change").click()
+    assert said(page) == "The artifact was changed."
+    changed = running.get(f"/v1/artifacts/{kept}")["artifact"]
+    assert (sorted(changed["labels"]), changed["ttl"]) == (["ci", "reviewed"], 7 * 86_400)
+    assert page.locator(".label").all_inner_texts() == changed["labels"]
+
+
+def test_a_session_is_deleted_after_a_confirmation(page: Page, running: Service) -> None:
+    gone = [running.post(f"{n}\n", session="over")["id"] for n in range(2)]
+    other = running.post("kept\n", session="goes on")["id"]
+    page.goto("/ui/session?name=over")
+    click(page, "Delete the session…")
+    assert [status(running, each) for each in gone] == [200, 200]
+    click(page, "Delete")
+    assert page.get_by_text("No artifact.").count() == 1
+    assert [status(running, each) for each in [*gone, other]] == [410, 410, 200]
+
+
+def test_a_scheduled_job_is_paused_and_resumed(page: Page, running: Service) -> None:
+    page.goto("/ui/retention")
+    row = page.get_by_role("region", name="Schedule").get_by_role("row").filter(has=page.get_by_role("button")).first
+    name = row.get_by_role("cell").first.inner_text()
+    for button, paused in (("Pause", True), ("Resume", False)):
+        row.get_by_role("button", name=button).click()
+        assert said(page) == "The job was changed."
+        jobs = {each["name"]: each["paused"] for each in running.get("/v1/admin/retention/status")["jobs"]}
+        assert jobs[name] is paused
+
+
+def test_with_the_keyboard_alone_a_session_is_looked_for_planned_removed_and_brought_back(
+    chromium: Browser, running: Service
+) -> None:
+    gone = running.post("ERROR it broke\n", session="over", title="build log")["id"]
+    page = opened(chromium, running)
+    page.goto("/")
+    tab_to(page, "Skip to the content")
+    tab_to(page, "Retention")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/ui/retention")
+    tab_to(page, "Skip to the content")
+    page.keyboard.press("Enter")
+    tab_to(page, "Job")
+    page.keyboard.type("session")
+    tab_to(page, "Session")
+    page.keyboard.type("over")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/ui/retention/plan")
+    tab_to(page, gone)
+    tab_to(page, "Remove 100 % of the live bytes")
+    page.keyboard.press("Space")
+    tab_to(page, "Apply")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/ui/retention/runs/*")
+    assert status(running, gone) == 410
+    tab_to(page, "Undo")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("1 artifact restored")
+    assert status(running, gone) == 200
+    page.context.close()
+
+
+def test_the_page_is_dark_for_those_who_prefer_that_and_changes_with_the_system(
+    chromium: Browser, running: Service
+) -> None:
+    kept = running.post("ERROR it broke\n" * 200)["id"]
+    page = opened(chromium, running, color_scheme="dark")
+    for path in ("/", f"/ui/artifacts/{kept}", "/ui/keys", "/ui/login?why=revoked"):
+        page.emulate_media(color_scheme="dark")
+        page.goto(path)
+        dark = brightness(page)
+        page.emulate_media(color_scheme="light")
+        light = brightness(page)
+        assert dark["text"] - dark["background"] > 0.6, path
+        assert light["background"] - light["text"] > 0.6, path
+    page.context.close()
+
+
+def brightness(page: Page) -> dict[str, float]:
+    """How bright the page's background and its text are, from 0 to 1."""
+    colours: dict[str, str] = page.evaluate(
+        "() => { const s = getComputedStyle(document.documentElement);"
+        "return {background: s.backgroundColor, text: s.color}; }"
+    )
+    return {name: sum(map(int, re.findall(r"\d+", value)[:3])) / 765 for name, value in colours.items()}

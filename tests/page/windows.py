@@ -1,0 +1,33 @@
+"""Windows of a browser, and walking through a page with the keyboard alone."""
+
+from typing import Any
+
+from playwright.sync_api import Browser, Page
+
+from support.service import Service
+
+_SAYS = """() => {
+  const on = document.activeElement;
+  const label = on.labels?.length ? on.labels[0].innerText : on.getAttribute("aria-label") ?? on.innerText;
+  return [label.trim().split("\\n")[0], on === document.body, getComputedStyle(on).outlineStyle];
+}"""
+
+
+def opened(chromium: Browser, service: Service, **context: Any) -> Page:  # noqa: ANN401 - playwright's options
+    """A window on a service, with a cookie jar of its own."""
+    made = chromium.new_context(base_url=service.url, **context)
+    made.set_default_timeout(10_000)
+    return made.new_page()
+
+
+def tab_to(page: Page, label: str) -> None:
+    """Presses Tab until the element with a label has the focus; each on the way shows that it has it."""
+    passed: list[str] = []
+    while True:
+        page.keyboard.press("Tab")
+        said, end, outline = page.evaluate(_SAYS)
+        assert not end, f"Tab never arrives at {label!r}; it passes {passed}"
+        assert outline != "none", f"nothing shows that {said!r} has the focus"
+        if said == label:
+            return
+        passed.append(said)
