@@ -24,7 +24,7 @@ from coatcheck.core.context import (
     index_of,
     plan,
 )
-from coatcheck.core.context.body.encoding import JsonLines, plain
+from coatcheck.core.context.body.encoding import MessageLines, plain
 from coatcheck.core.context.body.shape import as_list, as_object
 
 Body = Any
@@ -85,7 +85,7 @@ def artifact_id(call_id: str | None, content: object) -> str:
 
 def stored_content(content: object) -> object:
     """What is stored of a payload, as a test compares it."""
-    return b"".join(content) if isinstance(content, JsonLines) else plain(content)
+    return b"".join(content) if isinstance(content, MessageLines) else plain(content)
 
 
 def stored(planned: CompactionPlan) -> dict[str, StoredPayload]:

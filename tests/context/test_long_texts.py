@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.core.context import CompactionPolicy
 from coatcheck.core.context.body.decoding import decode
-from coatcheck.core.context.body.encoding import CANONICAL, COMPACT, SPACED, JsonForm, JsonLines, dumped, plain
+from coatcheck.core.context.body.encoding import CANONICAL, COMPACT, SPACED, JsonForm, MessageLines, dumped, plain
 from coatcheck.core.context.body.inner import parsed, spliced
 from coatcheck.core.text.long_text import LongText, head_of, strings, text_of
 from context.histories import FORMATS, compact, conversation
@@ -62,8 +62,8 @@ def test_values_around_a_long_text_are_as_they_were() -> None:
     assert plain(found) == value
     for form in FORMS:
         assert str(dumped(found, form)) == str(dumped(value, form)) == form.dumps(value)
-    assert b"".join(JsonLines([found, value])) == b"\n".join([COMPACT.dumps(value).encode()] * 2)
-    assert JsonLines([found]).sizes == [len(COMPACT.dumps(value).encode())]
+    assert b"".join(MessageLines([found, value])) == b"\n".join([COMPACT.dumps(value).encode()] * 2)
+    assert MessageLines([found]).sizes == [len(COMPACT.dumps(value).encode())]
 
 
 @pytest.mark.parametrize("bad", [b'\\ud83d"', b'\\x"', b'\n"', b"", b'" x', b'\xff"'])

@@ -12,7 +12,7 @@ The caller stores each payload as ingest would, with its tool name and call ID, 
 
 from msgspec import Struct
 
-from coatcheck.core.context.body.encoding import JsonLines
+from coatcheck.core.context.body.encoding import MessageLines
 from coatcheck.core.context.body.model import Format, HistoryIndex
 from coatcheck.core.context.body.pointer import get, render
 from coatcheck.core.context.body.shape import Value, as_object, is_utf8, too_deep
@@ -147,7 +147,7 @@ def _planned(
     decisions = Replay(line, found.candidates, totals, fixed.total, policy, budget).run()
     payloads = [_payload(index, found.candidates[number], number, decisions) for number in sorted(decisions.replaced)]
     gone = sorted({*decisions.dropped, *line.notices}) if decisions.dropped else []
-    lines = JsonLines(get(body, index.items[number].at) for number in gone)
+    lines = MessageLines(get(body, index.items[number].at) for number in gone)
     if gone:
         payloads.append(_left_out(index, gone[0], lines))
     return CompactionPlan(
@@ -184,7 +184,7 @@ def _payload(index: HistoryIndex, one: ReplacementCandidate, number: int, decisi
     )
 
 
-def _left_out(index: HistoryIndex, first: int, lines: JsonLines) -> PlannedPayload:
+def _left_out(index: HistoryIndex, first: int, lines: MessageLines) -> PlannedPayload:
     """Returns the messages that are left out, including earlier notices, as one payload."""
     return PlannedPayload(
         kind="message",

@@ -30,7 +30,7 @@ from coatcheck.core.artifact import (
 )
 from coatcheck.core.card import MIN_BUDGET, CardSource, may_show_text
 from coatcheck.core.context import PlannedPayload
-from coatcheck.core.context.body.encoding import JsonLines, plain
+from coatcheck.core.context.body.encoding import MessageLines, plain
 from coatcheck.core.encoding.payload_encoder import sample_ranges
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
@@ -270,13 +270,13 @@ class _Source(Struct, frozen=True):
     data: bytes
     """Empty where they are written only as they are read: no card is cut of those."""
     digest: bytes
-    written: JsonLines | None = None
+    written: MessageLines | None = None
 
 
 def _parted(payload: PlannedPayload) -> tuple[PartsPayload, _Source]:
     """Returns what a payload is, and its bytes, as ingest would make them from the same content."""
     content = payload.content
-    if isinstance(content, JsonLines):
+    if isinstance(content, MessageLines):
         digest = hashlib.sha256()
         for piece in content:
             digest.update(piece)
@@ -296,7 +296,7 @@ def _said(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention)
         labels=keep.labels,
         failed=payload.failed or parted.failed,
         title=parted.title if payload.title is None else payload.title,
-        kind=MESSAGES if isinstance(payload.content, JsonLines) else None,
+        kind=MESSAGES if isinstance(payload.content, MessageLines) else None,
     )
 
 

@@ -107,8 +107,8 @@ def plain(value: Value) -> Value:
 
 
 @final
-class JsonLines:
-    """Values as JSON, each on a line of its own: they are written whenever they are read, and never kept."""
+class MessageLines:
+    """Messages as JSON, each on a line of its own: they are written whenever they are read, and never kept."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._values = list(values)
