@@ -6,7 +6,7 @@ UV := .uv/bin/uv
 READY := $(VENV)/.ready
 SITE = $(BIN)/sphinx-build -W --keep-going -c maintenance/site -d dist/doctrees docs dist/docs
 
-.PHONY: help run setup test pythons browser test-integrations test-resolve check format bench soak fuzz-api openapi reference picture docs lock clean
+.PHONY: help run setup test pythons browser test-integrations test-resolve check format bench soak fuzz-api openapi reference picture screenshots docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -68,6 +68,10 @@ reference: setup ## write docs/reference from the code
 
 picture: setup ## draw docs/card.svg from a real card
 	@PYTHONPATH=tests $(BIN)/python maintenance/site/picture.py
+
+screenshots: setup browser ## take the pictures of the page that docs/how-to/page.md shows
+	@mkdir -p docs/images
+	@$(BIN)/pytest tests/page/test_screenshots.py -q -k is_made --screenshots docs/images
 
 docs: reference ## build the documentation site in dist/docs
 	@$(SITE) -q && echo dist/docs/index.html

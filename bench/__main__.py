@@ -7,6 +7,7 @@ from pathlib import Path
 from bench import (
     cards,
     compact,
+    compact_memory,
     evidence,
     expiry,
     full_text,
@@ -43,6 +44,7 @@ PARTS = {
     "retention": retention.run,
     "search_results": search_results.run,
     "compact": compact.run,
+    "compact_memory": compact_memory.run,
     "replay": replay.run,
     "windows": passages.run,
     "tool_calls": tool_calls.run,

@@ -109,6 +109,7 @@ def run() -> None:
     rng = random.Random(33)
     bodies = {
         "1 MB, 4 outputs of 250 KB": history(rng, 4, 250_000),
+        "1 MB, 40 outputs of 25 KB": history(rng, 40, 25_000),
         "1 MB, 250 outputs of 4 KB, all carded": history(rng, 250, 4_000),
         "1 MB, 400 outputs of 2.5 KB that stay": history(rng, 400, 2_500),
         "20 MB, 40 outputs of 500 KB": history(rng, 40, 500_000),

@@ -1,47 +1,25 @@
-"""The administrator's page over a million artifacts, and what somebody who looks at it costs those who put."""
+"""The administrator's page over a million artifacts; and what people who look at it cost those who put."""
 
 import asyncio
-import contextlib
-import itertools
-import os
-import random
 import sqlite3
-import statistics
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
-from bench.throughput import OK, text
-from bench.wire import Timings, connect, load
+from bench import page_beside
+from bench.wire import Timings
 from support.service import Service, serving
 
 MANY = 1_000_000
 DAYS = 90
 PER_SESSION = 100
 TIMES = 15
-CLIENTS = 8
-PAIRS = 20
-PUTS = 500
-SIZE = 4_000
-LOOKS = {"nobody: the noise": None, "a page a second": 1.0, "page after page": 0.0}
-"""Seconds between two pages of somebody who looks around; None: nobody does."""
-LOOKED_AT = (
-    "/",
-    "/ui/artifacts",
-    "/ui/sessions",
-    "/ui/session?name=bench",
-    "/ui/usage",
-    "/ui/artifacts?tool_name=bash",
-)
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 def run(count: int = MANY) -> None:
-    """Print the times of pages, then the pairs."""
+    """Print the times of pages, then what puts are like beside them."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         with serving(data, page="true") as service:
@@ -50,7 +28,7 @@ def run(count: int = MANY) -> None:
         with serving(data, page="true") as service:
             rare = service.post("INFO the rare one\n", tool_name="rare", session="rare")["id"]
             _pages(service, count, rare)
-            asyncio.run(_beside(service))
+            asyncio.run(page_beside.compare(service))
 
 
 def _samples(service: Service) -> None:
@@ -122,9 +100,6 @@ def _sums(database: sqlite3.Connection) -> None:
     """)
 
 
-# ------------------------------------------------------------------------------------------------- pages
-
-
 def _pages(service: Service, count: int, rare: str) -> None:
     """Each page's first time, its median and its worst; and how many artifacts it lists."""
     middle = (datetime.now(UTC) - timedelta(days=DAYS / 2)).strftime("%Y-%m-%dT%H:%M")  # noqa: TID251 - as above
@@ -160,71 +135,3 @@ def _pages(service: Service, count: int, rare: str) -> None:
 
 def _list(**filters: str) -> str:
     return f"/ui/artifacts?{urlencode(filters)}"
-
-
-# ------------------------------------------------------------------------------------------------- puts beside pages
-
-
-async def _beside(service: Service) -> None:
-    """Pairs of the same puts, alone and while somebody looks, the order of each pair drawn."""
-    rng = random.Random(23)
-    print(f"\n{CLIENTS} clients put {SIZE:,} bytes; of the same puts alone | puts/s | processor time | p99")
-    await _round(service, rng, _nobody)
-    for name, pause in LOOKS.items():
-        ratios: list[tuple[float, ...]] = []
-        for _ in range(PAIRS):
-            rounds: dict[bool, tuple[float, ...]] = {}
-            for looking in rng.sample([True, False], 2):
-                beside = partial(_somebody, service.url, pause) if looking and pause is not None else _nobody
-                rounds[looking] = await _round(service, rng, beside)
-            ratios.append(tuple(one / other for one, other in zip(rounds[True], rounds[False], strict=True)))
-        middle = " | ".join(map(_spread, zip(*ratios, strict=True)))
-        print(f"{name:<20} | {middle}", flush=True)
-
-
-def _spread(ratios: Iterable[float]) -> str:
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    return f"{middle:.3f} (quartiles {low:.2f}, {high:.2f})"
-
-
-@contextlib.asynccontextmanager
-async def _nobody() -> AsyncGenerator[None]:
-    yield
-
-
-@contextlib.asynccontextmanager
-async def _somebody(url: str, pause: float) -> AsyncGenerator[None]:
-    """Somebody goes from one page to the next, `pause` seconds after it came."""
-
-    async def look() -> None:
-        async with connect(url) as connection:
-            for path in itertools.cycle(LOOKED_AT):
-                status, _ = await connection.ask("GET", path)
-                assert status in OK, path
-                await asyncio.sleep(pause)
-
-    looking = asyncio.create_task(look())
-    try:
-        yield
-    finally:
-        looking.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await looking
-
-
-def _processor(process: int) -> float:
-    """Seconds of processor time that a process has had."""
-    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICK
-
-
-async def _round(
-    service: Service, rng: random.Random, beside: Callable[[], contextlib.AbstractAsyncContextManager[None]]
-) -> tuple[float, float, float]:
-    """Puts a second, milliseconds of the service's processor time a put, and the 99th percentile in milliseconds."""
-    puts = [("POST", "/v1/artifacts/raw?tool_name=bash&session=bench", text(rng, SIZE)) for _ in range(PUTS)]
-    before = _processor(service.process.pid)
-    async with beside():
-        done = await load(service.url, puts, CLIENTS, OK)
-    spent = _processor(service.process.pid) - before
-    return done.per_second(), 1000 * spent / PUTS, done.at(0.99)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -68,7 +68,7 @@ class Timings:
         return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-async def load(url: str, requests: list[tuple[str, str, bytes]], clients: int, ok: frozenset[int]) -> Timings:
+async def load(url: str, requests: Iterable[tuple[str, str, bytes]], clients: int, ok: frozenset[int]) -> Timings:
     """Send requests over `clients` connections, each as fast as its answers come."""
     timings = Timings()
     queue = iter(requests)

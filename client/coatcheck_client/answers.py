@@ -60,7 +60,7 @@ def problem(status: int, headers: Mapping[str, str], data: bytes, *, url: str) -
     code, detail = said.pop("code", None), said.pop("detail", None)
     if not is_code(code) or code in _OURS or not isinstance(detail, str):
         shown = data[:_SHOWN].decode("utf-8", "replace")
-        detail = f"{url} answered {status}, but not as Coatcheck does: {shown!r}"
+        detail = f"{url} answered {status}, but not as Coatcheck does: {shown!r}."
         return ServiceError(UNEXPECTED, detail, status=status, retry_after=after)
     return ServiceError(cast("str", code), detail, status=status, extra=said, retry_after=after)
 

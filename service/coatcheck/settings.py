@@ -35,8 +35,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Everything that can be set. A field `x_y` is read from `COATCHECK_X_Y`."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. An address other than loopback is refused while no key is required: create one first
-    (`coatcheck key create`), or set `require_keys`, or `allow_unauthenticated`."""
+    """Address to listen on. An address other than loopback is refused while no key is required: create a key first
+    (`coatcheck key create`), or set `COATCHECK_REQUIRE_KEYS` or `COATCHECK_ALLOW_UNAUTHENTICATED`."""
     port: int = 8321
     """Port to listen on; 0 takes a free one and prints it."""
     data: str = "coatcheck-data"

@@ -111,17 +111,24 @@ def test_keys_are_administered_through_a_running_service(tmp_path: Path) -> None
         (("create", "x", "--namespace", "A"), 2),
         (("create", "x", "--ttl", "soon"), 2),
         (("create", "x", "--scope", "write"), 2),
+        (("create", "x", "--bytes-per-minute", "64mb"), 2),
         (("create", "x", "--namespace", "*", "--scope", "read"), 2),
         (("revoke", "00000000000"), 3),
         (("revoke", "../keys"), 3),
     ],
-    ids=["namespace", "ttl", "scope", "everywhere", "unknown", "no ID"],
+    ids=["namespace", "ttl", "scope", "rate", "everywhere", "unknown", "no ID"],
 )
 def test_what_cannot_be_ends_with_its_code_and_a_sentence(args: tuple[str, ...], code: int, tmp_path: Path) -> None:
     assert call("migrate", "--data", str(tmp_path / "data")).code == 0
     ended = call("key", *args, "--data", str(tmp_path / "data"))
     assert (ended.code, ended.out) == (code, b"")
     assert len(ended.err) > 20
+
+
+def test_a_key_has_limits_of_its_own_in_bytes_or_larger_units(tmp_path: Path, combo: Combo) -> None:
+    limits = ("--requests-per-minute", "3", "--bytes-per-minute", "64mib")
+    key = made(tmp_path / "data", combo, "ops", *limits)
+    assert (key["requests_per_minute"], key["bytes_per_minute"]) == (3, 64 * 1024**2)
 
 
 def test_the_first_key_of_a_store_also_administers_its_namespace_and_says_that_it_is_the_first(tmp_path: Path) -> None:

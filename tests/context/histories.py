@@ -24,6 +24,7 @@ from coatcheck.core.context import (
     index_of,
     plan,
 )
+from coatcheck.core.context.body.encoding import MessageLines, plain
 from coatcheck.core.context.body.shape import as_list, as_object
 
 Body = Any
@@ -82,13 +83,19 @@ def artifact_id(call_id: str | None, content: object) -> str:
     return ids.render(ids.number(ids.identity("test", None, call_id, digest)))
 
 
+def stored_content(content: object) -> object:
+    """What is stored of a payload, as a test compares it."""
+    return b"".join(content) if isinstance(content, MessageLines) else plain(content)
+
+
 def stored(planned: CompactionPlan) -> dict[str, StoredPayload]:
     """Every payload stored, with a card that is a function of the payload."""
     kept: dict[str, StoredPayload] = {}
     for payload in planned.stored:
-        name = artifact_id(payload.call_id, payload.content)
+        content = stored_content(payload.content)
+        name = artifact_id(payload.call_id, content)
         card = f"[{name} · text · stored outside this conversation; below: facts]\n"
-        card += f"{len(str(payload.content)):,} characters"
+        card += f"{len(str(content)):,} characters"
         kept[payload.key] = StoredPayload(name, card if payload.needs_card else None)
     return kept
 

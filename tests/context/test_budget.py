@@ -168,7 +168,7 @@ def test_what_was_stored_of_messages_left_out_is_named_in_the_notice() -> None:
     lines = new["messages"][1]["content"].split("\n")
     assert lines[1].startswith(f"They are stored as {whole}, one on each line")
     assert lines[-1] == f"- {name} · {about}"
-    archive = next(p.content for p in planned.stored if p.key == "omitted")
+    archive = b"".join(next(p.content for p in planned.stored if p.key == "omitted"))
     assert [json.loads(line) for line in archive.splitlines()] == [body["messages"][n] for n in planned.dropped]
     assert report.changes == []
 

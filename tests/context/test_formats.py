@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, CompactionRule, Format, detect, plan
+from coatcheck.core.context.body.encoding import serialised
 from coatcheck.core.context.body.inner import spliced
-from coatcheck.core.context.body.shape import serialised
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.errors import CoatcheckError, Code
@@ -336,7 +336,7 @@ def test_gemini_responses_keep_their_keys_and_their_casing(snake: bool) -> None:
         ]
 
     new, _ = compact({"contents": contents(LONG, nested)}, ALL)
-    assert new == {"contents": contents(card_of(None, LONG), card_of(None, serialised(nested)))}
+    assert new == {"contents": contents(card_of(None, LONG), card_of(None, str(serialised(nested))))}
 
 
 def test_a_gemini_response_of_many_small_values_becomes_one_card_under_the_key_that_providers_read() -> None:
@@ -347,7 +347,9 @@ def test_a_gemini_response_of_many_small_values_becomes_one_card_under_the_key_t
         {"role": "user", "parts": [{"functionResponse": {"id": "f1", "name": "run", "response": many}}]},
     ]
     new, _ = compact({"contents": contents}, ALL)
-    assert new["contents"][2]["parts"][0]["functionResponse"]["response"] == {"output": card_of("f1", serialised(many))}
+    assert new["contents"][2]["parts"][0]["functionResponse"]["response"] == {
+        "output": card_of("f1", str(serialised(many)))
+    }
     assert compact(new, ALL)[0] is new
     contents[2]["parts"][0]["functionResponse"]["response"] = {**many, "error": "no"}
     new, _ = compact({"contents": contents}, ALL)

@@ -19,7 +19,7 @@ def text(tokens: int, name: str) -> str:
 
 
 def outputs(body: Json) -> list[str]:
-    return [p.text for item in index_of(body).items for out in item.outputs for p in out.pieces]
+    return [str(p.text) for item in index_of(body).items for out in item.outputs for p in out.pieces]
 
 
 def raw(body: Json) -> set[str]:

@@ -72,7 +72,9 @@ def compacted(service: Service, name: str, told: list[Turn], **more: Json) -> tu
 
 def outputs(body: Json) -> list[str]:
     """The texts that tools gave back of what is stored."""
-    return [p.text for item in index_of(body).items for out in item.outputs for p in out.pieces if "art_" in p.text]
+    return [
+        str(p.text) for item in index_of(body).items for out in item.outputs for p in out.pieces if "art_" in p.text
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------- reads

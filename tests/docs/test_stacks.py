@@ -1,5 +1,6 @@
 """Every integration has its page, its tests and its extra, and is small."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,9 @@ from support.pages import STACKS
 
 ROOT: Final = Path(__file__).parents[2]
 MOST_LINES: Final = 80
+SHOWN: Final = (ROOT / "tests/stacks/README.md").read_text()
+AROUND_SERVERS: Final = {"mcp-wrap"}
+"""Stacks without an agent."""
 
 
 @pytest.mark.parametrize("stack", sorted(STACKS))
@@ -29,3 +33,22 @@ def test_every_module_that_needs_a_framework_has_an_extra() -> None:
     project = tomllib.loads((ROOT / "client/pyproject.toml").read_text())["project"]
     modules = {path.stem.replace("_", "-") for path in (ROOT / "client/coatcheck_client/integrations").glob("[!_]*")}
     assert set(project["optional-dependencies"]) <= modules
+
+
+@pytest.mark.parametrize("stack", sorted({*STACKS} - AROUND_SERVERS))
+def test_the_table_of_what_is_shown_names_ways_and_tests_that_are_there(stack: str) -> None:
+    row = re.search(rf"^\| {stack} \|([^|]*)\|(.*)$", SHOWN, re.MULTILINE)
+    assert row is not None
+    tests = "".join(path.read_text() for path in (ROOT / "tests/stacks" / stack).glob("*.py"))
+    names = re.findall(r"`(test_\w+)`", row[2])
+    assert names
+    assert [name for name in names if f"def {name}(" not in tests] == []
+    ways = re.search(r"^    modes = \(\"([^)]*)\)$", tests, re.MULTILINE)
+    table = re.search(r"^WAYS\b[^{]*\{([^}]*)\}$", tests, re.MULTILINE)  # of functions, by way
+    written = ways[0] if ways else "".join(re.findall(r'"\S+":', table[1])) if table else '"async"'
+    assert row[1].strip().split(", ") == re.findall(r'"(.*?)"', written)
+
+
+def test_tests_that_all_stacks_have_are_in_the_table() -> None:
+    named = re.findall(r"`(test_\w+)`", SHOWN.partition("| Stack |")[0])
+    assert named == re.findall(r"def (test_\w+)\(", (ROOT / "tests/stacks/stack_tests.py").read_text())

@@ -1,4 +1,4 @@
-"""The browser that the tests of the page share, and a service of each test's own."""
+"""The browser that the tests of a module share, and a service of each test's own."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +11,9 @@ from support.service import Service, serving
 from support.used_servers import used
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is there, no other event loop can run: other folders' tests must not meet it
 def chromium() -> Iterator[Browser]:
+    """The browser."""
     found = browser()
     if found is None:
         used("page: in no browser, of which there is none here")
@@ -28,5 +29,6 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Service]:
+    """A service with its page."""
     with serving(tmp_path / "data", page="true") as service:
         yield service

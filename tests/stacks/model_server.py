@@ -63,7 +63,7 @@ class ModelServer:
         first = self.plan.inner if is_inner else self.plan.first
         if turn < len(first):
             calls = first[turn]
-            return Answer(calls=[Call(_as_offered(call.name, offered), call.arguments) for call in calls])
+            return Answer(calls=[Call(_as_offered(call.name, offered), _made(call, results)) for call in calls])
         for result in results:
             if found := self.plan.needle.search(result):
                 return _said(f"The answer is {found[1]}.", offered)
@@ -74,6 +74,11 @@ class ModelServer:
         name = _as_offered(READ, offered)
         arguments = [{"artifact_id": one, "pattern": self.plan.pattern} for one in dict.fromkeys(cards)]
         return Answer(calls=[Call(name, one) for one in arguments])
+
+
+def _made(call: Call, results: list[str]) -> dict[str, Any]:
+    """The arguments of a call."""
+    return call.arguments(results) if callable(call.arguments) else call.arguments
 
 
 def _said(text: str, offered: list[str]) -> Answer:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,8 @@ class Call:
     """A call of a tool."""
 
     name: str
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] | Callable[[list[str]], dict[str, Any]]
+    """What makes them of the results so far, where they depend on these."""
 
 
 @dataclass

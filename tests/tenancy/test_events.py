@@ -79,6 +79,8 @@ async def test_others_see_nothing_of_it(harness: House) -> None:
         assert await events(bound, **query) == []
     assert len(await events(bound, session="mine/1")) == 1
     assert (await owner.get("/v1/events")).json()["code"] == "invalid_request"
+    refused = (await owner.get("/v1/events", params={"session": "run\x85"})).json()
+    assert (refused["code"], refused["field"]) == ("invalid_request", "session")
 
 
 async def test_what_is_deleted_leaves_no_event(harness: House) -> None:

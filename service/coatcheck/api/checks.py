@@ -1,12 +1,7 @@
 """Checks of names, IDs, labels and URLs: refuses control characters and drops repeated labels."""
 
-import re
-from typing import Final
-
 from coatcheck.core.errors import CoatcheckError, Code
-
-CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-"""Control characters and line separators."""
+from coatcheck.core.text.controls import CONTROL
 
 
 def plain(value: str | None, name: str) -> str | None:

@@ -39,16 +39,17 @@ _CALLED: Final = (*_KEYED, Code.RATE_LIMITED)
 
 
 _TAGS: Final = {
-    "Administration": "Keys, namespaces, and decisions about stored payloads. Needs the scope `admin`.",
-    "Artifacts": "Look artifacts up, change how long they are kept, delete them.",
-    "Contexts": "What is sent to a model: compacting it, measuring it, accounting for it.",
-    "Hooks": "What agent hosts call by themselves after each tool call.",
     "Ingest": "Hand over payloads; get back what the model should read instead.",
     "Reading": "Read further: bytes, parts, matches.",
-    "Searching": "Web searches within a budget: what to read of a response, what to keep, and checks of quotations.",
-    "Service": "Health and description of the service.",
     "Tools": "The tool with which a model reads further: how to declare it, and what a call returns.",
+    "Artifacts": "Look artifacts up, change how long they are kept, delete them.",
+    "Searching": "Web searches within a budget: what to read of a response, what to keep, and checks of quotations.",
+    "Contexts": "What is sent to a model: compacting it, measuring it, accounting for it.",
+    "Hooks": "What agent hosts call by themselves after each tool call.",
+    "Administration": "Keys, namespaces, and decisions about stored payloads. Needs the scope `admin`.",
+    "Service": "Health and description of the service.",
 }
+"""What routes are for, in the order in which a reader of the reference meets them."""
 
 
 def openapi_document(routes: Iterable[Route]) -> bytes:

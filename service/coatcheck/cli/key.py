@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from coatcheck.adapters.clock import SystemClock
+from coatcheck.cli.byte_size import byte_size
 from coatcheck.cli.command_setup import end, require_store, settings_for
 from coatcheck.cli.exits import Exit, echo, echo_items, fail
 from coatcheck.cli.http_client import all_items, ask, connect
@@ -61,7 +62,7 @@ def key() -> None:
 @click.option("--session-prefix", help="Limit the key to sessions whose names begin with this.")
 @click.option("--ttl", help="How long the key is valid: 90d, 12h (for ever).")
 @click.option("--requests-per-minute", "requests", type=click.IntRange(0), help="0: no limit (as configured).")
-@click.option("--bytes-per-minute", "size", type=click.IntRange(0), help="0: no limit (as configured).")
+@click.option("--bytes-per-minute", "size", callback=byte_size, help="Such as 64mib; 0: no limit (as configured).")
 @_where
 def create(
     name: str,

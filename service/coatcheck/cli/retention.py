@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from coatcheck.cli.byte_size import byte_size
 from coatcheck.cli.exits import Exit, echo, fail
 from coatcheck.cli.http_client import ask, connect, service_options
 from coatcheck.cli.retention_text import plan_text, run_line, run_text, status_text, undone_text
@@ -31,7 +32,7 @@ def retention() -> None:
 @click.argument("job", type=click.Choice(_JOBS))
 @click.option("--namespace", help="Only in this namespace.")
 @click.option("--session", help="For the job session: the session to remove.")
-@click.option("--max-bytes", type=click.IntRange(0), help="For evict: bytes of content to keep at most.")
+@click.option("--max-bytes", callback=byte_size, help="For evict: bytes of content to keep at most, such as 10gib.")
 @click.option("--max-artifacts", type=click.IntRange(0), help="For evict: artifacts to keep at most.")
 @service_options
 def plan(job: str, service: str | None, key: str | None, as_json: bool, **scope: str | int | None) -> None:

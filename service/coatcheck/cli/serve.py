@@ -130,7 +130,8 @@ def _bind(settings: Settings, *, shared: bool = False) -> socket.socket:
 
 
 def _taken(settings: Settings, error: OSError) -> str:
-    return f"cannot listen on {settings.host} port {settings.port}: {error.strerror}. Try --port 0."
+    where = f"{settings.host} port {settings.port}"
+    return f"cannot listen on {where}: {error.strerror}. Choose another port: --port, or COATCHECK_PORT."
 
 
 class _Stopping:

@@ -3,11 +3,22 @@
 import asyncio
 import base64
 import json
+import os
+import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_framework import SKIP_PARSING, Agent, Content, FunctionInvocationContext, FunctionMiddleware, tool
+from agent_framework import (
+    SKIP_PARSING,
+    Agent,
+    Content,
+    FunctionInvocationContext,
+    FunctionMiddleware,
+    MCPStdioTool,
+    tool,
+)
 from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 
 from coatcheck_client import Client
@@ -85,6 +96,14 @@ class TestAgentFramework(StackTests):
             agent = Agent(responses, tools=MORE, context_providers=[CoatcheckProvider(client)])
             saw_a_card(model, await asked(agent, mode))
         assert PICTURE in json.dumps(model.bodies[1])
+
+
+async def test_results_of_an_mcp_server_become_cards(service_url: str) -> None:
+    command = [str(Path(__file__).parents[1] / "mcp_server.py")]
+    with model_server(plan([Call("get_served_log", {})])) as model, Client(service_url) as client:
+        async with MCPStdioTool("logs", sys.executable, args=command, env=dict(os.environ)) as server:
+            saw_a_card(model, await asked(made(model.url, client, [server]), "async"))
+    assert model.results[1][0].count("[art_") == 1
 
 
 async def test_an_agent_that_is_a_tool_has_cards_of_its_own(service_url: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from claude_agent_sdk import (
+    AgentDefinition,
     ClaudeAgentOptions,
     ResultMessage,
     ToolAnnotations,
@@ -19,7 +20,7 @@ from coatcheck_client import Client
 from coatcheck_client.integrations.claude_agent_sdk import with_coatcheck
 from model_server import model_server
 from page import run_page
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan, saw_a_card
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -56,24 +57,35 @@ class TestClaudeAgentSdk(StackTests):
         return tmp_path
 
     async def run(self, client: Client, url: str, mode: str, **options: Any) -> str:
-        allowed = [f"mcp__workers__{one.name}" for one in WORKERS]
         exempt = [f"mcp__workers__{one}" for one in options.pop("exempt_tools", ())]
-        own = ClaudeAgentOptions(
+        return await self.asked(with_coatcheck(self.given(url), client, exempt_tools=exempt, **options))
+
+    def given(self, url: str, **more: Any) -> ClaudeAgentOptions:
+        """Options without Coatcheck."""
+        return ClaudeAgentOptions(
             model="claude-sonnet-4-5",
             mcp_servers={"workers": create_sdk_mcp_server("workers", tools=WORKERS)},
-            allowed_tools=[*allowed, "Bash"],
+            allowed_tools=[*(f"mcp__workers__{one.name}" for one in WORKERS), "Bash", "Agent"],
             cwd=self.folder,
             setting_sources=[],
             env=environment(url, self.folder),
+            **more,
         )
+
+    async def asked(self, options: ClaudeAgentOptions) -> str:
+        """The final answer of a run."""
         answer = ""
-        async for message in query(
-            prompt="With which code did request 1777 finish?",
-            options=with_coatcheck(own, client, exempt_tools=exempt, **options),
-        ):
+        async for message in query(prompt="With which code did request 1777 finish?", options=options):
             if isinstance(message, ResultMessage):
                 answer = message.result or ""
         return answer
+
+    async def test_a_sub_agent_has_cards(self, service_url: str, mode: str) -> None:
+        task = {"description": "Find", "prompt": "Which?", "subagent_type": "operator", "run_in_background": False}
+        operator = AgentDefinition("Has the log.", "Look.", ["mcp__workers__get_log", "mcp__coatcheck__read_artifact"])
+        with model_server(plan([Call("Agent", task)])) as model, Client(service_url) as client:
+            own = self.given(model.url, agents={"operator": operator})
+            saw_a_card(model, await self.asked(with_coatcheck(own, client)))
 
     async def test_an_image_stays_beside_the_card(self, service_url: str, mode: str) -> None:
         with model_server(plan([Call("get_pictured_log", {})])) as model, Client(service_url) as client:

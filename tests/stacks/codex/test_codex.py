@@ -13,7 +13,7 @@ import pytest
 from coatcheck_client import Client
 from model_server import model_server
 from page import block
-from scenario import LOG, NEEDLE, plan
+from scenario import LOG, NEEDLE, PICTURE, plan, saw_a_card
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -121,9 +121,33 @@ def test_without_cards_the_host_cuts_what_is_long(codex: Path, tmp_path: Path) -
 
 
 def test_an_exempt_tool_is_left_alone_as_the_page_has_it(service_url: str, codex: Path, tmp_path: Path) -> None:
-    with model_server(plan()) as model, block("codex", 3) as server:
+    with model_server(plan()) as model, block("codex", 4) as server:
         assert NEEDLE in answered(codex, tmp_path, config(model.url, service_url, server.text))
     assert LOG.splitlines()[-1] in model.results[1][0]
+
+
+def test_a_sub_agent_has_cards(service_url: str, codex: Path, tmp_path: Path) -> None:
+    wait = Call("wait_agent", lambda results: {"targets": [json.loads(results[-1])["agent_id"]], "timeout_ms": 60_000})
+    first = [Call("spawn_agent", {"message": "Which code?"})], [wait]
+    with model_server(plan(*first)) as model, block("codex", 2) as server:
+        saw_a_card(model, answered(codex, tmp_path, config(model.url, service_url, server.text)))
+
+
+def test_an_image_stays_beside_the_card(service_url: str, codex: Path, tmp_path: Path) -> None:
+    with model_server(plan([Call("get_pictured_log", {})])) as model, block("codex", 2) as server:
+        saw_a_card(model, answered(codex, tmp_path, config(model.url, service_url, server.text)))
+    assert PICTURE in json.dumps(model.bodies[1])
+
+
+def test_what_all_servers_stored_is_read_by_one_as_the_page_has_it(
+    service_url: str, codex: Path, tmp_path: Path
+) -> None:
+    with model_server(plan()) as model, block("codex", 2) as server, block("codex", 3) as reader:
+        (address,) = tomllib.loads(reader.text)["mcp_servers"]["coatcheck"]["env"].values()
+        more = reader.text.replace(address, service_url)
+        toml = config(model.url, service_url, server.text, "--no-read-tool") + f"\n{more}"
+        saw_a_card(model, answered(codex, tmp_path, toml))
+    assert [one for one in model.offered[0] if "read_artifact" in one] == ["mcp__coatcheck.read_artifact"]
 
 
 @pytest.mark.parametrize("member", ["updatedToolOutput", "updatedMCPToolOutput"])

@@ -1,9 +1,11 @@
 """FastMCP, over real sessions of its own client."""
 
 import asyncio
+import json
 import re
 from typing import Any
 
+import httpx
 import pytest
 from fastmcp import Client as Host
 from fastmcp import FastMCP
@@ -14,6 +16,7 @@ from coatcheck_client import Client, Retries
 from coatcheck_client.integrations.fastmcp import CoatcheckServerMiddleware
 from page import block
 from scenario import LOG, MOST_TOKENS, NEEDLE, TOOLS, WANTED, failing, tokens_of
+from stack_tests import StackTests
 
 
 def made(client: Client, **options: Any) -> FastMCP:
@@ -44,6 +47,39 @@ def artifact(card: str) -> str:
     found = re.match(r"\[(art_[0-9]{18}) ", card)
     assert found is not None, card
     return found[1]
+
+
+class TestFastMCP(StackTests):
+    """A host, as simple as they come, whose tools are the server's."""
+
+    name = "fastmcp"
+    package = "fastmcp"
+
+    async def run(self, client: Client, url: str, mode: str, **options: Any) -> str:
+        async with Host(made(client, **options)) as host, httpx.AsyncClient(base_url=url, timeout=60) as http:
+            tools = [
+                {"name": one.name, "description": one.description, "parameters": one.input_schema}
+                for one in await host.list_tools()
+            ]
+            offered = [{"type": "function", "function": one} for one in tools]
+            messages: list[dict[str, Any]] = [{"role": "user", "content": "Which code?"}]
+            while True:
+                body = {"model": "stub", "messages": messages, "tools": offered}
+                said = (await http.post("/v1/chat/completions", json=body)).raise_for_status().json()
+                message = said["choices"][0]["message"]
+                messages.append(message)
+                if not (calls := message.get("tool_calls")):
+                    return message["content"]
+                results = await asyncio.gather(*(called(host, **call["function"]) for call in calls))
+                messages += [
+                    {"role": "tool", "tool_call_id": call["id"], "content": result}
+                    for call, result in zip(calls, results, strict=True)
+                ]
+
+
+async def called(host: Any, name: str, arguments: str) -> str:
+    """What a host shows a model of a call."""
+    return text(await host.call_tool(name, json.loads(arguments), raise_on_error=False))
 
 
 async def test_a_card_is_read_on(service_url: str) -> None:

@@ -110,7 +110,7 @@ class TestGoogleADK(StackTests):
         assert images(model) == [base64.b64decode(PICTURE)]
 
     async def test_results_of_an_mcp_server_become_cards(self, service_url: str) -> None:
-        server = Path(__file__).parent / "mcp_server.py"
+        server = Path(__file__).parents[1] / "mcp_server.py"
         given = StdioServerParameters(command=sys.executable, args=[str(server)], env=dict(os.environ))
         toolset = McpToolset(connection_params=StdioConnectionParams(server_params=given, timeout=60))
         with model_server(plan([Call("get_served_log", {})])) as model, Client(service_url) as client:

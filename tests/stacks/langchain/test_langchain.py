@@ -18,8 +18,8 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from coatcheck_client import Client, Retries
 from coatcheck_client.integrations.langchain import CoatcheckMiddleware
 from model_server import model_server
-from page import run_page
-from scenario import LOG, NEEDLE, PICTURE, TOOLS, failing, plan, sees_cards
+from page import block, run_page
+from scenario import LOG, NEEDLE, PICTURE, TOOLS, failing, plan, saw_a_card, sees_cards
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -160,14 +160,25 @@ class TestDeepAgents:
             model.plan.inner = [[Call("get_log", {})]] * (1 if kind == "isolated" else 2)
             coatcheck = CoatcheckMiddleware(client)
             operator: Any = {"name": "operator", "description": "Has the log.", "system_prompt": "Look."}
-            operator |= {"tools": [TOOLS["get_log"]], "middleware": [coatcheck], "mode": kind}
+            operator |= {"tools": [TOOLS["get_log"]], "mode": kind}
+            if kind == "isolated":  # a fork has its parent's
+                operator["middleware"] = [coatcheck]
             agent = create_deep_agent(
                 openai(model.url), [TOOLS["get_status"]], middleware=[coatcheck], subagents=[operator]
             )
-            answer = (await agent.ainvoke(ASKED))["messages"][-1].text
-        assert NEEDLE in answer
-        assert any("art_" in one for results in model.results for one in results)
-        assert all(LOG.splitlines()[2_000] not in one for results in model.results for one in results)
+            saw_a_card(model, (await agent.ainvoke(ASKED))["messages"][-1].text)
+
+    async def test_the_sub_agent_that_the_framework_adds_has_cards_as_the_page_has_it(
+        self, service_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given = {"description": "Which code?", "subagent_type": "general-purpose"}
+        with model_server(plan([Call("task", given)])) as model, block("langchain", 3) as written:
+            monkeypatch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+            monkeypatch.setenv("COATCHECK_URL", service_url)
+            names: dict[str, Any] = {**TOOLS, "CoatcheckMiddleware": CoatcheckMiddleware}
+            exec(compile(written.text, "langchain.md", "exec"), names)  # noqa: S102
+            saw_a_card(model, (await names["agent"].ainvoke(ASKED))["messages"][-1].text)
 
 
 async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

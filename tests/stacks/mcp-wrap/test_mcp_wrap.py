@@ -4,7 +4,6 @@ import json
 import os
 import re
 import sqlite3
-import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator, Generator
@@ -57,13 +56,6 @@ def page(data: Path) -> Generator[str]:
     server.shutdown()
     thread.join()
     server.server_close()
-
-
-@pytest.fixture(scope="module")
-def node_modules() -> Path:
-    """Where the servers from npm are."""
-    subprocess.run(["npm", "ci", "--silent"], cwd=HERE, check=True)
-    return HERE / "node_modules" / ".bin"
 
 
 @pytest.fixture(params=["files", "pages", "database"])

@@ -16,6 +16,7 @@ from coatcheck.core.context import (
     Report,
     input_tokens,
 )
+from coatcheck.core.context.body.decoding import decode
 from coatcheck.core.context.policy import BOUNDS, LEAST_BUDGET, QUIET_BATCH
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.usecases.context.compact_context import Compacted, KeptPayload
@@ -39,7 +40,7 @@ _MOST: Final = 100_000_000
 """Maximum tokens of a window or usage."""
 
 Body = Annotated[
-    Any,
+    Raw,
     Meta(
         description="A request body as the provider receives it, or only its list of messages: OpenAI Chat "
         "Completions, OpenAI Responses and `/responses/compact`, Anthropic Messages, Gemini "
@@ -183,6 +184,7 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     """A request body, and what is known about it."""
 
     body: Body
+    """Once the request is decoded, its values."""
     format: FormatName | None = None
     session: Session | None = None
     policy: PolicyAsk | None = None
@@ -215,6 +217,14 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     compact_percent: Annotated[
         int, Meta(ge=1, le=100, description="Percentage of the usable window from which compaction is advised.")
     ] = 80
+
+    def __post_init__(self) -> None:
+        """Decode the body, so that its long texts stay small.
+
+        Raises:
+            msgspec.DecodeError: a text in it is none; so does UnicodeDecodeError.
+        """
+        self.body = decode(self.body)
 
     def compaction(self) -> CompactionPolicy:
         """Returns the policy as a core value; the defaults if none is given."""

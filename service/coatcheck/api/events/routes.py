@@ -1,5 +1,6 @@
 """Events: what was done with artifacts and in sessions."""
 
+from coatcheck.api.checks import plain
 from coatcheck.api.events.wire import EventsQuery, EventsView, event_view
 from coatcheck.api.http.access import READ
 from coatcheck.api.route import RouteCall, route
@@ -18,7 +19,7 @@ async def list_events(call: RouteCall, query: EventsQuery) -> EventsView:
     number = None if query.artifact_id is None else ids.parse(query.artifact_id)
     found = await call.services.events(
         call.caller,
-        session=query.session,
+        session=plain(query.session, "session"),
         artifact=number,
         before=None if query.before is None else int(query.before),
         limit=query.limit,

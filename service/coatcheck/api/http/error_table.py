@@ -258,7 +258,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
         423,
         "Held",
         "A hold prevents this from being deleted, by anybody and through any route.",
-        "It stays until the hold is released; `holds` lists the holds.",
+        "Ask an administrator to release the hold that `holds` names.",
     ),
     Code.HOLD_NOT_FOUND: StatusRow(
         404, "No such hold", "There is no hold with this ID.", "Check the hold's ID; it may have been released."
@@ -330,7 +330,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
         403,
         "Not allowed",
         "The key is valid, but not for this route, namespace or session.",
-        "Use a key that may do this; `scope` names what it would have to have.",
+        "Use a key that may do this; `scope` names the scope that it needs.",
     ),
     Code.KEY_NOT_FOUND: StatusRow(
         404,

@@ -83,11 +83,11 @@ def decode(data: bytes, model: type[T]) -> tuple[T, bool]:
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         mended = mend(data)
         if mended == data:
-            raise _malformed(data, e) from e
+            raise _malformed(data, _placed(data, e)) from e
     try:
         return _decode(mended, model), True
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        raise _malformed(data, e) from e
+        raise _malformed(data, _placed(mended, e)) from e
 
 
 def as_sent(data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
@@ -152,9 +152,19 @@ def _decode(data: bytes, model: type[T]) -> T:
     try:
         return _decoder(model).decode(data)
     except msgspec.ValidationError as e:
-        raise refused(e, model) from e
+        whole = _placed(data, e)
+        raise refused(whole if isinstance(whole, msgspec.ValidationError) else e, model) from e
     except RecursionError as e:
         raise CoatcheckError(Code.INVALID_JSON, "The JSON is nested too deeply.") from e
+
+
+def _placed(data: bytes, error: Exception) -> Exception:
+    """The error with its position in all of the JSON: a field that is decoded by itself knows only its own."""
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as whole:
+        return whole
+    return error
 
 
 def _malformed(data: bytes, error: Exception) -> CoatcheckError:

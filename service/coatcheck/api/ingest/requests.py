@@ -8,13 +8,14 @@ import re
 
 from msgspec import structs
 
-from coatcheck.api.checks import CONTROL, checked_labels, plain_fields
+from coatcheck.api.checks import checked_labels, plain_fields
 from coatcheck.api.durations import given_seconds
 from coatcheck.api.ingest.wire import DeclaredParameters, StoreBody
 from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.controls import CONTROL
 from coatcheck.core.views.parts import PartsPayload
 from coatcheck.storing.compare import PREVIOUS
 from coatcheck.storing.ingest_request import IngestRequest, Notice

@@ -4,17 +4,18 @@ All copies of the same value form one unit, so that they change together. A valu
 list with a marker, an object one with a marker beside its short members.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Final, final
 
 from msgspec import Struct, field
 
+from coatcheck.core.context.body.encoding import JsonForm, dumped, plain, serialised
 from coatcheck.core.context.body.inner import MAX_DEPTH, parsed
 from coatcheck.core.context.body.model import HistoryCall, Site
 from coatcheck.core.context.body.pointer import Pointer, get
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, serialised
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object
 from coatcheck.core.context.counting import Counter, escaped
+from coatcheck.core.text.long_text import Text, is_ascii, is_text, small
 
 OMITTED: Final = "omitted"
 """The member of an object that contains the marker for what was removed from it."""
@@ -43,7 +44,7 @@ class ArgumentSite(Struct, frozen=True, gc=False):
 class ArgumentUnit(Struct, kw_only=True):
     """A value, and all its places."""
 
-    content: str
+    content: Text
     """What is stored of it: the text, or the value as JSON."""
     tokens: int
     named: bool
@@ -63,15 +64,16 @@ class ArgumentReader:
 
     def units(self, call: HistoryCall, fields: frozenset[str]) -> list[ArgumentUnit]:
         """Returns the long values in a call's arguments; `fields` are the names that the policy lists, `*` for all."""
-        found: dict[str, ArgumentUnit] = {}
+        found: dict[Text, ArgumentUnit] = {}
         for number, site in enumerate(call.sites):
-            for content, tokens, named, place in self._of(site, fields, counted=not number):
+            for text, tokens, named, place in self._of(site, fields, counted=not number):
+                content = small(text)  # copies are the same in whichever form each was decoded
                 unit = found.setdefault(content, ArgumentUnit(content=content, tokens=tokens, named=named))
                 unit.named = unit.named or named
                 unit.sites.append(place)
         return list(found.values())
 
-    def texts(self, call: HistoryCall) -> Iterator[tuple[ArgumentSite, str]]:
+    def texts(self, call: HistoryCall) -> Iterator[tuple[ArgumentSite, Text]]:
         """Yields every string in every copy of a call's arguments."""
         for number, site in enumerate(call.sites):
             value = get(self._body, site.at)
@@ -81,9 +83,9 @@ class ArgumentReader:
 
     def _of(
         self, site: Site, fields: frozenset[str], *, counted: bool
-    ) -> Iterator[tuple[str, int, bool, ArgumentSite]]:
+    ) -> Iterator[tuple[Text, int, bool, ArgumentSite]]:
         value = get(self._body, site.at)
-        if isinstance(value, str) and len(value) <= self._least:  # a token has at least one character
+        if is_text(value) and len(value) <= self._least:  # a token has at least one character
             return
         if site.form == "text":
             if (tokens := self._counter.text(value)) > self._least:
@@ -100,20 +102,20 @@ class ArgumentReader:
         rest = sum(tokens for text, tokens, _, _ in members if text is None)
         named = any(one[2] for one in members)
         if rest > _WHOLE * self._least and not named:
-            content = value if isinstance(value, str) else serialised(document)
+            content = value if is_text(value) else serialised(document)
             place = ArgumentSite(site.at, (), len(content), counted, whole=True, json=True)
             yield content, self._counter.json(value), False, place
             return
         for text, tokens, is_named, steps in members:
             if text is not None:
-                json_ = len(steps) == 1 and not isinstance(as_object(document).get(str(steps[0])), str)
+                json_ = len(steps) == 1 and not is_text(as_object(document).get(str(steps[0])))
                 yield text, tokens, is_named, _place(site, steps, len(text), counted=counted, json_=json_)
 
     def _member(
         self, site: Site, key: str, member: Value, fields: frozenset[str]
-    ) -> Iterator[tuple[str | None, int, bool, Pointer]]:
+    ) -> Iterator[tuple[Text | None, int, bool, Pointer]]:
         """Yields the units in one member of the arguments, and under None what is in no unit."""
-        texts: list[tuple[str, int, bool, Pointer]] = []
+        texts: list[tuple[Text, int, bool, Pointer]] = []
         short = 0
         for steps, text in _strings(member, (key,)):
             # A token has at least one character, and most have about four, so short texts are not counted.
@@ -140,22 +142,21 @@ class ArgumentReader:
         """Returns the tokens of what stays of a unit beside the marker."""
         first = unit.sites[0]
         document = get(self._body, first.at) if first.whole else None
-        members = short_members(as_object(parsed(document) if isinstance(document, str) else document))
+        members = short_members(as_object(parsed(document) if is_text(document) else document))
         return escaped(self._counter.json(members)) if members else 0
 
     def written(self, unit: ArgumentUnit) -> int:
         """Returns the tokens of a unit as written in its place, including escapes inside a JSON string."""
         first = unit.sites[0]
-        if first.json and isinstance(get(self._body, first.at), str):
-            around = str(get(self._body, first.at))
+        around = get(self._body, first.at)
+        if first.json and is_text(around):
             value = parsed(unit.content)
-            separators = (", ", ": ") if '": ' in around else (",", ":")
-            text = json.dumps(value, ensure_ascii=around.isascii(), separators=separators) if value else unit.content
+            comma, colon = (", ", ": ") if '": ' in around else (",", ":")
+            text = dumped(value, JsonForm(comma, colon, ascii=is_ascii(around))) if value else unit.content
             return escaped(self._counter.text(text)) - _JOINT
         if not first.inside:
             return unit.tokens
-        around = get(self._body, first.at)
-        text = json.dumps(unit.content, ensure_ascii=str(around).isascii())
+        text = dumped(unit.content, JsonForm(ascii=not is_text(around) or is_ascii(around)))
         return escaped(self._counter.text(text))
 
 
@@ -171,9 +172,9 @@ def short_members(document: Object) -> Object:
     short: Object = {}
     room = _KEPT
     for key, one in document.items():
-        size = len(key) + len(str(one))
+        size = len(key) + len(one if is_text(one) else str(one))
         if not isinstance(one, dict | list) and size <= min(room, _SHORT):
-            short[key] = one
+            short[key] = plain(one)
             room -= size
     return short
 
@@ -184,9 +185,9 @@ def _place(site: Site, steps: Pointer, characters: int, *, counted: bool, json_:
     return ArgumentSite((*site.at, *steps), (), characters, counted, json=json_)
 
 
-def _strings(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
+def _strings(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, Text]]:
     """Yields the strings in a document and their places, down to a bounded depth."""
-    if isinstance(document, str):
+    if is_text(document):
         yield steps, document
     elif len(steps) < MAX_DEPTH:
         for key, value in as_object(document).items():

@@ -8,10 +8,11 @@ from typing import Any, Final, final
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import ArgumentReader, ArgumentUnit
+from coatcheck.core.context.body.encoding import serialised
 from coatcheck.core.context.body.inner import parsed
 from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Item, Media, Output, Piece, Role
 from coatcheck.core.context.body.pointer import Pointer, get, render
-from coatcheck.core.context.body.shape import Object, Value, as_object, is_utf8, serialised
+from coatcheck.core.context.body.shape import Object, Value, as_object, is_utf8
 from coatcheck.core.context.command import command_of, reads_file
 from coatcheck.core.context.counting import Counter
 from coatcheck.core.context.notice import notice_in
@@ -20,6 +21,7 @@ from coatcheck.core.context.policy import CompactionPolicy, same_tool
 from coatcheck.core.context.references import KnownArtifacts
 from coatcheck.core.context.replaceable import Left, ReplacementCandidate, ReplacementSite, Why
 from coatcheck.core.reads.read_answer import read_answer_of
+from coatcheck.core.text.long_text import is_text
 
 MARKER_TOKENS: Final = 32
 """Maximum tokens of a marker or a placeholder."""
@@ -114,12 +116,13 @@ class Candidates:
 
         Empty if it is a read that has become a candidate of its own.
         """
-        if signs.is_ours(piece.text) or not is_utf8(piece.text):
-            return _OURS if is_utf8(piece.text) else _HALVES
+        text = signs.recognisable(piece.text)
+        if signs.is_ours(text) or not is_utf8(text):
+            return _OURS if is_utf8(text) else _HALVES
         if not signs.is_read(piece.text, tool):
             return None
-        line = signs.read_line(piece.text, self._asked(output))
-        answer = read_answer_of(piece.text)
+        line = signs.read_line(text, self._asked(output))
+        answer = read_answer_of(text)
         if line is None or answer is None:
             return "was read back from an artifact"
         if not self._known.is_readable(answer.artifact_id):
@@ -137,7 +140,7 @@ class Candidates:
     def _searched(self, number: int, output: Output, tool: str | None) -> bool:
         """Returns whether an output is our own answer of a web search with a summary; then it is a candidate."""
         first = output.pieces[0] if output.pieces else None
-        search = signs.search_text(first.text) if first is not None else None
+        search = signs.search_text(signs.recognisable(first.text)) if first is not None else None
         summary = self._known.summaries.get(search) if search is not None else None
         if first is None or search is None or summary is None:
             return False
@@ -213,7 +216,7 @@ class Candidates:
         """Returns the arguments of an output's call."""
         call = self._calls.get(id(output))
         given = get(self._body, call.sites[0].at) if call is not None and call.sites else None
-        return as_object(parsed(given) if isinstance(given, str) else given)
+        return as_object(parsed(given) if is_text(given) else given)
 
     def _media(self, number: int, output: Output, tool: str | None, media: Media, reason: str | None) -> None:
         if self._policy.media == "keep" or reason is not None:
@@ -239,7 +242,7 @@ class Candidates:
         rules = [rule.fields for rule in self._policy.arguments if same_tool(call.name, rule.tools)]
         fields = frozenset(name for names in rules for name in names)
         for unit in self._arguments.units(call, fields):
-            if exempt or signs.is_marker(unit.content):
+            if exempt or signs.is_marker(signs.recognisable(unit.content)):
                 if exempt:
                     self._leave(unit.sites[0].at, unit.tokens, "the tool is exempt")
             elif (why := self._unfinished(call, unit, done)) is not None:

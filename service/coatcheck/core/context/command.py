@@ -5,12 +5,20 @@ import re
 from typing import Final
 
 from coatcheck.core.context.body.shape import Value, as_object, is_utf8
+from coatcheck.core.text.long_text import Text, head_of, is_text
 
 SHORT: Final = 500
 """Maximum characters of a command that is taken from a call's arguments."""
 _PARSED: Final = 64 * 1024
 """Maximum characters of a JSON document that is parsed to find a command in it."""
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def _beginning(text: Text) -> str:
+    """As much of a long text as a command can show of it."""
+    return head_of(text, SHORT + 1)
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=_beginning)
 
 _READERS: Final = frozenset(
     {"cat", "file_read", "fs_read", "get_file_contents", "open", "open_file", "read", "read_file"}
@@ -38,20 +46,20 @@ def command_of(arguments: Value) -> str | None:
     Arguments may be an object, an object as JSON text, or free text. Returns None for empty arguments or ones with
     halves of surrogate pairs.
     """
-    value: Value = _parsed(arguments) if isinstance(arguments, str) else arguments
+    value: Value = _parsed(arguments) if is_text(arguments) else arguments
     command = as_object(value).get("command")
-    value = command if isinstance(command, str) else value
-    text = value if isinstance(value, str) else _compact(value) if value else ""
+    value = command if is_text(command) else value
+    text = _beginning(value) if is_text(value) else _compact(value) if value else ""
     short = text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
     return short if short and is_utf8(short) else None
 
 
-def _parsed(text: str) -> Value:
+def _parsed(text: Text) -> Value:
     """Returns the object in a JSON text, or the text."""
-    if len(text) > _PARSED or not text.lstrip().startswith("{"):
+    if len(text) > _PARSED or not str(text).lstrip().startswith("{"):
         return text
     try:
-        return json.loads(text)
+        return json.loads(str(text))
     except (ValueError, RecursionError):
         return text
 

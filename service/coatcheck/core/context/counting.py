@@ -7,13 +7,13 @@ inside JSON is escaped, and costs about a fifth more than its text; arguments an
 that allowance.
 """
 
-import json
 from collections.abc import Iterable
 from typing import Final, final
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from coatcheck.core.context.body.encoding import dumped
 from coatcheck.core.context.body.inner import parsed
 from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Item, Media, Opaque, Output, Role
 from coatcheck.core.context.body.pointer import get
@@ -21,6 +21,7 @@ from coatcheck.core.context.body.shape import Value, as_object
 from coatcheck.core.context.window import percent_of
 from coatcheck.core.pictures import picture_tokens, provider_of
 from coatcheck.core.text.count import TokenMeter
+from coatcheck.core.text.long_text import Text, encoded, head_of, is_text
 from coatcheck.core.tokens import Tokenizer
 
 MESSAGE: Final = 3
@@ -73,7 +74,7 @@ class CountCache:
         self._young: dict[tuple[int, int], int] = {}
         self._old: dict[tuple[int, int], int] = {}
 
-    def get(self, text: str) -> int | None:
+    def get(self, text: Text) -> int | None:
         """Returns the count of a text; None if it is unknown."""
         key = (hash(text), len(text))
         known = self._young.get(key)
@@ -81,7 +82,7 @@ class CountCache:
             self._young[key] = known
         return known
 
-    def put(self, text: str, count: int) -> None:
+    def put(self, text: Text, count: int) -> None:
         """Caches a count."""
         if len(self._young) >= self._half:
             self._old, self._young = self._young, {}
@@ -95,34 +96,31 @@ class Counter:
     def __init__(self, tokenizer: Tokenizer, counts: CountCache | None = None) -> None:
         """Creates a counter; `counts` were counted with the same tokenizer."""
         self.tokenizer = tokenizer
-        self._counts = CountCache(0) if counts is None else counts
-        self._known: dict[str, int] = {}
-        self._pieces: dict[str, int] = {}
+        self._counts = counts or CountCache()
+        self._short: dict[Text, int] = {}
+        self._pieces: dict[Text, int] = {}
 
-    def text(self, text: str) -> int:
+    def text(self, text: Text) -> int:
         """Returns the tokens of a text; an estimate beyond 65,536 characters."""
-        known = self._known.get(text)
-        if known is None:
-            known = self._known[text] = self._counted(text)
-        return known
-
-    def _counted(self, text: str) -> int:
         if len(text) < CountCache.LEAST:
-            return self.tokenizer.count(text)
+            known = self._short.get(text)
+            if known is None:
+                known = self._short[text] = self.tokenizer.count(str(text))
+            return known
         known = self._counts.get(text)
         if known is None:
-            known = self.tokenizer.count(text) if len(text) <= _LONG else self._estimate(text)
+            known = self.tokenizer.count(str(text)) if len(text) <= _LONG else self._estimate(text)
             self._counts.put(text, known)
         return known
 
-    def _estimate(self, text: str) -> int:
+    def _estimate(self, text: Text) -> int:
         meter = TokenMeter(self.tokenizer, exact=0)
-        meter.feed(text.encode("utf-8", "replace"))
+        meter.feed(encoded(text))
         return meter.finish().count
 
     def json(self, value: Value) -> int:
         """Returns the tokens of a value as JSON."""
-        return self.text(value) if isinstance(value, str) else self.text(json.dumps(value, ensure_ascii=False))
+        return self.text(value if is_text(value) else dumped(value))
 
     def call(self, body: Value, call: HistoryCall) -> int:
         """Returns the tokens of a call with one copy of its arguments."""
@@ -133,9 +131,9 @@ class Counter:
             tokens += escaped(counted) if site.form == "json" else counted
         return tokens
 
-    def piece(self, text: str) -> int:
+    def piece(self, text: Text) -> int:
         """Returns the tokens of a text in an output, with the allowance if it is JSON."""
-        if text[:1] not in {"{", "["}:
+        if head_of(text, 1) not in {"{", "["}:
             return self.text(text)
         known = self._pieces.get(text)
         if known is None:

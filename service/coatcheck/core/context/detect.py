@@ -13,6 +13,7 @@ from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, kind_of, too_deep
 from coatcheck.core.context.formats import anthropic, gemini, langchain, openai_chat, openai_responses
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.long_text import is_text
 
 MAX_ITEMS: Final = 100_000
 """Maximum messages or items of one body: Anthropic's own limit, and far more than any window holds."""
@@ -60,7 +61,7 @@ def _index(body: Value, format_: Format) -> HistoryIndex:
     list_at: Pointer = () if isinstance(body, list) else (key,)
     text = format_ is Format.OPENAI_RESPONSES  # whose whole input may be one text
     history = get(body, list_at)
-    if not isinstance(history, str | list if text else list):
+    if not isinstance(history, list) and not (text and is_text(history)):
         raise CoatcheckError(
             Code.INVALID_REQUEST, f"A body of {format_} has its history in `{key}`; this one has none.", field=key
         )
@@ -95,7 +96,7 @@ def detect(body: Value) -> Format:
         return Format.LANGCHAIN
     if isinstance(around.get("contents"), list) or _each(messages, _is_content):
         return Format.GEMINI
-    if isinstance(around.get("input"), str | list):
+    if is_text(around.get("input")) or isinstance(around.get("input"), list):
         return _flat(as_list(around["input"]))
     if isinstance(body, list) and _each(messages, _is_item) and any("type" in as_object(one) for one in messages):
         return _flat(messages)

@@ -6,7 +6,6 @@ message per line, including earlier notices. If a history already contains a not
 summed numbers. Nothing is summarised: beginnings are quoted.
 """
 
-import json
 import re
 from typing import Final
 
@@ -17,6 +16,7 @@ from coatcheck.core.context.body.model import Format, Item, Role
 from coatcheck.core.context.body.shape import Object, Value, as_object
 from coatcheck.core.ids import is_id
 from coatcheck.core.text.excerpt import fit_text
+from coatcheck.core.text.long_text import head_of
 from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import one_line
 
@@ -71,14 +71,6 @@ class Omitted(Struct, frozen=True):
     """The artifact of the messages themselves, one per line; None if they could not be stored."""
 
 
-def line_of(raw: Value) -> bytes:
-    """Returns a message as it is stored: JSON on one line."""
-    try:
-        return json.dumps(raw, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which must be escaped
-        return json.dumps(raw, separators=(",", ":")).encode()
-
-
 def omitted(items: list[tuple[Item, int]], stored: list[OmittedArtifact], tokenizer: Tokenizer) -> Omitted:
     """Describes what leaving out these messages leaves out.
 
@@ -88,7 +80,9 @@ def omitted(items: list[tuple[Item, int]], stored: list[OmittedArtifact], tokeni
         tokenizer: counts quotes.
     """
     prompts = [item for item, _ in items if item.prompt]
-    beginnings = [text for item in prompts if (text := "\n".join(item.texts)[:_QUOTE_CHARS])]
+    beginnings = [
+        text for item in prompts if (text := "\n".join(head_of(one, _QUOTE_CHARS) for one in item.texts)[:_QUOTE_CHARS])
+    ]
     quotes = tuple(fit_text(one_line(text), _QUOTE_TOKENS, tokenizer) for text in beginnings)
     return Omitted(len(items), len(prompts), sum(size for _, size in items), quotes, tuple(stored))
 
@@ -178,7 +172,11 @@ def read(text: str) -> Omitted | None:
 
 def notice_in(item: Item) -> Omitted | None:
     """Returns the content of the notice that an item is; None if it is none."""
-    return read(item.said[0].text) if item.role is Role.USER and len(item.said) == 1 and not item.media else None
+    return (
+        read(head_of(item.said[0].text, _LONGEST))
+        if item.role is Role.USER and len(item.said) == 1 and not item.media
+        else None
+    )
 
 
 def message(format_: Format, text: str, like: Value) -> Object:

@@ -12,13 +12,13 @@ The caller stores each payload as ingest would, with its tool name and call ID, 
 
 from msgspec import Struct
 
+from coatcheck.core.context.body.encoding import MessageLines
 from coatcheck.core.context.body.model import Format, HistoryIndex
 from coatcheck.core.context.body.pointer import get, render
 from coatcheck.core.context.body.shape import Value, as_object, is_utf8, too_deep
 from coatcheck.core.context.candidates import Candidates
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.notice import line_of
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.policy import CompactionPolicy, checked
 from coatcheck.core.context.references import KnownArtifacts
@@ -147,9 +147,9 @@ def _planned(
     decisions = Replay(line, found.candidates, totals, fixed.total, policy, budget).run()
     payloads = [_payload(index, found.candidates[number], number, decisions) for number in sorted(decisions.replaced)]
     gone = sorted({*decisions.dropped, *line.notices}) if decisions.dropped else []
-    lines = {number: line_of(get(body, index.items[number].at)) for number in gone}
-    if lines:
-        payloads.append(_left_out(index, lines))
+    lines = MessageLines(get(body, index.items[number].at) for number in gone)
+    if gone:
+        payloads.append(_left_out(index, gone[0], lines))
     return CompactionPlan(
         format=index.format,
         policy=policy,
@@ -167,7 +167,7 @@ def _planned(
         before=Sizes.sum([fixed, *sizes]),
         expected=decisions.expected,
         budget=budget,
-        dropped_bytes=[len(data) for number, data in lines.items() if number in decisions.dropped],
+        dropped_bytes=[size for number, size in zip(gone, lines.sizes, strict=True) if number in decisions.dropped],
     )
 
 
@@ -184,20 +184,19 @@ def _payload(index: HistoryIndex, one: ReplacementCandidate, number: int, decisi
     )
 
 
-def _left_out(index: HistoryIndex, lines: dict[int, bytes]) -> PlannedPayload:
+def _left_out(index: HistoryIndex, first: int, lines: MessageLines) -> PlannedPayload:
     """Returns the messages that are left out, including earlier notices, as one payload."""
-    first = min(lines)
     return PlannedPayload(
         kind="message",
         why="left out",
         message=first,
         places=(),
-        content=b"\n".join(lines.values()),
+        content=lines,
         tool=None,
         call_id=None,
         tokens=0,
         key=OMITTED,
-        title=f"{len(lines):,} messages left out of a history",
+        title=f"{len(lines.sizes):,} messages left out of a history",
         role=index.items[first].role.value,
         left_out=True,
     )

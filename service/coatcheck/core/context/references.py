@@ -9,13 +9,15 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct, field
 
 from coatcheck.core.context import signs
+from coatcheck.core.context.body.encoding import serialised
 from coatcheck.core.context.body.model import HistoryIndex
 from coatcheck.core.context.body.pointer import get
-from coatcheck.core.context.body.shape import Value, serialised
+from coatcheck.core.context.body.shape import Value
 from coatcheck.core.context.command import command_of
 from coatcheck.core.context.notice import OmittedArtifact, about
 from coatcheck.core.context.signs import SearchText, ids_in
 from coatcheck.core.reads.read_answer import read_answer_of
+from coatcheck.core.text.long_text import is_text
 
 
 class HistoryReferences(Struct, frozen=True):
@@ -46,9 +48,10 @@ def references(index: HistoryIndex) -> HistoryReferences:
     for item in index.items:
         for output in item.outputs:
             for piece in output.pieces:
-                if (answer := read_answer_of(piece.text)) is not None:
+                text = signs.recognisable(piece.text)
+                if (answer := read_answer_of(text)) is not None:
                     reads.add(answer.artifact_id)
-                elif (search := signs.search_text(piece.text)) is not None:
+                elif (search := signs.search_text(text)) is not None:
                     searches.add(search)
     return HistoryReferences(frozenset(reads), frozenset(searches))
 
@@ -64,13 +67,14 @@ def standing(body: Value, index: HistoryIndex, numbers: Collection[int]) -> list
             tool = output.name or (call.name if call is not None else None)
             command = command_of(get(body, call.sites[0].at)) if call is not None and call.sites else None
             for piece in output.pieces:
-                size = signs.card_size(piece.text)
-                if size is not None or signs.is_marker(piece.text) or signs.is_read_line(piece.text):
-                    found.setdefault(ids_in(piece.text)[0], about(tool, command, size or ""))
+                text = signs.recognisable(piece.text)
+                size = signs.card_size(text)
+                if size is not None or signs.is_marker(text) or signs.is_read_line(text):
+                    found.setdefault(ids_in(text)[0], about(tool, command, size or ""))
         for call in item.calls:
             for site in call.sites[:1]:
                 value = get(body, site.at)
-                text = value if isinstance(value, str) else serialised(value)
-                if marker := signs.marker_in(text):
+                written = value if is_text(value) else serialised(value)
+                if marker := signs.marker_in(written):
                     found.setdefault(ids_in(marker)[0], about(call.name, command_of(value), "argument"))
     return [OmittedArtifact(ref, words) for ref, words in found.items()]

@@ -10,13 +10,15 @@ from msgspec import Struct
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import short_members, without
+from coatcheck.core.context.body.encoding import dumped
 from coatcheck.core.context.body.inner import parsed, spliced
 from coatcheck.core.context.body.model import Media
 from coatcheck.core.context.body.pointer import Pointer, get
-from coatcheck.core.context.body.shape import Value, as_object, as_text
+from coatcheck.core.context.body.shape import Value, as_object
 from coatcheck.core.context.plan import PlannedPayload
 from coatcheck.core.context.replaceable import ReplacementSite
 from coatcheck.core.text.excerpt import head, tail
+from coatcheck.core.text.long_text import Text, encoded, is_text
 from coatcheck.core.tokens import Tokenizer
 
 _MARKS: Final = ("cache_control", "prompt_cache_breakpoint")
@@ -97,10 +99,10 @@ def _marked(body: Value, place: ReplacementSite, artifact_id: str | None) -> Swa
     marker = signs.marker(place.characters, artifact_id)
     value = get(body, place.at)
     if place.shows == "whole":
-        document = as_object(parsed(value) if isinstance(value, str) else value)
+        document = as_object(parsed(value) if is_text(value) else value)
         new = without(document, marker, short_members(document))
         written = json.dumps(new, ensure_ascii=False)
-        return Swap(place, written if isinstance(value, str) else new, written, "marker")
+        return Swap(place, written if is_text(value) else new, written, "marker")
     return Swap(place, without(get(parsed(value), place.inside) if place.inside else value, marker), marker, "marker")
 
 
@@ -118,16 +120,17 @@ def _placeholder(place: ReplacementSite, media: Media, artifact_id: str) -> Swap
     return Swap(place, {"type": media.text_type, "text": text, **marks}, text, "placeholder")
 
 
-def _text(body: Value, place: ReplacementSite) -> str:
+def _text(body: Value, place: ReplacementSite) -> Text:
     value = get(body, place.at)
-    if place.inside and isinstance(value, str):
-        return as_text(get(parsed(value), place.inside)) or ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if place.inside and is_text(value):
+        found = get(parsed(value), place.inside)
+        return found if is_text(found) else ""
+    return value if is_text(value) else dumped(value)
 
 
-def _cut(text: str, line: str, budget: int, tokenizer: Tokenizer) -> str:
+def _cut(text: Text, line: str, budget: int, tokenizer: Tokenizer) -> str:
     """Returns head and tail of a text within a card's budget, and a line between them on how much is missing."""
-    data = text.encode("utf-8", "replace")
+    data = encoded(text)
     room = max(budget - _OUR_WORDS, 2) // 2
     first, last = head(data, room, tokenizer), tail(data, room, tokenizer)
     between = line.format(len(data) - len(first) - len(last))

@@ -27,6 +27,7 @@ from coatcheck.core.context.policy import CACHED_PERCENT, QUIET_BATCH, Compactio
 from coatcheck.core.context.replaceable import ReplacementCandidate
 from coatcheck.core.context.timeline import Timeline, TimelineBlock
 from coatcheck.core.context.window import Budget
+from coatcheck.core.text.long_text import Text, is_text
 
 
 class Rank(IntEnum):
@@ -89,7 +90,7 @@ class Replay:
             self._held.append(self._held[-1] + size * pinned)
         self._notice = 0 if budget is None else notice_tokens(budget.settle) + MESSAGE
         self._replaced: dict[int, int | None] = {}
-        self._contents: dict[str, int] = {}
+        self._contents: dict[Text, int] = {}
         """By content, the first candidate with it that was replaced."""
         self._dropped: set[int] = set()
         self._queue: deque[TimelineBlock] = deque(timeline.blocks)
@@ -168,7 +169,7 @@ class Replay:
         for number in numbers:
             if self._is_live(number):
                 one = self._all[number]
-                same = self._contents.setdefault(one.content, number) if isinstance(one.content, str) else number
+                same = self._contents.setdefault(one.content, number) if is_text(one.content) else number
                 self._replaced[number] = None if same == number or one.kind != "output" else same
                 self._now[one.message] -= one.saves
                 self._total -= one.saves

@@ -14,6 +14,7 @@ from coatcheck.core.card.recognition import is_card
 from coatcheck.core.context.body.shape import Object
 from coatcheck.core.ids import is_id
 from coatcheck.core.reads.read_answer import MAX_CHARS, is_read_answer, read_answer_of
+from coatcheck.core.text.long_text import Text
 from coatcheck_client.contract.inert import MARK, one_line
 
 _MARKER: Final = re.compile(
@@ -49,6 +50,8 @@ _NOT_DONE: Final = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_NOT_DONE: Final = 500
+_BEGINNINGS: Final = ("[", "art_", MARK)
+"""Of cards, markers, notices and answers; of a list of artifacts; of searches and summaries."""
 
 
 def marker(characters: int, artifact_id: str) -> str:
@@ -70,9 +73,14 @@ def is_marker(text: str) -> bool:
     return found is not None and is_id(found[1])
 
 
-def marker_in(text: str) -> str | None:
+def recognisable(text: Text) -> str:
+    """The text where it could be something of ours; an empty one for a long text that begins like nothing of ours."""
+    return text if isinstance(text, str) else str(text) if text.startswith(_BEGINNINGS) else ""
+
+
+def marker_in(text: Text) -> str | None:
     """Returns the first marker inside a text, to tell a model that it copied one into a new call; None without any."""
-    found = _MARKER.search(text) if "omitted from history, do not copy]" in text else None
+    found = _MARKER.search(str(text)) if "omitted from history, do not copy]" in text else None
     return found[0] if found is not None and is_id(found[1]) else None
 
 
@@ -135,13 +143,13 @@ def is_summary(text: str) -> bool:
     return fits and search_text(text) is None and _SUMMARY.match(text) is not None
 
 
-def is_not_done(text: str) -> bool:
+def is_not_done(text: Text) -> bool:
     """Returns whether a short output, as hosts put it in place of a missing result, says that the call was never made.
 
     The pattern is wider than any one host's words. Mistaking a real output for one does no harm: its call's arguments
     stay.
     """
-    return len(text) <= _LONGEST_NOT_DONE and _NOT_DONE.search(text) is not None
+    return len(text) <= _LONGEST_NOT_DONE and _NOT_DONE.search(str(text)) is not None
 
 
 def card_size(text: str) -> str | None:
@@ -157,12 +165,12 @@ def shortened(artifact_id: str) -> str:
     return f"[… {{:,}} bytes of this message left out; all of it is stored as {artifact_id}]"
 
 
-def is_read(text: str, tool: str | None) -> bool:
+def is_read(text: Text, tool: str | None) -> bool:
     """Returns whether a tool output is an answer of the declared tool.
 
     By its form, or by the tool's name up to its size.
     """
-    return is_read_answer(text) or (len(text) <= MAX_CHARS and is_own_tool(tool))
+    return is_read_answer(recognisable(text)) or (len(text) <= MAX_CHARS and is_own_tool(tool))
 
 
 def is_own_tool(name: str | None) -> bool:

@@ -6,7 +6,6 @@ Nothing that is certainly small enough is stored.
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 from coatcheck.core import hooks
 from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.text.controls import CONTROL
 from coatcheck.core.views import parts
 from coatcheck.storing.ingest_request import IngestRequest
 from coatcheck.usecases.payloads.ingest import Ingest
@@ -25,7 +25,6 @@ SECONDS: Final = 5.0
 """Longest time that a host waits: it runs the hook after each call, and the agent stands still meanwhile."""
 SMALL: Final = 1_000
 """Size in bytes up to which a text is not worth a card, whatever the limits are."""
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _PIECE: Final = 512 * 1024
 
 
@@ -85,7 +84,7 @@ async def _card(
 
 def _plain(value: str | None, limit: int) -> str | None:
     """Returns the name if it may be kept; None for names that no host sends."""
-    return value if value is not None and len(value) <= limit and not _CONTROL.search(value) else None
+    return value if value is not None and len(value) <= limit and not CONTROL.search(value) else None
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

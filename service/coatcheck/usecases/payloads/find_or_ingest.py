@@ -10,8 +10,7 @@ Crash story: that of an ingest.
 
 import hashlib
 import logging
-import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,12 +29,15 @@ from coatcheck.core.artifact import (
 )
 from coatcheck.core.card import MIN_BUDGET, CardSource, may_show_text
 from coatcheck.core.context import PlannedPayload
+from coatcheck.core.context.body.encoding import MessageLines, plain
 from coatcheck.core.encoding.payload_encoder import sample_ranges
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import MESSAGES
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import survey_of
+from coatcheck.core.text.controls import CONTROL
+from coatcheck.core.text.long_text import LongText, is_text
 from coatcheck.core.views import parts
 from coatcheck.core.views.parts import PartsPayload
 from coatcheck.runtime.circuit_breaker import REFUSALS
@@ -52,14 +54,13 @@ from coatcheck.usecases.payloads.ingest import Ingest
 
 log = logging.getLogger(__name__)
 
-_PIECE: Final = 512 * 1024
+_BLOCK: Final = 512 * 1024
 _KEPT_CARDS: Final = 8 * 1024**2
 """Bytes of cached cards: about three thousand of them."""
 _ROW_BYTES: Final = 300
 _ABSENT: Final = frozenset({Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE})
 _NAME_CHARS: Final = 256
 _CALL_CHARS: Final = 512
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class PayloadRetention(Struct, frozen=True, kw_only=True):
@@ -137,28 +138,28 @@ class FindOrIngest:
         What keeps the payload from being stored is in the answer and not raised, so that the others go on.
         """
         try:
-            size = len(payload.content) if isinstance(payload.content, str) else SMALL + 1
-            parted, digest = await self._placement.run(size, _parted, payload)
+            size = len(payload.content) if is_text(payload.content) else SMALL + 1
+            parted, source = await self._placement.run(size, _parted, payload)
             declared = _said(payload, parted, keep)
             wanted = max(budget, MIN_BUDGET) if payload.needs_card else None
-            known = await self._recalled(caller, parted.data, digest, declared, wanted)
-            return known or await self._stored(caller, parted.data, declared, keep, wanted)
+            known = await self._recalled(caller, source, declared, wanted)
+            return known or await self._stored(caller, source, declared, keep, wanted)
         except CoatcheckError as error:
             log.debug("a payload of a history is not stored: %s", error.detail)
             return PayloadCard(id=None, stored=False, notices=(Notice(str(error.code), error.detail),))
 
     async def _recalled(
-        self, caller: Caller, data: bytes, digest: bytes, declared: DeclaredMetadata, budget: int | None
+        self, caller: Caller, source: "_Source", declared: DeclaredMetadata, budget: int | None
     ) -> PayloadCard | None:
         """Returns what is already stored under this identity; None if nothing is, or if it cannot be looked up."""
-        identity = ids.identity(caller.namespace, declared.session, declared.tool_call_id, digest)
+        identity = ids.identity(caller.namespace, declared.session, declared.tool_call_id, source.digest)
         try:
             with self._deps.catalog_breaker.watched():
                 found = (await self._find(caller, ids.number(identity))).artifact
             ours = ids.identity(found.namespace, found.said.session, found.said.tool_call_id, found.measure.sha256)
             if ours != identity or found.blob.condemned or found.measure.dropped:
                 return None
-            return await self._card_of(caller, found, _own(found.said, declared), data, budget)
+            return await self._card_of(caller, found, _own(found.said, declared), source.data, budget)
         except CoatcheckError as error:
             if error.code not in _ABSENT | REFUSALS:
                 raise
@@ -201,7 +202,7 @@ class FindOrIngest:
         return _Known(made.text, made.tokens)
 
     async def _stored(
-        self, caller: Caller, data: bytes, declared: DeclaredMetadata, keep: PayloadRetention, budget: int | None
+        self, caller: Caller, source: "_Source", declared: DeclaredMetadata, keep: PayloadRetention, budget: int | None
     ) -> PayloadCard:
         offer = IngestRequest(
             said=declared,
@@ -212,10 +213,9 @@ class FindOrIngest:
             inline_tokens=0,
             carded=budget is not None,
         )
-        receipt = await self._ingest(caller, _pieces(data), lambda: offer)
+        receipt = await self._ingest(caller, self._streamed(source), lambda: offer)
         if receipt.stored and not receipt.created:  # another request was faster, and may have declared it differently
-            digest = hashlib.sha256(data).digest()
-            known = await self._recalled(caller, data, digest, declared, budget)
+            known = await self._recalled(caller, source, declared, budget)
             if known is not None:
                 return known
         plain = self._deps.redacting is None or self._deps.redacting.never
@@ -230,6 +230,15 @@ class FindOrIngest:
             created=receipt.created,
             notices=receipt.warnings,
         )
+
+    async def _streamed(self, source: "_Source") -> AsyncIterator[bytes]:
+        blocks = _blocks(source)
+        if source.written is None:
+            for block in blocks:
+                yield block
+            return
+        while block := await in_pool(self._deps.pool, next, blocks, b""):
+            yield block
 
     def _remember(self, key: "_Key", known: "_Known") -> None:
         self._cards.put(key, known, len(known.text) + _ROW_BYTES)
@@ -254,11 +263,25 @@ def _as_said(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
     return structs.replace(a, said=declared, facts=structs.replace(facts, redacted=a.facts.redacted))
 
 
-def _parted(payload: PlannedPayload) -> tuple[PartsPayload, bytes]:
-    """Returns the payload's bytes, as ingest would make them from the same content, and their digest."""
+class _Source(Struct, frozen=True):
+    """The bytes of a payload."""
+
+    data: bytes
+    """Empty where they are written only as they are read: no card is cut of those."""
+    digest: bytes
+    written: MessageLines | None = None
+
+
+def _parted(payload: PlannedPayload) -> tuple[PartsPayload, _Source]:
+    """Returns what a payload is, and its bytes, as ingest would make them from the same content."""
     content = payload.content
-    parted = PartsPayload(data=content) if isinstance(content, bytes) else parts.payload(content)
-    return parted, hashlib.sha256(parted.data).digest()
+    if isinstance(content, MessageLines):
+        digest = hashlib.sha256()
+        for piece in content:
+            digest.update(piece)
+        return PartsPayload(data=b""), _Source(b"", digest.digest(), content)
+    parted = PartsPayload(data=content.data) if isinstance(content, LongText) else parts.payload(plain(content))
+    return parted, _Source(parted.data, hashlib.sha256(parted.data).digest())
 
 
 def _said(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention) -> DeclaredMetadata:
@@ -272,15 +295,24 @@ def _said(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention)
         labels=keep.labels,
         failed=payload.failed or parted.failed,
         title=parted.title if payload.title is None else payload.title,
-        kind=MESSAGES if isinstance(payload.content, bytes) else None,
+        kind=MESSAGES if isinstance(payload.content, MessageLines) else None,
     )
 
 
 def _sayable(name: str | None, most: int) -> str | None:
     """Returns a name as ingest accepts it; None if ingest would refuse it."""
-    return name if name is not None and len(name) <= most and not _CONTROL.search(name) else None
+    return name if name is not None and len(name) <= most and not CONTROL.search(name) else None
 
 
-async def _pieces(data: bytes) -> AsyncIterator[bytes]:
-    for at in range(0, len(data), _PIECE):
-        yield data[at : at + _PIECE]
+def _blocks(source: _Source) -> Iterator[bytes]:
+    if source.written is None:
+        yield from (source.data[at : at + _BLOCK] for at in range(0, len(source.data), _BLOCK))
+        return
+    block = bytearray()
+    for piece in source.written:
+        block += piece
+        if len(block) >= _BLOCK:
+            yield bytes(block)
+            block.clear()
+    if block:
+        yield bytes(block)

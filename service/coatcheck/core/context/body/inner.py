@@ -4,36 +4,51 @@ Whatever is not replaced keeps its bytes, spaces and escapes, because providers 
 only the old one's literal. Only text that is not strict JSON is rewritten.
 """
 
+import contextlib
 import json
 from collections.abc import Mapping
 
 import msgspec
 
 from coatcheck.core.context.body import splice
+from coatcheck.core.context.body.decoding import decode
+from coatcheck.core.context.body.encoding import JsonForm, pieces, plain
 from coatcheck.core.context.body.pointer import Pointer, edited
 from coatcheck.core.context.body.shape import Value
+from coatcheck.core.text.long_text import LEAST, LongText, Text, is_ascii, text_of
 
 MAX_DEPTH = 64
 """Maximum depth that is read; arguments of tools are flat."""
 
 
-def parsed(text: str) -> Value:
+def parsed(text: Text) -> Value:
     """Returns the document in a string; None if there is none, or it is nested too deeply."""
     try:
-        return json.loads(text)
+        if isinstance(text, LongText) or (len(text) >= LEAST and "\\u" in text):
+            with contextlib.suppress(msgspec.DecodeError, ValueError):  # Python takes more than JSON allows
+                return decode(_bytes(text), _loads)
+        return json.loads(str(text))
     except (ValueError, RecursionError):
         return None
 
 
-def spliced(text: str, edits: Mapping[Pointer, Value]) -> str:
+def spliced(text: Text, edits: Mapping[Pointer, Value]) -> Text:
     """Returns the document with other values at these places."""
-    written = {
-        pointer: msgspec.Raw(json.dumps(new, ensure_ascii=text.isascii()).encode()) for pointer, new in edits.items()
-    }
+    form = JsonForm(ascii=is_ascii(text))
+    written = {pointer: msgspec.Raw(b"".join(pieces(new, form))) for pointer, new in edits.items()}
     try:
-        return splice.spliced(text.encode(), written).decode()
+        new = splice.spliced(_bytes(text), written)
     except (msgspec.DecodeError, ValueError, RecursionError):  # NaN, or half of a surrogate pair, which Python accepts
-        return _rewritten(text, edited(parsed(text), edits))
+        return _rewritten(str(text), edited(plain(parsed(text)), edits))
+    return new.decode() if isinstance(text, str) else text_of(new)
+
+
+def _bytes(text: Text) -> bytes:
+    return text.encode() if isinstance(text, str) else text.data
+
+
+def _loads(raw: memoryview) -> Value:
+    return json.loads(bytes(raw))
 
 
 def _rewritten(text: str, document: Value) -> str:

@@ -1,6 +1,6 @@
 """A request body of any format as items in order: their authors, calls, outputs, texts and opaque parts.
 
-An index is read-only and refers to the body's own strings. It gives the place of everything as a pointer into the body,
+An index is read-only and refers to the body's own texts. It gives the place of everything as a pointer into the body,
 so that exactly that can be changed. What an adapter does not know is ignored: unknown fields are not in the index,
 unknown items are in it as `OTHER`, so that they keep their place among the others.
 """
@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object
+from coatcheck.core.text.long_text import Text
 
 
 class Format(StrEnum):
@@ -41,7 +42,7 @@ class Piece(Struct, frozen=True, kw_only=True, gc=False):
     """The value in the body that holds it."""
     inside: Pointer = ()
     """The place in the JSON document that is the string at `at`; empty if the value itself is meant."""
-    text: str
+    text: Text
     structured: bool = False
     """Whether the value is a list or an object; then `text` is that value serialised with sorted keys, as ingest stores
     it."""
@@ -107,7 +108,7 @@ class Opaque(Struct, frozen=True, gc=False):
     at: Pointer
     kind: str
     """`thinking` if it is bound to everything before it; otherwise `reasoning`, `compaction`, `signature`."""
-    text: str = ""
+    text: Text = ""
     """The part of it that counts as text, if any."""
     blob: int = 0
     """Characters of ciphertext in it."""
@@ -132,7 +133,7 @@ class Item(Struct, kw_only=True, gc=False):
     opaque: list[Opaque] = field(default_factory=list[Opaque])
 
     @property
-    def texts(self) -> list[str]:
+    def texts(self) -> list[Text]:
         """Returns what is said in it, without places."""
         return [piece.text for piece in self.said]
 

@@ -1,9 +1,9 @@
 """Accessors for JSON values of unchecked types."""
 
-import json
 from typing import Any, cast
 
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.text.long_text import LongText, Text, is_text
 
 Value = Any
 Object = dict[str, Any]
@@ -21,7 +21,7 @@ def as_list(value: Value) -> list[Value]:
 
 def as_text(value: Value) -> str | None:
     """Returns a string that is not empty; None for anything else."""
-    return value if isinstance(value, str) and value else None
+    return str(value) if is_text(value) and value else None
 
 
 def kind_of(block: Object) -> str | None:
@@ -30,18 +30,13 @@ def kind_of(block: Object) -> str | None:
     return kind if kind is None or isinstance(kind, str) else ""
 
 
-def is_utf8(text: str) -> bool:
+def is_utf8(text: Text) -> bool:
     """Returns whether a text can be encoded: JSON can contain halves of surrogate pairs, which no encoding has."""
     try:
-        _ = text.isascii() or text.encode()
+        _ = isinstance(text, LongText) or text.isascii() or text.encode()
     except UnicodeEncodeError:
         return False
     return True
-
-
-def serialised(value: Value) -> str:
-    """Returns a value as the JSON that ingest stores: no spaces, sorted keys, so that clients' habits do not matter."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 def too_deep() -> CoatcheckError:

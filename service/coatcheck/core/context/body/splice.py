@@ -13,6 +13,7 @@ from typing import Final, final
 import msgspec
 from msgspec import Raw, Struct
 
+from coatcheck.core.context.body.encoding import as_raw
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Value
 
@@ -63,7 +64,7 @@ def spliced(
     """
     root = _Node()
     for pointer, new in edits.items():
-        root.at(pointer).new = msgspec.json.encode(new)
+        root.at(pointer).new = msgspec.json.encode(new, enc_hook=as_raw)
     if cut is not None:
         root.at(cut.at).cut = cut
     shape = data if decodable is None else decodable

@@ -20,6 +20,7 @@ from coatcheck.core.context.formats.content import (
     site_of,
     tell_prompt,
 )
+from coatcheck.core.text.long_text import is_text
 
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
@@ -84,7 +85,7 @@ def _output(at: Pointer, block: Object, kind: str) -> Output:
         read_output(output, (*at, "content"), content)
         return output
     source = as_object(as_object(as_object(content).get("content")).get("source"))
-    if kind == "web_fetch_tool_result" and source.get("type") == "text" and isinstance(source.get("data"), str):
+    if kind == "web_fetch_tool_result" and source.get("type") == "text" and is_text(source.get("data")):
         place = (*at, "content", "content", "source", "data")
         output.pieces.append(Piece(at=place, text=source["data"]))
     else:

@@ -7,9 +7,11 @@ not decoded, only its size is determined.
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from coatcheck.core.context.body.encoding import serialised
 from coatcheck.core.context.body.model import Format, HistoryIndex, Item, Media, Opaque, Output, Piece, Role, Site
 from coatcheck.core.context.body.pointer import Pointer, get
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of, serialised
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
+from coatcheck.core.text.long_text import Text, is_text
 
 TEXTS: Final = frozenset(
     {"text", "input_text", "output_text", "text-plain", "summary_text", "reasoning_text", "refusal"}
@@ -49,12 +51,12 @@ def tool_message(at: Pointer, message: Object, legacy: str | None, *, failed: bo
 
 def keys_of(*values: Value) -> tuple[str, ...]:
     """Returns the keys by which a call or an output may be paired."""
-    return tuple(dict.fromkeys(value for value in values if isinstance(value, str) and value))
+    return tuple(dict.fromkeys(text for value in values if (text := as_text(value)) is not None))
 
 
 def parts(at: Pointer, content: Value) -> Iterator[tuple[Pointer, Value]]:
     """Yields the parts of a content and their places; text alone is one part."""
-    if isinstance(content, str):
+    if is_text(content):
         yield at, content
     for number, part in enumerate(as_list(content)):
         yield (*at, number), part
@@ -67,7 +69,7 @@ def read_output(output: Output, at: Pointer, content: Value, text_type: str | No
         output.pieces.append(Piece(at=at, text=serialised(content), structured=True))
         return
     for place, part in parts(at, content):
-        if isinstance(part, str):
+        if is_text(part):
             output.pieces.append(Piece(at=place, text=part))
         elif not _read_part(output, place, as_object(part), text_type):
             output.data.append(part)
@@ -76,7 +78,7 @@ def read_output(output: Output, at: Pointer, content: Value, text_type: str | No
 def _is_part(value: Value) -> bool:
     """Returns whether a value in a list of content is text or any provider's part, known or not."""
     part = as_object(value)
-    return isinstance(value, str) or any(isinstance(part.get(key), str) for key in ("type", "text"))
+    return is_text(value) or any(is_text(part.get(key)) for key in ("type", "text"))
 
 
 def site_of(at: Pointer, value: Value, form: str) -> list[Site]:
@@ -86,12 +88,12 @@ def site_of(at: Pointer, value: Value, form: str) -> list[Site]:
     """
     if isinstance(value, dict):
         return [Site(at, "object")]
-    return [Site(at, form)] if isinstance(value, str) else []
+    return [Site(at, form)] if is_text(value) else []
 
 
 def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None) -> bool:
     kind, text = kind_of(part), part.get("text")
-    if isinstance(text, str) and (kind is None or kind in TEXTS):
+    if is_text(text) and (kind is None or kind in TEXTS):
         output.pieces.append(Piece(at=(*at, "text"), text=text))
         return True
     if kind == "search_result":
@@ -99,7 +101,7 @@ def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None)
         output.data.append({key: value for key, value in part.items() if key in {"source", "title"}})
         return True
     source = as_object(part.get("source"))
-    if kind == "document" and isinstance(source.get("data"), str) and source.get("type") == "text":
+    if kind == "document" and is_text(source.get("data")) and source.get("type") == "text":
         output.pieces.append(Piece(at=(*at, "source", "data"), text=source["data"]))
         return True
     if kind == "document" and source.get("type") == "content":
@@ -115,9 +117,9 @@ def _read_texts(output: Output, at: Pointer, content: Value) -> None:
     """Adds the texts of a block inside a block; what else it contains stays and is counted."""
     for place, part in parts(at, content):
         block = as_object(part)
-        if isinstance(part, str):
+        if is_text(part):
             output.pieces.append(Piece(at=place, text=part))
-        elif isinstance(block.get("text"), str) and block.get("type") == "text":
+        elif is_text(block.get("text")) and block.get("type") == "text":
             output.pieces.append(Piece(at=(*place, "text"), text=block["text"]))
         else:
             output.data.append(part)
@@ -138,12 +140,12 @@ def tell_prompt(item: Item) -> None:
 
 def read_said(item: Item, at: Pointer, part: Value) -> None:
     """Adds one part of what somebody said to an item."""
-    if isinstance(part, str):
+    if is_text(part):
         item.said.append(Piece(at=at, text=part))
         return
     block = as_object(part)
     text, kind = block.get("text"), kind_of(block)
-    if isinstance(text, str) and (kind is None or kind in TEXTS):
+    if is_text(text) and (kind is None or kind in TEXTS):
         cited = bool(block.get("annotations") or block.get("citations"))
         item.said.append(Piece(at=(*at, "text"), text=text, cited=cited))
     elif (found := media(at, block, None)) is not None:
@@ -183,8 +185,9 @@ def _held(part: Object, inline: Object) -> tuple[int, str | None]:
 
 def read_reasoning(at: Pointer, block: Object, kind: str) -> Opaque:
     """Returns any provider's reasoning: its text is counted, of its ciphertext only the length."""
-    words = [text for key in ("thinking", "reasoning", "text") if (text := as_text(block.get(key)))]
+    given = [block.get(key) for key in ("thinking", "reasoning", "text")]
     for key in ("summary", "content"):
-        words += [text for one in as_list(block.get(key)) if (text := as_text(as_object(one).get("text")))]
+        given += [as_object(one).get("text") for one in as_list(block.get(key))]
+    words: list[Text] = [text for text in given if is_text(text) and text]
     blob = sum(len(text) for key in ("encrypted_content", "data") if (text := as_text(block.get(key))))
-    return Opaque(at=at, kind=kind, text="\n".join(words), blob=blob)
+    return Opaque(at=at, kind=kind, text=words[0] if len(words) == 1 else "\n".join(map(str, words)), blob=blob)

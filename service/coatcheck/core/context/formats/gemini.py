@@ -7,10 +7,12 @@ card}` (`{"error": card}` if it failed).
 
 from typing import Final
 
+from coatcheck.core.context.body.encoding import serialised
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role
 from coatcheck.core.context.body.pointer import Pointer
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, serialised
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.formats.content import indexed, item_of, media, read_said, site_of, tell_prompt
+from coatcheck.core.text.long_text import is_text
 
 _ROLES: Final = {"model": Role.ASSISTANT, "user": Role.USER, "function": Role.TOOL}
 
@@ -80,7 +82,7 @@ def _output(at: Pointer, response: Object) -> Output:
     )
     for key, value in said.items():
         place = (*at, "response", key)
-        if isinstance(value, str):
+        if is_text(value):
             output.pieces.append(Piece(at=place, text=value))
         elif isinstance(value, dict | list):
             output.pieces.append(Piece(at=place, text=serialised(value), structured=True))

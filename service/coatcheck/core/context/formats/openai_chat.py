@@ -10,6 +10,7 @@ from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex,
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.formats.content import indexed, item_of, keys_of, read_message, site_of, tool_message
+from coatcheck.core.text.long_text import is_text
 
 _ROLES: Final = {
     "system": Role.SYSTEM,
@@ -53,7 +54,7 @@ def _assistant(item: Item, at: Pointer, message: Object) -> None:
         item.said.append(Piece(at=(*at, "refusal"), text=refusal))
     for key in _REASONING:
         if message.get(key):
-            text = message[key] if isinstance(message[key], str) else ""
+            text = message[key] if is_text(message[key]) else ""
             item.opaque.append(Opaque((*at, key), "reasoning", text=text))
     for number, call in enumerate(as_list(message.get("tool_calls"))):
         item.calls.append(_call((*at, "tool_calls", number), as_object(call)))

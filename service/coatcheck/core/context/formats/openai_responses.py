@@ -11,6 +11,7 @@ from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex,
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.formats.content import item_of, keys_of, read_message, read_output, read_reasoning, site_of
+from coatcheck.core.text.long_text import is_text
 
 _CALLS: Final = {
     "function_call": ("arguments", "json"),
@@ -56,7 +57,7 @@ def index(body: Value, list_at: Pointer) -> HistoryIndex:
         format=Format.OPENAI_RESPONSES, list_at=None, tools=tools, system=[instructions] if instructions else []
     )
     kept = [key for key in ("previous_response_id", "conversation") if around.get(key)]
-    if isinstance(given, str):
+    if is_text(given):
         found.items.append(
             Item(at=list_at, role=Role.USER, prompt=True, pinned=True, said=[Piece(at=list_at, text=given)])
         )
@@ -131,8 +132,8 @@ def _result(at: Pointer, raw: Object, kind: str) -> Item:
         _streams(output, (*at, "output"), raw.get("output"))
     else:
         content = raw.get("output")
-        inner = as_object(parsed(content)) if kind == "local_shell_call_output" and isinstance(content, str) else {}
-        if isinstance(inner.get("output"), str):
+        inner = as_object(parsed(content)) if kind == "local_shell_call_output" and is_text(content) else {}
+        if is_text(inner.get("output")):
             output.pieces.append(Piece(at=(*at, "output"), inside=("output",), text=inner["output"]))
         else:
             read_output(output, (*at, "output"), content, "input_text")
@@ -144,7 +145,7 @@ def _streams(output: Output, at: Pointer, content: Value) -> None:
     for number, one in enumerate(as_list(content)):
         said = as_object(one)
         for key in ("stdout", "stderr"):
-            if isinstance(said.get(key), str):
+            if is_text(said.get(key)):
                 output.pieces.append(Piece(at=(*at, number, key), text=said[key]))
 
 
@@ -167,7 +168,7 @@ def _hosted(at: Pointer, raw: Object, kind: str) -> Item:
     for list_, key in (("results", "text"), ("outputs", "logs")):
         for number, one in enumerate(as_list(raw.get(list_))):
             text = as_object(one).get(key)
-            if isinstance(text, str):
+            if is_text(text):
                 output.pieces.append(Piece(at=(*at, list_, number, key), text=text))
     if not call.sites and not output.pieces and kind != "image_generation_call":
         output.data.append(raw)

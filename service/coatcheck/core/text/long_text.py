@@ -1,0 +1,119 @@
+"""A long text as its UTF-8 bytes: Python holds a text with one emoji in it at four bytes a character.
+
+It answers what is asked of a text that is looked at and stored but not worked on: its length, its beginning, whether it
+is the same as another. Whoever needs the text itself makes it with `str`, one at a time. Refuses texts of ASCII: of
+these a `str` is as small. See `decode` in core/context/body/decoding.py, which makes them.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, TypeGuard, final
+
+LEAST: Final = 256
+"""Bytes from which a text is kept as UTF-8; a shorter one takes less as a `str`."""
+AT_ONCE: Final = 256 * 1024
+"""Bytes that are made a `str` at a time."""
+
+
+@final
+class LongText:
+    """A text that is not ASCII, as UTF-8. Its length is in characters, as that of a `str` is."""
+
+    __slots__ = ("_length", "data")
+
+    def __init__(self, data: bytes) -> None:
+        """Take the bytes.
+
+        Raises:
+            UnicodeDecodeError: they are not UTF-8.
+        """
+        self.data: Final = data
+        self._length: Final = sum(len(str(piece, "utf-8")) for piece in _pieces(data))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __str__(self) -> str:
+        return self.data.decode()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LongText) and self.data == other.data
+
+    def __hash__(self) -> int:
+        return hash(self.data)
+
+    def __contains__(self, text: str) -> bool:
+        return text.encode() in self.data
+
+    def startswith(self, beginnings: tuple[str, ...]) -> bool:
+        """Whether it begins with one of these."""
+        return self.data.startswith(tuple(one.encode() for one in beginnings))
+
+    def head(self, characters: int) -> str:
+        """Its first characters."""
+        return self.data[: 4 * characters].decode("utf-8", "ignore")[:characters]
+
+
+Text = str | LongText
+
+
+def is_text(value: object) -> TypeGuard[Text]:
+    """Whether a value of a decoded body is a text."""
+    return isinstance(value, str | LongText)
+
+
+def head_of(text: Text, characters: int) -> str:
+    """The first characters of a text."""
+    return text[:characters] if isinstance(text, str) else text.head(characters)
+
+
+def is_ascii(text: Text) -> bool:
+    """Whether a text is nothing but ASCII."""
+    return isinstance(text, str) and text.isascii()
+
+
+def encoded(text: Text) -> bytes:
+    """The text in UTF-8, with U+FFFD for halves of surrogate pairs."""
+    return text.encode("utf-8", "replace") if isinstance(text, str) else text.data
+
+
+def is_inside(byte: int) -> bool:
+    """Whether a byte of UTF-8 continues a character."""
+    return byte & 0xC0 == 0x80  # noqa: PLR2004 - its two high bits
+
+
+def text_of(data: bytes) -> Text:
+    """The text that UTF-8 spells, in the form that takes less memory.
+
+    Raises:
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    return data.decode() if len(data) < LEAST or data.isascii() else LongText(data)
+
+
+def small(text: Text) -> Text:
+    """The text in the form that takes less memory; one with halves of surrogate pairs has only one."""
+    try:
+        return text if isinstance(text, LongText) or text.isascii() else text_of(text.encode())
+    except UnicodeEncodeError:
+        return text
+
+
+def strings(text: Text) -> Iterator[str]:
+    """The text in pieces."""
+    if isinstance(text, str):
+        yield text
+    else:
+        yield from (str(piece, "utf-8") for piece in _pieces(text.data))
+
+
+def _pieces(data: bytes) -> list[memoryview]:
+    """The bytes in pieces that split no character."""
+    view = memoryview(data)
+    ends = [0]
+    while ends[-1] < len(data):
+        end = min(ends[-1] + AT_ONCE, len(data))
+        while end < len(data) and end - ends[-1] < AT_ONCE + 4 and is_inside(data[end]):
+            end += 1
+        ends.append(end)
+    return [view[start:end] for start, end in pairwise(ends)]
