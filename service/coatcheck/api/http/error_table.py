@@ -345,7 +345,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
         "List the namespaces, or create this one first.",
     ),
     Code.ROUTE_NOT_FOUND: StatusRow(
-        404, "No such route", "No route has this path.", "See /v1/openapi.json for the routes."
+        404, "No such route", "No route of the service has this path.", "See /v1/openapi.json for the routes."
     ),
     Code.METHOD_NOT_ALLOWED: StatusRow(
         405,
