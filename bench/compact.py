@@ -1,4 +1,4 @@
-"""What compacting a request costs, over HTTP: time, CPU time and memory of the service, the first time and later.
+"""What compacting a request costs, over HTTP: time and CPU time of the service, the first time and later.
 
 Beside it, in the same run, what reading and writing the same JSON once costs Python, and what counting its tokens once
 costs: whoever changes a body pays at least the first, whoever keeps it within a window the second. The first time
@@ -23,14 +23,14 @@ from support.service import Service, serving
 ROUNDS = 3
 
 
-def history(rng: random.Random, outputs: int, size: int, spice: str = "") -> bytes:
-    """A research turn in the format of Chat Completions; `spice` is in every output."""
+def history(rng: random.Random, outputs: int, size: int) -> bytes:
+    """A research turn in the format of Chat Completions."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Research this."}]
     for n in range(outputs):
         function = {"name": "read_page", "arguments": json.dumps({"url": f"https://example.org/{n}"})}
         calls = [{"id": f"c{n}", "type": "function", "function": function}]
         messages.append({"role": "assistant", "content": "Looking.", "tool_calls": calls})
-        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": text(rng, size).decode() + spice})
+        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": text(rng, size).decode()})
     return json.dumps({"model": "gpt-5.6", "messages": messages}, ensure_ascii=False).encode()
 
 
@@ -104,6 +104,14 @@ def compact(service: Service, body: bytes, session: str) -> Cost:
     return Cost(wall, 1000 * spent, peak.highest - peak.before, len(response.content))
 
 
+def first_and_later(body: bytes) -> tuple[Cost, list[Cost]]:
+    """What a body costs a new service that is warm, and what it costs once more, several times."""
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "data") as service:
+        _ = compact(service, history(random.Random(1), 16, 100_000), "warm")
+        first = compact(service, body, "s")
+        return first, [compact(service, body, "s") for _ in range(ROUNDS)]
+
+
 def run() -> None:
     """Print the table."""
     rng = random.Random(33)
@@ -114,23 +122,16 @@ def run() -> None:
         "1 MB, 400 outputs of 2.5 KB that stay": history(rng, 400, 2_500),
         "20 MB, 40 outputs of 500 KB": history(rng, 40, 500_000),
         "20 MB, one output": history(rng, 1, 20_000_000),
-        "20 MB, one output with an emoji": history(rng, 1, 20_000_000, " \U0001f600"),
         "20 MB, 8,000 outputs of 2.5 KB that stay": history(rng, 8_000, 2_500),
     }
     times = f"{'first':>6} {'cpu':>6}   {'then':>5} {'cpu':>5} ms"
-    heads = f"{'floor':>6} {'count':>6} | {times} | memory {'first':>5} {'then':>4} x"
-    print(f"{'body':>40} | {heads} | answer")
-    for number, (name, body) in enumerate(bodies.items()):
-        with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "data") as service:
-            _ = compact(service, history(rng, 16, 100_000), "warm")
-            first = compact(service, body, f"s{number}")
-            later = [compact(service, body, f"s{number}") for _ in range(ROUNDS)]
-        held = max(each.memory for each in later)
+    print(f"{'body':>40} | {'floor':>6} {'count':>6} | {times} | answer")
+    for name, body in bodies.items():
+        first, later = first_and_later(body)
         floors = f"{floor(body):6.0f} {counting(body):6.0f}"
         then = min(each.wall for each in later), min(each.cpu for each in later)
         times = f"{first.wall:6.0f} {first.cpu:6.0f}   {then[0]:5.0f} {then[1]:5.0f}   "
-        memory = f"{first.memory / len(body):12.1f} {held / len(body):4.1f}"
-        print(f"{name:>40} | {floors} | {times} | {memory}   | {first.answer:,}", flush=True)
+        print(f"{name:>40} | {floors} | {times} | {first.answer:,}", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,13 @@ a character; outputs that are objects; histories of which most is left out; each
 
 import json
 import random
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
-from bench.compact import compact, history
+from bench.compact import first_and_later
 from bench.throughput import text
-from support.service import serving
 
 EMOJI: Final = " \U0001f600"
-ROUNDS: Final = 2
 
 Said = list[tuple[str, dict[str, Any], Any]]
 """Calls in order: ID, arguments, and what came back."""
@@ -127,11 +123,8 @@ def run() -> None:
     """Print the table."""
     rng = random.Random(34)
     print(f"{'body':>42} | MB   | memory {'first':>5} {'then':>4} x | {'first':>5} {'then':>5} ms")
-    for number, (name, body) in enumerate(shapes(rng).items()):
-        with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "data") as service:
-            _ = compact(service, history(rng, 16, 100_000), "warm")
-            first = compact(service, body, f"s{number}")
-            later = [compact(service, body, f"s{number}") for _ in range(ROUNDS)]
+    for name, body in shapes(rng).items():
+        first, later = first_and_later(body)
         held = max(each.memory for each in later)
         memory = f"{first.memory / len(body):12.1f} {held / len(body):4.1f}  "
         times = f"{first.wall:5.0f} {min(each.wall for each in later):5.0f}"

@@ -172,6 +172,17 @@ def test_a_reference_of_many_small_parts_is_all_there() -> None:
     assert [each.title for each in made.sections if each.level == 2] == [f"Item {n}" for n in range(12)]
 
 
+def test_a_page_made_of_tables_is_all_there() -> None:
+    rows = "".join(f"<dl><dt>name_{n}</dt><dd>{PROSE.format(n=n)}</dd></dl>" for n in range(3))
+    parts = "".join(
+        f"<p><table><tr><td>class Item{part}</td></tr>"
+        f"<tr><td></td><td>{rows.replace('name_', f'name_{part}_')}</td></tr></table>"
+        for part in range(9)
+    )
+    _, text = view_of(f"<html><title>Items</title><body>{parts}</body></html>")
+    assert [part for part in range(9) if f"name_{part}_2" not in text.decode()] == []
+
+
 def test_a_page_of_links_keeps_their_words() -> None:
     listed = "".join(f'<tr><td><a href="/{n}">Story {n}</a></td></tr>' for n in range(30))
     _, text = view_of(f'<html><body><div class="nav-bar">x</div><table>{listed}</table></body></html>')

@@ -7,9 +7,9 @@ import sqlite3
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 from coatcheck.core.event import event_number
+from page.conversations import conversation
 from support.service import Service, serving
 
 LOG = (Path(__file__).parents[2] / "examples" / "test-run.log").read_text()
@@ -85,25 +85,14 @@ def _release(service: Service) -> dict[str, str]:
     tests = service.post(LOG, session=RELEASE, tool_name="bash", title="pytest of the ledger", labels=["ci"])["id"]
     for path, asked in (("search", {"pattern": "AssertionError"}), ("read", {"offset": 330, "limit": 20})):
         service.client.get(f"/v1/artifacts/{tests}/{path}", params=asked).raise_for_status()
-    body = {"body": _conversation(), "session": RELEASE, "window": {"model": 20_000}}
+    linked = "".join(f"[{line}/4000] linked ledger/object_{line * 7}.o\n" for line in range(4_000))
+    body = {
+        "body": conversation("Build the release.", linked, "Now run the tests."),
+        "session": RELEASE,
+        "window": {"model": 20_000},
+    }
     service.client.post("/v1/context/compact", json=body).raise_for_status()
     return {"tests": tests, "rounding": rounding}
-
-
-def _conversation() -> dict[str, Any]:
-    """A finished turn with a bulky output, and the next one."""
-    call = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "make"}'}}
-    output = "".join(f"[{line}/4000] linked ledger/object_{line * 7}.o\n" for line in range(4_000))
-    return {
-        "model": "gpt-4o",
-        "messages": [
-            {"role": "user", "content": "Build the release."},
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "c1", "content": output},
-            {"role": "assistant", "content": "It is built."},
-            {"role": "user", "content": "Now run the tests."},
-        ],
-    }
 
 
 def _support(service: Service) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from page.conversations import conversation
 from page.windows import opened
 from support.browser import axe
 from support.service import Service, serving
@@ -38,28 +39,13 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, 
             f"/v1/artifacts/{kept}/search", params={"pattern": HOSTILE, "literal": True}
         ).raise_for_status()
         service.client.post(
-            "/v1/context/compact", json={"body": conversation(), "session": "s"} | FULL
+            "/v1/context/compact", json={"body": conversation("build", OUTPUT, "again"), "session": "s"} | FULL
         ).raise_for_status()
         yield service, kept
 
 
+OUTPUT = "".join(f"{line} INFO linked object {line * 7}\n" for line in range(4_000))
 FULL: dict[str, Any] = {"window": {"model": 20_000}}
-
-
-def conversation() -> dict[str, Any]:
-    """A finished turn with a bulky output of a hostile tool, and the next one."""
-    call = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
-    output = "".join(f"{line} INFO linked object {line * 7}\n" for line in range(4_000))
-    return {
-        "model": "gpt-4o",
-        "messages": [
-            {"role": "user", "content": "build"},
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "c1", "content": output},
-            {"role": "assistant", "content": "done"},
-            {"role": "user", "content": "again"},
-        ],
-    }
 
 
 def pages(kept: str) -> list[str]:

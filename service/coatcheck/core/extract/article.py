@@ -31,6 +31,8 @@ _MORE: Final = 1.3
 _PART: Final = 2.0
 """Factor by which the prose of the page's `main` must exceed that of the best one to replace it, as in references of
 many parts."""
+_SMALL_PART: Final = 4.0
+"""The same for the whole page where it has no `main`: then boilerplate that nothing names is in it, too."""
 _LISTS: Final = 0.4
 """Share of links that it may have; with more it is a list of other pages."""
 _SPARSE: Final = 0.15
@@ -154,10 +156,11 @@ def _choose(reader: PageReader, verdicts: dict[Element, int], limit: int) -> tup
             break
         if around.prose > best.prose * _MORE:
             best = around
-    main: Element | None = best
-    while main is not None and main.name != "main":
+    main = best
+    while main.name != "main" and main.parent is not None:
         main = main.parent
-    if main is not None and main.prose > _PART * best.prose and main.link_density < _LISTS:
+    part = _PART if main.name == "main" else _SMALL_PART
+    if main.prose > part * best.prose and main.link_density < _LISTS:
         best = main
     siblings = [each for each in reader.elements if each.parent is best.parent and each.parent is not None]
     chosen = [each for each in siblings or [best] if each is best or _is_akin(each, best)]

@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, first_of, named_parts
 from coatcheck.core.kinds.outline_facts import describe_entries, first_lines, headings
 from coatcheck.core.outline.commits import is_log, is_oneline
@@ -43,16 +44,11 @@ def describe_output(payload: PayloadProbe) -> Description:
 
     A document or a source file that a tool printed has no tallies, and is described by its headings or symbols.
     """
+    if (listed := _listed(payload)) is not None:
+        return listed
     data = payload.sample.head
     if not payload.sample.whole:
         return NOTHING
-    if is_log(data[:_LOOK]) or is_oneline(data[:_LOOK]):
-        entries = landmarks(PROSE, (), data)
-        commits = [entry.title for entry in entries if entry.what == "commit"]
-        fact = f"{counted(len(commits), 'commit')}: {first_of(commits, _COMMITS)}"
-        return Description(facts=(fact,)) if commits and len(entries) < MAX_ENTRIES else NOTHING
-    if is_stream(data[:_LOOK]):
-        return _documents(payload)
     tallies = Tallies()
     tallies.feed(data)
     facts = tallies.facts()
@@ -66,19 +62,32 @@ def describe_output(payload: PayloadProbe) -> Description:
 
 def describe_source(payload: PayloadProbe) -> Description:
     """Returns symbols or headings at the outer levels with their lines; without any, the description of an output."""
+    if (listed := _listed(payload)) is not None:
+        return listed
     data, partial = first_lines(payload.sample)
     names = (payload.declared.title, payload.declared.url)
-    if is_stream(data[:_LOOK]):
-        return _documents(payload)
     entries = headings(names, data) or [e for e in landmarks(SOURCE, names, data) if e.lines is not None]
-    if entries and entries[0].what == "commit":
-        return describe_output(payload)
     return describe_entries(entries, data, partial=partial) or describe_output(payload)
 
 
-def _documents(payload: PayloadProbe) -> Description:
+def _listed(payload: PayloadProbe) -> Description | None:
+    """Returns the commits of a Git log, or the documents of a YAML stream; None for any other text."""
+    head = payload.sample.head[:_LOOK]
+    if is_log(head) or is_oneline(head):
+        return _commits(payload.sample)
+    return _documents(payload.sample) if is_stream(head) else None
+
+
+def _commits(sample: PayloadSample) -> Description:
+    entries = landmarks(PROSE, (), sample.head) if sample.whole else []
+    commits = [entry.title for entry in entries if entry.what == "commit"]
+    fact = f"{counted(len(commits), 'commit')}: {first_of(commits, _COMMITS)}"
+    return Description(facts=(fact,)) if commits and len(entries) < MAX_ENTRIES else NOTHING
+
+
+def _documents(sample: PayloadSample) -> Description:
     """Returns where the documents of a YAML stream begin, and how many of each kind a short one has."""
-    data, partial = first_lines(payload.sample)
+    data, partial = first_lines(sample)
     entries = landmarks(PROSE, (), data)
     described = describe_entries(entries, data, partial=partial) or NOTHING
     if partial or len(entries) >= MAX_ENTRIES:
