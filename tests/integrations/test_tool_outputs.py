@@ -50,3 +50,8 @@ def test_what_fails_is_logged_and_stays(caplog: pytest.LogCaptureFixture) -> Non
     with Client("http://127.0.0.1:1") as client, caplog.at_level(logging.WARNING):
         assert ToolOutputs(client).card(broken, "tool") is broken
     assert "the result of tool stays as it is: no parts" in caplog.text
+
+
+def test_an_agent_is_wrapped_once() -> None:
+    with pytest.raises(ValueError, match="wrap it once"):
+        ToolOutputs.of_agent(["get_log", "read_artifact"], None, {"exempt_tools": ["get_log"]})

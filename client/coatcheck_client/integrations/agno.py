@@ -30,8 +30,8 @@ A = TypeVar("A", Agent, Team)
 def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[ToolOutputOptions]") -> A:
     """Returns the same agent or team, which now has cards in place of bulky results, and `read_artifact`.
 
-    Members of a team need it for themselves. Results of tools with `show_result` or `stop_after_tool_call` go to the
-    user, and stay as they are; so do those that a tool yields in pieces, among them what members answer.
+    Members of a team need it for themselves. Results of tools with `show_result` or `stop_after_tool_call` stay as they
+    are for the user; so do those that a tool yields in pieces, among them what members answer.
 
     Args:
         agent: before its first run.
@@ -39,12 +39,12 @@ def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[To
         options: of ToolOutputs.
 
     Raises:
-        ValueError: when a tool has `tool_hooks` and the agent has none. agno would no longer run the tool's.
+        ValueError: it has `read_artifact` already, or a tool has `tool_hooks`, which agno ignores beside its none.
         RuntimeError: when `tools` is a function that makes them.
     """
     if not agent.tool_hooks and (lost := [one.name for one in _functions(agent) if one.tool_hooks]):
         raise ValueError(f"an agent's tool_hooks replace those of its tools; move them to the agent: {lost}")
-    outputs = ToolOutputs(client, **options)
+    outputs = ToolOutputs.of_agent((one.name for one in _functions(agent)), client, options)
 
     def read(**arguments: Any) -> str:
         return outputs.client.read_artifact(**arguments)

@@ -31,7 +31,7 @@ def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[To
     Each agent of a workflow needs it for itself. Results of tools with `return_direct` go to the user, and stay.
 
     Args:
-        agent: before its first run.
+        agent: before its first run; one that has `read_artifact` already is a ValueError.
         client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
         options: of ToolOutputs.
 
@@ -40,7 +40,7 @@ def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[To
     """
     if isinstance(agent, CodeActAgent):
         raise TypeError("a CodeActAgent calls its tools in code of its own, where read_artifact is not")
-    outputs = ToolOutputs(client, **options)
+    outputs = ToolOutputs.of_agent((tool.metadata.get_name() for tool in agent.tools or ()), client, options)
     agent.tools = [*(_carded(tool, outputs) for tool in agent.tools or ()), _read_tool(outputs.client)]
     if agent.tool_retriever is not None:
         retriever: Any = copy.copy(agent.tool_retriever)

@@ -34,8 +34,11 @@ def with_coatcheck(
         agent: it is left as it is.
         client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
         options: of ToolOutputs.
+
+    Raises:
+        ValueError: for an agent that has `read_artifact` already.
     """
-    outputs = ToolOutputs(client, **options)
+    outputs = ToolOutputs.of_agent((tool.name for tool in agent.tools), client, options)
     tools = [_carded(tool, outputs) if isinstance(tool, FunctionTool) else tool for tool in agent.tools]
     return agent.clone(tools=[*tools, _read_tool(outputs.client)])
 

@@ -31,11 +31,11 @@ def with_coatcheck(agent: A, client: Client | None = None, **options: "Unpack[To
     results; what becomes a card is what the code shows to the model. Managed agents need it for themselves.
 
     Args:
-        agent: before its first run.
+        agent: before its first run; one that has `read_artifact` already is a ValueError.
         client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
         options: of ToolOutputs. For code `exempt_tools` are those in whose steps everything is shown.
     """
-    outputs = ToolOutputs(client, **options)
+    outputs = ToolOutputs.of_agent(agent.tools, client, options)
     read, exempt = _ReadTool(outputs.client), options.get("exempt_tools", ())
     if isinstance(agent, CodeAgent):
         agent.step_callbacks.register(ActionStep, lambda step, **_: _card_observations(step, outputs, exempt))

@@ -6,7 +6,7 @@ loops as they like, so the client blocks, and is called from a thread in asynchr
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from coatcheck_client import Client, is_card
@@ -60,6 +60,22 @@ class ToolOutputs:
             self._limits["session"] = session
         self._most = max_tokens
         self._on_unreachable: OnUnreachable = options.get("on_unreachable", "original")
+
+    @classmethod
+    def of_agent(cls, tools: Iterable[str], client: Client | None, options: ToolOutputOptions) -> "ToolOutputs":
+        """Returns what an agent's hooks share. An agent is wrapped once: options of a second time would have no effect.
+
+        Args:
+            tools: names of the agent's tools.
+            client: how to reach the service; None for the default.
+            options: see ToolOutputOptions.
+
+        Raises:
+            ValueError: the agent has `read_artifact` already.
+        """
+        if "read_artifact" in tools:
+            raise ValueError("the agent has read_artifact already: wrap it once, with all options")
+        return cls(client, **options)
 
     def card(self, result: Any, tool_name: str, tool_call_id: str | None = None, session: str | None = None) -> Any:  # noqa: ANN401
         """Returns the result itself, or what the model reads in its place; never raises.
