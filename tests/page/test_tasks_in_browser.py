@@ -185,7 +185,7 @@ def test_a_policy_is_set_explained_and_removed(page: Page, running: Service) -> 
         assert (
             ttl in holds.get_by_role("row").filter(has=page.locator("code", has_text=re.compile("^ttl$"))).inner_text()
         )
-        assert "for ever" in holds.get_by_role("row").filter(has_text="idle_ttl").inner_text()
+        assert "without end" in holds.get_by_role("row").filter(has_text="idle_ttl").inner_text()
     kept = running.post("2026-01-01 INFO ok\n" * 50, kind="log")["id"]
     page.goto(f"/ui/artifacts/{kept}")
     assert "ttl 2 d, by the policy of default/kind=log" in page.get_by_role("main").inner_text()

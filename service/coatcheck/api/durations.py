@@ -36,7 +36,7 @@ def seconds(value: int | str | None, name: str) -> int | None:
         return count
     raise CoatcheckError(
         Code.INVALID_REQUEST,
-        f'\'{name}\' must be 1 to {MAX_SECONDS} seconds, or text like "30m", "12h", "7d", or null (for ever).',
+        f'\'{name}\' must be 1 to {MAX_SECONDS} seconds, or text like "30m", "12h", "7d", or null (no end).',
         field=name,
     )
 

@@ -60,7 +60,7 @@ def key() -> None:
     help="What the key allows; may be given several times (ingest, read, delete; for '*': admin; the first key: all).",
 )
 @click.option("--session-prefix", help="Limit the key to sessions whose names begin with this.")
-@click.option("--ttl", help="How long the key is valid: 90d, 12h (for ever).")
+@click.option("--ttl", help="How long the key is valid: 90d, 12h. By default it has no end.")
 @click.option("--requests-per-minute", "requests", type=click.IntRange(0), help="0: no limit (as configured).")
 @click.option("--bytes-per-minute", "size", callback=byte_size, help="Such as 64mib; 0: no limit (as configured).")
 @_where

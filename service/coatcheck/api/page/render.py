@@ -49,7 +49,7 @@ def size(value: int) -> str:
 def lasting(seconds: float | None) -> str:
     """Returns a duration in its two largest units; None means forever."""
     if seconds is None:
-        return "for ever"
+        return "without end"
     left, parts = int(abs(seconds)), list[str]()
     for span, unit in _SPANS:
         if left >= span and len(parts) < 2:  # noqa: PLR2004 - two units say enough
@@ -74,7 +74,7 @@ def away(value: datetime, now: datetime) -> str:
 def decided(name: str, value: object) -> str:
     """Returns a policy's value, with its unit."""
     if value is None:
-        return "for ever" if name.endswith("ttl") else "no limit"
+        return "without end" if name.endswith("ttl") else "no limit"
     if not isinstance(value, int):
         return str(value)
     return lasting(value) if name.endswith("ttl") else size(value) if name.endswith("bytes") else f"{value:,}"

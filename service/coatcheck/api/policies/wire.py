@@ -247,7 +247,7 @@ def _tombstone(value: int | str | UnsetType) -> int:
     found = seconds(value, "tombstone_ttl")
     if found is None:
         raise CoatcheckError(
-            Code.INVALID_REQUEST, "'tombstone_ttl' must be a limited time, not for ever.", field="tombstone_ttl"
+            Code.INVALID_REQUEST, "'tombstone_ttl' must be a limited time.", field="tombstone_ttl"
         )
     return found
 
