@@ -306,6 +306,29 @@ async def test_expiry_is_exact_on_every_route_before_any_sweep(catalog: Everythi
     assert await catalog.find("acme", number, end + HOUR) == gone
 
 
+async def test_of_many_numbers_those_are_answered_that_live_in_the_namespace_at_that_moment(
+    catalog: Everything,
+) -> None:
+    kept, short, removed = (
+        store(said=DeclaredMetadata(tool_call_id=name), ttl=ttl) for name, ttl in (("a", None), ("b", 60), ("c", None))
+    )
+    for change in (kept, short, removed):
+        await stored(catalog, change)
+    assert await catalog.commit(remove(removed)) is True
+    numbers = [number_of(change) for change in (kept, short, removed)]
+    asked = [*numbers, *range(1, 3_000)]
+    end = START + timedelta(seconds=60)
+    live = await catalog.live_artifacts("acme", asked, end - MOMENT)
+    assert live.keys() == set(numbers[:2])
+    for number, artifact in live.items():
+        found = await catalog.find("acme", number, START)
+        assert isinstance(found, FoundArtifact)
+        assert artifact == found.artifact
+    assert (await catalog.live_artifacts("acme", asked, end)).keys() == {numbers[0]}
+    assert await catalog.live_artifacts("other", asked, START) == {}
+    assert await catalog.live_artifacts("acme", [], START) == {}
+
+
 async def test_a_deleted_artifact_is_gone_until_its_tombstone_is_over_and_then_unknown(
     catalog: Everything,
 ) -> None:

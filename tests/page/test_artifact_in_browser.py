@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from page.windows import opened
+from page.windows import follow, opened
 from support.service import Service, serving
 
 LOG = "".join(
@@ -135,7 +135,7 @@ def test_ranges_begin_where_they_are_told_to_and_go_on_to_the_end(page: Page, se
         page.goto(f"/ui/artifacts/{long}/read?way={way}")
         read = answer(page).inner_text()
         while page.get_by_role("link", name="Next").count():
-            page.get_by_role("link", name="Next").click()
+            follow(page.get_by_role("link", name="Next"))
             read += answer(page).inner_text()
         assert [n for n in range(4000) if f"line {n} of" not in read] == []
 
@@ -208,7 +208,7 @@ def test_every_filter_finds_the_one_that_it_names_and_can_be_cleared(
         assert page.get_by_role("link", name=wanted).count() == 1, label
         assert page.get_by_role("link", name=other).count() == 0, label
         assert field.input_value() == value, "a filter that is applied is shown"
-        page.get_by_role("link", name="Clear").click()
+        follow(page.get_by_role("link", name="Clear"))
         assert page.get_by_role("link", name=other).count() == 1, label
     page.context.close()
 
@@ -225,8 +225,8 @@ def test_a_filter_holds_on_every_part_of_the_list(chromium: Browser, running: Se
         seen += rows.locator("a.id").all_inner_texts()
         if not page.get_by_role("link", name="Next").count():
             break
-        page.get_by_role("link", name="Next").click()
+        follow(page.get_by_role("link", name="Next"))
     assert len(seen) == len(set(seen)) == 60
-    page.get_by_role("link", name="First").click()
+    follow(page.get_by_role("link", name="First"))
     assert page.locator("tbody a.id").first.inner_text() == seen[0]
     page.context.close()

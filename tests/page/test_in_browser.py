@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from page.conversations import conversation
-from page.windows import opened
+from page.windows import follow, opened
 from support.browser import axe
 from support.service import Service, serving
 
@@ -123,16 +123,16 @@ def test_a_list_is_filtered_and_artifacts_are_deleted_after_a_confirmation(
         page = opened(chromium, service, java_script_enabled=scripts)
         page.goto("/ui/artifacts")
         page.get_by_label("Tool").fill("bash")
-        page.get_by_role("button", name="Filter").click()
+        follow(page.get_by_role("button", name="Filter"))
         assert page.get_by_role("link", name=kept).count() == 1
         assert page.get_by_role("link", name=other).count() == 0
         page.goto("/ui/artifacts?created_before=2020-01-01T00:00")
         assert page.get_by_text("No artifact.").count() == 1
         page.goto("/ui/artifacts?created_after=2020-01-01T00:00")
         page.get_by_label(f"Choose {kept}").check()
-        page.get_by_role("button", name="Delete…").click()
+        follow(page.get_by_role("button", name="Delete…"))
         assert service.client.get(f"/v1/artifacts/{kept}").status_code == 200
-        page.get_by_role("main").get_by_role("button").first.click()
+        follow(page.get_by_role("main").get_by_role("button").first)
         assert "1 done, 0 refused" in page.get_by_role("heading", level=1).inner_text()
         assert service.client.get(f"/v1/artifacts/{kept}").status_code == 410
         assert service.client.get(f"/v1/artifacts/{other}").status_code == 200
@@ -161,7 +161,7 @@ def test_a_plan_shows_what_it_removes_and_is_applied(chromium: Browser, tmp_path
         form = page.get_by_role("form", name="Plan a job")
         form.locator("[name=job]").select_option("session")
         form.locator("[name=session]").fill("s")
-        form.get_by_role("button", name="Plan").click()
+        follow(form.get_by_role("button", name="Plan"))
         assert page.get_by_role("link", name=kept).count() == 1
         assert service.client.get(f"/v1/artifacts/{kept}").status_code == 200
         confirm = page.locator("input[name=confirm]")
@@ -205,8 +205,8 @@ def test_keys_are_made_used_and_revoked_with_the_keyboard_alone(chromium: Browse
         root.wait_for_url(service.url + "/")
         assert root.get_by_role("link", name="Keys").count() == 0
         page.goto("/ui/keys")
-        page.locator(f"tr:has-text('{reader['id']}')").get_by_role("button", name="Revoke…").click()
-        page.get_by_role("main").get_by_role("button").first.click()
+        follow(page.locator(f"tr:has-text('{reader['id']}')").get_by_role("button", name="Revoke…"))
+        follow(page.get_by_role("main").get_by_role("button").first)
         root.goto("/ui/artifacts")
         assert "not valid any more" in root.get_by_role("alert").inner_text()
         page.context.close()
@@ -269,7 +269,7 @@ def test_the_timeline_goes_on_where_it_ended(chromium: Browser, filled: tuple[Se
         seen += page.locator("#timeline ~ .scroll > table > tbody > tr > td:nth-child(2)").all_inner_texts()
         if not page.get_by_role("link", name="Next").count():
             break
-        page.get_by_role("link", name="Next").click()
+        follow(page.get_by_role("link", name="Next"))
     read = [int(each.partition("offset ")[2].split()[0]) for each in seen if each.startswith("read")]
     assert read == list(range(130, 0, -1))
     assert seen[-1].startswith("stored")

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from page.windows import opened, tab_to
+from page.windows import follow, opened, tab_to
 from support.service import Service
 
 
@@ -19,7 +19,7 @@ def status(running: Service, artifact_id: str) -> int:
 
 
 def click(page: Page, name: str) -> None:
-    page.get_by_role("main").get_by_role("button", name=name, exact=True).click()
+    follow(page.get_by_role("main").get_by_role("button", name=name, exact=True))
 
 
 def said(page: Page) -> str:
@@ -43,13 +43,13 @@ def test_a_hold_is_placed_keeps_what_it_covers_and_is_released(page: Page, runni
     form = page.get_by_role("form", name="Place a hold")
     form.get_by_label("Reason").fill("case 7 & <b>more</b>")
     form.get_by_label("Session").fill("case-7")
-    form.get_by_role("button", name="Place").click()
+    follow(form.get_by_role("button", name="Place"))
     assert said(page) == "The hold was placed."
     row = page.get_by_role("row").filter(has_text="case 7 & <b>more</b>")
     assert "session case-7" in row.inner_text()
     assert "it is released" in row.inner_text()
     assert running.client.delete(f"/v1/artifacts/{kept}").status_code == 423
-    row.get_by_role("button", name="Release").click()
+    follow(row.get_by_role("button", name="Release"))
     assert said(page) == "The hold was released."
     assert page.get_by_text("No hold.").count() == 1
     assert running.client.delete(f"/v1/artifacts/{kept}").status_code == 204
@@ -58,15 +58,15 @@ def test_a_hold_is_placed_keeps_what_it_covers_and_is_released(page: Page, runni
 def test_a_hold_of_one_artifact_is_placed_from_its_page_and_a_reason_is_asked_for(page: Page, running: Service) -> None:
     kept = running.post("evidence\n")["id"]
     page.goto(f"/ui/artifacts/{kept}")
-    page.get_by_role("link", name="Hold…").click()
+    follow(page.get_by_role("link", name="Hold…"))
     form = page.get_by_role("form", name="Place a hold")
     assert form.get_by_label("Artifact").input_value() == kept
-    form.get_by_role("button", name="Place").click()
+    follow(form.get_by_role("button", name="Place"))
     assert "reason" in page.locator(".problem").inner_text()
     page.go_back()
     form.get_by_label("Reason").fill("audit")
     form.get_by_label("For how long").fill("7d")
-    form.get_by_role("button", name="Place").click()
+    follow(form.get_by_role("button", name="Place"))
     (hold,) = running.get("/v1/admin/holds")["items"]
     assert (hold["artifact"], hold["reason"]) == (kept, "audit")
     assert hold["until"] is not None
@@ -78,7 +78,7 @@ def test_what_a_run_removed_is_undone_and_the_audit_log_tells_both(page: Page, r
     form = page.get_by_role("form", name="Plan a job")
     form.locator("[name=job]").select_option("session")
     form.get_by_label("Session", exact=True).fill("done")
-    form.get_by_role("button", name="Plan").click()
+    follow(form.get_by_role("button", name="Plan"))
     page.get_by_label("of the live bytes").check()
     click(page, "Apply")
     page.wait_for_url("**/ui/retention/runs/*")
@@ -132,13 +132,13 @@ def test_the_audit_log_is_listed_from_the_latest_line_to_the_first(page: Page, r
     page.goto("/ui/audit?action=hold.placed")
     seen = column(page, 1)
     while page.get_by_role("link", name="Next").count():
-        page.get_by_role("link", name="Next").click()
+        follow(page.get_by_role("link", name="Next"))
         seen += column(page, 1)
         assert set(column(page, 3)) == {"hold.placed"}
     numbers = [int(each.replace(",", "")) for each in seen]
     assert len(numbers) == 60
     assert numbers == sorted(numbers, reverse=True)
-    page.get_by_role("link", name="First").click()
+    follow(page.get_by_role("link", name="First"))
     assert column(page, 1)[0] == seen[0]
 
 
@@ -150,11 +150,11 @@ def test_a_quota_is_set_as_a_policy_shown_beside_the_usage_and_refuses_what_is_t
     page.goto("/ui/usage")
     assert column(page, 4) == ["2"]
     assert column(page, 5) == ["\u2013"], "no limit"
-    page.get_by_role("link", name="Policies set the limits.").click()
+    follow(page.get_by_role("link", name="Policies set the limits."))
     form = page.get_by_role("form", name="Set a policy")
     form.get_by_label("max_artifacts").fill("3")
     form.get_by_label("max_bytes").fill("1mib")
-    form.get_by_role("button", name="Set").click()
+    follow(form.get_by_role("button", name="Set"))
     assert said(page) == "The policy was set."
     page.goto("/ui/usage")
     assert (column(page, 3), column(page, 5)) == (["1.0 MiB"], ["3"])
@@ -169,10 +169,10 @@ def test_a_policy_is_set_explained_and_removed(page: Page, running: Service) -> 
     form = page.get_by_role("form", name="Set a policy")
     form.locator("[name=kind]").select_option("log")
     form.get_by_label("ttl", exact=True).fill("2d")
-    form.get_by_role("button", name="Set").click()
+    follow(form.get_by_role("button", name="Set"))
     form.get_by_label("ttl", exact=True).fill("30d")
     form.get_by_label("idle_ttl").fill("none")
-    form.get_by_role("button", name="Set").click()
+    follow(form.get_by_role("button", name="Set"))
     policies = page.get_by_role("region", name="Policies").inner_text()
     assert "ttl 2 d" in policies
     assert "ttl 30 d" in policies
@@ -190,7 +190,7 @@ def test_a_policy_is_set_explained_and_removed(page: Page, running: Service) -> 
     page.goto(f"/ui/artifacts/{kept}")
     assert "ttl 2 d, by the policy of default/kind=log" in page.get_by_role("main").inner_text()
     page.goto("/ui/policies")
-    page.get_by_role("row").filter(has_text="kind=log").get_by_role("button", name="Remove").click()
+    follow(page.get_by_role("row").filter(has_text="kind=log").get_by_role("button", name="Remove"))
     assert said(page) == "The policy was removed."
     assert "ttl 2 d" not in page.get_by_role("region", name="Policies").inner_text()
 
@@ -206,7 +206,7 @@ def test_words_and_lists_of_a_policy_are_taken_as_people_write_them(page: Page, 
     ]:
         form.get_by_label(name, exact=True).fill(value)
     form.locator("[name=evict]").select_option("least_recently_read")
-    form.get_by_role("button", name="Set").click()
+    follow(form.get_by_role("button", name="Set"))
     assert said(page) == "The policy was set."
     (policy,) = running.get("/v1/admin/policies")["items"]
     assert policy["policy"] == {
@@ -226,7 +226,7 @@ def test_a_policy_that_cannot_be_says_which_field_is_wrong(
     page.goto("/ui/policies")
     form = page.get_by_role("form", name="Set a policy")
     form.get_by_label(field, exact=True).fill(value)
-    form.get_by_role("button", name="Set").click()
+    follow(form.get_by_role("button", name="Set"))
     assert field in page.locator(".problem").inner_text()
     assert "invalid_request" in page.locator(".problem").inner_text()
     page.context.close()
@@ -237,39 +237,39 @@ def test_a_key_is_made_with_its_scopes_shown_this_once_and_revoked(page: Page, r
     form = page.get_by_role("form", name="Create a key")
     form.get_by_label("Name", exact=True).fill("root")
     form.get_by_label("admin").check()
-    form.get_by_role("button", name="Create").click()
+    follow(form.get_by_role("button", name="Create"))
     root = page.get_by_label("The key").inner_text().strip()
     page.goto("/ui/login")
     page.get_by_label("Key").fill(root)
-    page.get_by_role("button", name="Sign in").click()
+    follow(page.get_by_role("button", name="Sign in"))
     page.goto("/ui/keys")
     form.get_by_label("Name", exact=True).fill("agent of <team>")
     form.get_by_label("Sessions that begin with").fill("team-")
     form.get_by_label("Good for").fill("90d")
     for scope in ("ingest", "read"):
         form.get_by_label(scope).check()
-    form.get_by_role("button", name="Create").click()
+    follow(form.get_by_role("button", name="Create"))
     key = page.get_by_label("The key").inner_text().strip()
     authorization = {"authorization": f"Bearer {key}"}
     body = {"content": "x\n", "session": "team-1"}
     assert running.client.post("/v1/artifacts", json=body, headers=authorization).status_code == 201
     assert running.client.get("/v1/admin/keys", headers=authorization).status_code == 403
-    page.get_by_role("main").get_by_role("link", name="Keys").click()
+    follow(page.get_by_role("main").get_by_role("link", name="Keys"))
     assert key not in page.content()
     row = page.get_by_role("row").filter(has_text="agent of <team>")
     assert "ingest, read" in row.inner_text()
     assert "team-…" in row.inner_text()
     assert "ends in 89 d" in row.inner_text()
-    row.get_by_role("button", name="Revoke…").click()
-    page.get_by_role("link", name="Cancel").click()
+    follow(row.get_by_role("button", name="Revoke…"))
+    follow(page.get_by_role("link", name="Cancel"))
     assert running.client.post("/v1/artifacts", json=body, headers=authorization).status_code == 200
-    row.get_by_role("button", name="Revoke…").click()
+    follow(row.get_by_role("button", name="Revoke…"))
     click(page, "Revoke")
     assert said(page) == "The key was revoked."
     assert "revoked" in row.inner_text()
     assert row.get_by_role("button").count() == 0
     assert running.client.post("/v1/artifacts", json=body, headers=authorization).status_code == 401
-    page.get_by_role("button", name="Sign out").click()
+    follow(page.get_by_role("button", name="Sign out"))
     page.goto("/ui/keys")
     assert "/ui/login" in page.url
 
@@ -277,7 +277,7 @@ def test_a_key_is_made_with_its_scopes_shown_this_once_and_revoked(page: Page, r
 def test_several_artifacts_are_pinned_held_and_deleted_each_after_a_confirmation(page: Page, running: Service) -> None:
     first, second, third = (running.post(f"{n}\n")["id"] for n in range(3))
     choose(page, [first, second], "Pin")
-    page.get_by_role("link", name="Cancel").click()
+    follow(page.get_by_role("link", name="Cancel"))
     assert not running.get(f"/v1/artifacts/{first}")["artifact"]["pinned"]
     choose(page, [first, second], "Pin")
     click(page, "Pin")
@@ -323,7 +323,7 @@ def test_how_long_an_artifact_is_kept_and_its_labels_are_changed(page: Page, run
     assert form.get_by_label("Labels").input_value() == "old"
     form.get_by_label("Labels").fill("reviewed, ci")
     form.get_by_label("New TTL").fill("7d")
-    form.get_by_role("button", name="Change").click()
+    follow(form.get_by_role("button", name="Change"))
     assert said(page) == "The artifact was changed."
     changed = running.get(f"/v1/artifacts/{kept}")["artifact"]
     assert (sorted(changed["labels"]), changed["ttl"]) == (["ci", "reviewed"], 7 * 86_400)
@@ -346,7 +346,7 @@ def test_a_scheduled_job_is_paused_and_resumed(page: Page, running: Service) -> 
     row = page.get_by_role("region", name="Schedule").get_by_role("row").filter(has=page.get_by_role("button")).first
     name = row.get_by_role("cell").first.inner_text()
     for button, paused in (("Pause", True), ("Resume", False)):
-        row.get_by_role("button", name=button).click()
+        follow(row.get_by_role("button", name=button))
         assert said(page) == "The job was changed."
         jobs = {each["name"]: each["paused"] for each in running.get("/v1/admin/retention/status")["jobs"]}
         assert jobs[name] is paused

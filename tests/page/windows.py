@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from support.service import Service
 
@@ -18,6 +18,12 @@ def opened(chromium: Browser, service: Service, **context: Any) -> Page:  # noqa
     made = chromium.new_context(base_url=service.url, **context)
     made.set_default_timeout(10_000)
     return made.new_page()
+
+
+def follow(control: Locator) -> None:
+    """Clicks what leads to another page, and waits for that page: what is read next is never read from the old one."""
+    with control.page.expect_navigation():
+        control.click()
 
 
 def tab_to(page: Page, label: str) -> None:

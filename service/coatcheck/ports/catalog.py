@@ -1,5 +1,6 @@
 """The catalogue: which artifacts exist, and their metadata."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Protocol
 
@@ -119,6 +120,10 @@ class Catalog(Commits, InlineBytes, Protocol):
         that has expired but was not swept yet also returns its tombstone. None: this namespace never had it, or has
         forgotten it.
         """
+        ...
+
+    async def live_artifacts(self, namespace: str, /, numbers: Collection[int], now: datetime) -> dict[int, Artifact]:
+        """Returns those of the artifacts with these numbers that are live at `now`, by number."""
         ...
 
     async def latest_run(self, run: RunKey, now: datetime) -> int | None:

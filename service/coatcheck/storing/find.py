@@ -3,7 +3,7 @@
 Also records that it was read, so that idle expiry moves later, off the request path.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -93,6 +93,33 @@ class Find:
             if self._notes:
                 self._note(a, caller.namespace, number, now)
             return found if self._redacting is None else self._redacting.found(found)
+
+    async def live(self, caller: Caller, numbers: Collection[int]) -> dict[int, Artifact]:
+        """Returns those artifacts that are stored, live at this moment and visible to the caller, by number.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        if not numbers:
+            return {}
+        namespace, now = caller.namespace, self._clock.now()
+        with self._reads.look(now):
+            pending = {number: self._reads.pending(namespace, number) for number in numbers}
+            found = await self._catalog.live_artifacts(namespace, numbers, now)
+            live: dict[int, Artifact] = {}
+            for number, reads in pending.items():
+                if reads is not None:  # its row may not say yet until when it lives
+                    find = partial(self._catalog.find, namespace, number)
+                    known = await self._live_row(namespace, number, now, find)
+                    artifact = known.artifact if isinstance(known, FoundArtifact) else None
+                else:
+                    artifact = found.get(number)
+                if artifact is None or not caller.sees(artifact.said.session):
+                    continue
+                if self._notes:
+                    self._note(artifact, namespace, number, now)
+                live[number] = artifact if self._redacting is None else self._redacting.artifact(artifact)
+            return live
 
     def _note(self, a: Artifact, namespace: str, number: int, now: datetime) -> None:
         if a.idle_ttl is not None and _moves(a, now):

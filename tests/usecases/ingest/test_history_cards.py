@@ -84,7 +84,7 @@ async def ingested(harness: Harness, text: str, session: str, budget: int, *, to
 
 
 async def carded(harness: Harness, payload: PlannedPayload, session: str, budget: int) -> PayloadCard:
-    return await step(harness)(CALLER, payload, PayloadRetention(session=session), budget)
+    return (await step(harness)(CALLER, [payload], PayloadRetention(session=session), budget))[payload.key]
 
 
 def evidence(text: str | None, artifact: str | None) -> str:

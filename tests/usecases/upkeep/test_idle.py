@@ -53,15 +53,24 @@ async def test_every_look_is_what_the_reads_before_it_say_whenever_they_are_writ
     most = (await harness.find(CALLER, number)).artifact
     last = None if most.ttl is None else START + timedelta(seconds=most.ttl)
     note = NoteReads(harness.catalog, harness.reads)
+
+    async def look() -> None:
+        """One way of looking or the other: alone, or among many."""
+        if rng.random() < 0.5:
+            await harness.find(CALLER, number)
+        else:
+            assert (await harness.find.live(CALLER, [1, number, 2])).keys() == {number}
+
     for _ in range(60):
         harness.clock.forward(timedelta(seconds=rng.choice([1, 5, 14, 15, 30, 59])))
         now = harness.clock.now()
         if rng.random() < 0.7:
             if now < ends:
-                await harness.find(CALLER, number)
+                await look()
                 if now - (ends - IDLE) >= IDLE / 4 and ends != last:
                     ends = now + IDLE if last is None else min(last, now + IDLE)
             else:
+                assert await harness.find.live(CALLER, [number]) == {}
                 assert await code_of(harness.find(CALLER, number)) is Code.ARTIFACT_GONE
         if rng.random() < 0.3:
             await note()

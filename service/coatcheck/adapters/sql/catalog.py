@@ -38,6 +38,7 @@ class SqlCatalog(SqlAccess):
     """The catalogue, given a way to commit changes and a way to run queries."""
 
     find = asks_namespace(reads.find)
+    live_artifacts = asks_namespace(reads.live_artifacts)
     same_bytes = asks_namespace(reads.same_bytes)
     inline_bytes = asks_namespace(reads.stored_bytes)
     find_key = asks_namespace(reads.find_key)

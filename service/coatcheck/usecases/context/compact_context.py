@@ -6,10 +6,9 @@ change touches keep their exact bytes.
 Crash story: one ingest for each payload. What was stored before a crash is found again by its identity.
 """
 
-import asyncio
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
@@ -44,9 +43,6 @@ from coatcheck.storing.ingest_request import Notice
 from coatcheck.storing.ledger import Ledger
 from coatcheck.usecases.context.look_up_references import LookUpReferences
 from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, PayloadCard, PayloadRetention
-
-AT_ONCE: Final = 16
-"""Number of payloads of one request that are looked up or stored at the same time."""
 
 
 class HistoryBody(Struct):
@@ -148,7 +144,7 @@ class Compact:
         known = await self._deps.look_up(caller, await in_pool(pool, references, index))
         context = PlanContext(index=index, known=known, window=ask.ask.window, compact_percent=ask.ask.compact_percent)
         planned = await in_pool(pool, plan, body.value, ask.policy, counter, context)
-        cards = await self._stored(caller, planned, ask.keep)
+        cards = await self._deps.store(caller, planned.stored, ask.keep, planned.policy.card_tokens)
         done, meters = await in_pool(pool, _carried_out, body.value, planned, cards, ask.ask, counter)
         self._account(caller, ask.keep, planned, cards, done, meters)
         return _Decided(
@@ -159,20 +155,6 @@ class Compact:
             payloads=tuple(_told(payload, cards[payload.key]) for payload in planned.stored),
             notices=_notices(list(cards.values())),
         )
-
-    async def _stored(self, caller: Caller, planned: CompactionPlan, keep: PayloadRetention) -> dict[str, PayloadCard]:
-        """Stores the payloads, several at a time; returns what became of each."""
-        waiting = iter(planned.stored)
-        cards: dict[str, PayloadCard] = {}
-
-        async def work() -> None:
-            for payload in waiting:
-                cards[payload.key] = await self._deps.store(caller, payload, keep, planned.policy.card_tokens)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(AT_ONCE, len(planned.stored))):
-                group.create_task(work())
-        return cards
 
     def _account(
         self,

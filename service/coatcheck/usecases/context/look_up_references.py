@@ -7,7 +7,7 @@ looked up at the moment counts as absent, and stays in the history as it is.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -67,16 +67,21 @@ class LookUpReferences:
     async def __call__(self, caller: Caller, references: HistoryReferences) -> KnownArtifacts:
         """Returns those references that exist for this caller."""
 
-        async def readable(artifact_id: str) -> bool | None:
-            _ = await self._deps.find(caller, ids.parse(artifact_id))
-            return True
-
         async def summary(search: SearchText) -> str | None:
             return await self._summary(caller, search)
 
-        read = await _each(sorted(references.reads), readable)
         searches = sorted(references.searches, key=lambda one: (one.artifact_id, one.query, one.sections))
-        return KnownArtifacts(readable=frozenset(read), summaries=await _each(searches, summary))
+        readable = await self._readable(caller, references.reads)
+        return KnownArtifacts(readable=readable, summaries=await _each(searches, summary))
+
+    async def _readable(self, caller: Caller, artifact_ids: Collection[str]) -> frozenset[str]:
+        numbers = [number for each in artifact_ids if (number := _number(each)) is not None]
+        try:
+            live = await self._deps.find.live(caller, numbers)
+        except CoatcheckError as error:
+            log.debug("what a history has read is not known: %s", error.detail)
+            return frozenset()
+        return frozenset(artifact.id for artifact in live.values())
 
     async def _summary(self, caller: Caller, search: SearchText) -> str | None:
         found = await self._deps.find(caller, ids.parse(search.artifact_id), with_bytes=True)
@@ -91,6 +96,14 @@ class LookUpReferences:
             known = await in_pool(self._deps.pool, summarised, payload, search, self._deps.tokenizer, mask)
             self._summaries.put(key, known, len(known) + _COST)
         return known
+
+
+def _number(artifact_id: str) -> int | None:
+    """Returns the number of an ID as a history quotes it; None if it is none."""
+    try:
+        return ids.parse(artifact_id)
+    except CoatcheckError:
+        return None
 
 
 async def _each(asked: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[_Told | None]]) -> dict[_Asked, _Told]:

@@ -1,16 +1,17 @@
-"""Find the artifact of a payload that stands in a history, or store the payload; return its card.
+"""Find the artifacts of payloads that stand in a history, or store the payloads; return their cards.
 
-A history is sent again with every turn, and almost everything in it is already stored. So the identity is looked up
-first, which costs a digest and one query, and cards are cached. A payload that is not found is ingested like any other,
-under the identity that it would have had if it had been posted when the tool returned it. A payload that cannot be
-stored has no ID.
+A history is sent again with every turn, and almost everything in it is already stored. So the identities are looked up
+first, which costs their digests and one query, and cards are cached. A payload that is not found is ingested like any
+other, under the identity that it would have had if it had been posted when the tool returned it. A payload that cannot
+be stored has no ID.
 
 Crash story: that of an ingest.
 """
 
+import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,7 +44,7 @@ from coatcheck.core.views.parts import PartsPayload
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.lru import Lru
 from coatcheck.runtime.pool import in_pool
-from coatcheck.runtime.work_placement import SMALL, WorkPlacement
+from coatcheck.runtime.work_placement import SMALL
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.card_text import CardText
 from coatcheck.storing.draft import cut, redrafted
@@ -54,6 +55,8 @@ from coatcheck.usecases.payloads.ingest import Ingest
 
 log = logging.getLogger(__name__)
 
+_AT_ONCE: Final = 16
+"""Number of payloads of one request that are looked up or stored at the same time."""
 _BLOCK: Final = 512 * 1024
 _KEPT_CARDS: Final = 8 * 1024**2
 """Bytes of cached cards: about three thousand of them."""
@@ -100,6 +103,15 @@ class FindOrIngestDeps:
     card_text: CardText | None
 
 
+class _Asked(Struct, frozen=True):
+    """A request about all payloads of a history."""
+
+    keep: PayloadRetention
+    budget: int
+    live: dict[int, Artifact]
+    """What is stored already, by number."""
+
+
 class _Key(Struct, frozen=True):
     """Everything that a card depends on; the ID stands for the payload."""
 
@@ -119,7 +131,7 @@ class _Known(Struct, frozen=True):
 
 
 class FindOrIngest:
-    """Finds the stored artifact of a payload, or stores the payload."""
+    """Finds the stored artifacts of payloads, or stores the payloads."""
 
     def __init__(self, deps: FindOrIngestDeps) -> None:
         self._ingest = deps.ingest
@@ -127,38 +139,76 @@ class FindOrIngest:
         self._card_text = deps.card_text
         self._deps = deps.deps
         self._health = BlobHealth(self._deps.catalog, self._deps.blobs, self._deps.clock)
-        self._placement = WorkPlacement(self._deps.pool)
         self._cards: Lru[_Key, _Known] = Lru(_KEPT_CARDS)
 
     async def __call__(
-        self, caller: Caller, payload: PlannedPayload, keep: PayloadRetention, budget: int
-    ) -> PayloadCard:
-        """Returns the artifact of a payload, and its card of at most `budget` tokens if one replaces it.
+        self, caller: Caller, payloads: Sequence[PlannedPayload], keep: PayloadRetention, budget: int
+    ) -> dict[str, PayloadCard]:
+        """Returns the artifact of each payload by its key, with a card of at most `budget` tokens if one replaces it.
 
-        What keeps the payload from being stored is in the answer and not raised, so that the others go on.
+        What keeps a payload from being stored is in its answer and not raised, so that the others go on.
         """
-        try:
-            size = len(payload.content) if is_text(payload.content) else SMALL + 1
-            parted, source = await self._placement.run(size, _parted, payload)
-            declared = _said(payload, parted, keep)
-            wanted = max(budget, MIN_BUDGET) if payload.needs_card else None
-            known = await self._recalled(caller, source, declared, wanted)
-            return known or await self._stored(caller, source, declared, keep, wanted)
-        except CoatcheckError as error:
-            log.debug("a payload of a history is not stored: %s", error.detail)
-            return PayloadCard(id=None, stored=False, notices=(Notice(str(error.code), error.detail),))
+        if not payloads:
+            return {}
+        identities = await in_pool(self._deps.pool, _identities, caller.namespace, payloads, keep.session)
+        asked = _Asked(keep, budget, await self._live(caller, identities))
+        waiting = iter(zip(payloads, identities, strict=True))
+        cards: dict[str, PayloadCard] = {}
 
-    async def _recalled(
-        self, caller: Caller, source: "_Source", declared: DeclaredMetadata, budget: int | None
-    ) -> PayloadCard | None:
-        """Returns what is already stored under this identity; None if nothing is, or if it cannot be looked up."""
-        identity = ids.identity(caller.namespace, declared.session, declared.tool_call_id, source.digest)
+        async def work() -> None:
+            for payload, identity in waiting:
+                cards[payload.key] = (
+                    _unstored(identity)
+                    if isinstance(identity, CoatcheckError)
+                    else await self._one(caller, payload, identity, asked)
+                )
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(_AT_ONCE, len(payloads))):
+                group.create_task(work())
+        return cards
+
+    async def _live(self, caller: Caller, identities: Sequence[bytes | CoatcheckError]) -> dict[int, Artifact]:
+        """Returns what is stored under these identities, by number; nothing while it cannot be looked up."""
+        numbers = [ids.number(each) for each in identities if not isinstance(each, CoatcheckError)]
         try:
             with self._deps.catalog_breaker.watched():
-                found = (await self._find(caller, ids.number(identity))).artifact
-            ours = ids.identity(found.namespace, found.said.session, found.said.tool_call_id, found.measure.sha256)
-            if ours != identity or found.blob.condemned or found.measure.dropped:
-                return None
+                return await self._find.live(caller, numbers)
+        except CoatcheckError as error:  # looking only saves work; storing will report what is wrong
+            log.debug("the payloads of a history are not looked up: %s", error.detail)
+            return {}
+
+    async def _one(self, caller: Caller, payload: PlannedPayload, identity: bytes, asked: "_Asked") -> PayloadCard:
+        try:
+            parted, source = await self._parted(payload)
+            declared = _said(payload, parted, asked.keep)
+            budget = max(asked.budget, MIN_BUDGET) if payload.needs_card else None
+            found = asked.live.get(ids.number(identity))
+            known = await self._recalled(caller, identity, found, source, declared, budget)
+            return known or await self._stored(caller, identity, source, declared, asked.keep, budget)
+        except CoatcheckError as error:
+            return _unstored(error)
+
+    async def _parted(self, payload: PlannedPayload) -> tuple[PartsPayload, "_Source"]:
+        small = is_text(payload.content) and len(payload.content) <= SMALL
+        return _parted(payload) if small else await in_pool(self._deps.pool, _parted, payload)
+
+    async def _recalled(
+        self,
+        caller: Caller,
+        identity: bytes,
+        found: Artifact | None,
+        source: "_Source",
+        declared: DeclaredMetadata,
+        budget: int | None,
+    ) -> PayloadCard | None:
+        """Returns the card of what was found; None if that is nothing, or another payload, or cannot be read."""
+        if found is None or found.blob.condemned or found.measure.dropped:
+            return None
+        said = found.said
+        if ids.identity(found.namespace, said.session, said.tool_call_id, found.measure.sha256) != identity:
+            return None
+        try:
             return await self._card_of(caller, found, _own(found.said, declared), source.data, budget)
         except CoatcheckError as error:
             if error.code not in _ABSENT | REFUSALS:
@@ -202,7 +252,13 @@ class FindOrIngest:
         return _Known(made.text, made.tokens)
 
     async def _stored(
-        self, caller: Caller, source: "_Source", declared: DeclaredMetadata, keep: PayloadRetention, budget: int | None
+        self,
+        caller: Caller,
+        identity: bytes,
+        source: "_Source",
+        declared: DeclaredMetadata,
+        keep: PayloadRetention,
+        budget: int | None,
     ) -> PayloadCard:
         offer = IngestRequest(
             said=declared,
@@ -215,7 +271,8 @@ class FindOrIngest:
         )
         receipt = await self._ingest(caller, self._streamed(source), lambda: offer)
         if receipt.stored and not receipt.created:  # another request was faster, and may have declared it differently
-            known = await self._recalled(caller, source, declared, budget)
+            found = (await self._live(caller, [identity])).get(ids.number(identity))
+            known = await self._recalled(caller, identity, found, source, declared, budget)
             if known is not None:
                 return known
         plain = self._deps.redacting is None or self._deps.redacting.never
@@ -244,6 +301,11 @@ class FindOrIngest:
         self._cards.put(key, known, len(known.text) + _ROW_BYTES)
 
 
+def _unstored(error: CoatcheckError) -> PayloadCard:
+    log.debug("a payload of a history is not stored: %s", error.detail)
+    return PayloadCard(id=None, stored=False, notices=(Notice(str(error.code), error.detail),))
+
+
 def _own(stored: DeclaredMetadata, declared: DeclaredMetadata) -> DeclaredMetadata:
     """Returns the stored artifact as this history declares it; the same object if that makes no difference.
 
@@ -268,7 +330,6 @@ class _Source(Struct, frozen=True):
 
     data: bytes
     """Empty where they are written only as they are read: no card is cut of those."""
-    digest: bytes
     written: MessageLines | None = None
 
 
@@ -276,12 +337,27 @@ def _parted(payload: PlannedPayload) -> tuple[PartsPayload, _Source]:
     """Returns what a payload is, and its bytes, as ingest would make them from the same content."""
     content = payload.content
     if isinstance(content, MessageLines):
-        digest = hashlib.sha256()
-        for piece in content:
-            digest.update(piece)
-        return PartsPayload(data=b""), _Source(b"", digest.digest(), content)
+        return PartsPayload(data=b""), _Source(b"", content)
     parted = PartsPayload(data=content.data) if isinstance(content, LongText) else parts.payload(plain(content))
-    return parted, _Source(parted.data, hashlib.sha256(parted.data).digest())
+    return parted, _Source(parted.data)
+
+
+def _identities(
+    namespace: str, payloads: Sequence[PlannedPayload], session: str | None
+) -> list[bytes | CoatcheckError]:
+    """Returns the identity of each payload, or why it cannot be stored."""
+    return [_identity(namespace, payload, session) for payload in payloads]
+
+
+def _identity(namespace: str, payload: PlannedPayload, session: str | None) -> bytes | CoatcheckError:
+    digest = hashlib.sha256()
+    try:
+        _, source = _parted(payload)
+    except CoatcheckError as error:
+        return error
+    for piece in (source.data,) if source.written is None else source.written:
+        digest.update(piece)
+    return ids.identity(namespace, session, _sayable(payload.call_id, _CALL_CHARS), digest.digest())
 
 
 def _said(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention) -> DeclaredMetadata:

@@ -1,6 +1,6 @@
 """Queries about artifacts and blobs, except lists. Each is one statement, and so sees one moment."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from itertools import product
 from typing import Any
@@ -39,7 +39,7 @@ from coatcheck.adapters.sql.tables import (
     views,
 )
 from coatcheck.adapters.sql.types import Many, UtcDateTime
-from coatcheck.core.artifact import Blob, Gone
+from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.views.view import TEXT
 from coatcheck.ports.artifacts import KeyRecord
 from coatcheck.ports.catalog import FoundArtifact, RunKey
@@ -106,6 +106,15 @@ _FIND = {
     )
     for with_bytes, with_view, with_survey in product((False, True), repeat=3)
 }
+_LIVE = Prepared(
+    select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
+    .join_from(artifacts, blobs, blobs.c.seq == artifacts.c.blob_seq)
+    .where(
+        artifacts.c.namespace == _NAMESPACE,
+        among(artifacts.c.number, bindparam("numbers", type_=Many(BigInteger()))),
+        is_live(),
+    )
+)
 _LOOKED_AT = 1_000
 """Artifacts of a session among which an earlier run is searched for, newest first."""
 _RECENT = (
@@ -193,6 +202,12 @@ def find(
         return rows.gone(number, "expired", expires_at, tool_name, session)
     kept = rows.found_view(view[:-1], view[-1]) if view and view[0] is not None else None
     return FoundArtifact(rows.artifact(row), stored, kept, survey)
+
+
+def live_artifacts(conn: Connection, namespace: str, numbers: Collection[int], now: datetime) -> dict[int, Artifact]:
+    """See Catalog."""
+    found = _LIVE.rows(conn, {"namespace": namespace, "numbers": list(numbers), "now": now})
+    return {row[1]: rows.artifact(row) for row in found}
 
 
 def latest_run(conn: Connection, run: RunKey, now: datetime) -> int | None:
