@@ -184,7 +184,10 @@ def _follow_starter(post: WorkerPost, stopping: _Stopping) -> None:
 
 
 async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerPost | None) -> None:
-    import uvicorn  # noqa: PLC0415 - the client commands must start quickly
+    from coatcheck.cli.serving.allocator import return_freed_memory  # noqa: PLC0415 - clients' commands start quickly
+
+    return_freed_memory()  # before the first thread has a heap of its own
+    import uvicorn  # noqa: PLC0415
 
     from coatcheck.api.app import create_app  # noqa: PLC0415
     from coatcheck.api.http.protocol import BoundedProtocol  # noqa: PLC0415
@@ -227,13 +230,10 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
 
 
 def _settle() -> None:
-    """Exempts what lives as long as the process from garbage collection; large blocks are returned when they are freed.
+    """Exempts what lives as long as the process from garbage collection.
 
     Scanning all of it takes 40 ms and more, during which everything waits.
     """
-    from coatcheck.cli.serving.allocator import return_large_blocks  # noqa: PLC0415
-
-    return_large_blocks()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

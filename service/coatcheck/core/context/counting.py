@@ -166,7 +166,7 @@ class Counter:
     def item(self, body: Value, item: Item) -> Sizes:
         """Returns the tokens of an item, by what they are for."""
         words = MESSAGE + sum(self.text(text) for text in item.texts) + sum(self.json(value) for value in item.data)
-        pictures: list[Media] = item.media + [one for output in item.outputs for one in output.media]
+        pictures = [*item.media, *(one for output in item.outputs for one in output.media)]
         return Sizes(
             system=words if item.role is Role.SYSTEM else 0,
             user=words if item.role is Role.USER else 0,

@@ -5,6 +5,7 @@ Values without one are written as `json.dumps` writes them, and every value as i
 
 import json
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from typing import Final, final
 
 from msgspec import Raw, Struct
@@ -42,7 +43,7 @@ def dumped(value: Value, form: JsonForm = SPACED) -> Text:
     try:
         return small(form.dumps(value))
     except TypeError:
-        return text_of(b"".join(pieces(value, form)))
+        return text_of(_joined(pieces(value, form)))
 
 
 def serialised(value: Value) -> Text:
@@ -94,7 +95,15 @@ def as_raw(value: object) -> Raw:
     """A long text for msgspec's encoder, as its hook for what it does not know."""
     if not isinstance(value, LongText):
         raise NotImplementedError(type(value).__name__)
-    return Raw(b"".join(pieces(value)))
+    return Raw(_joined(pieces(value)))
+
+
+def _joined(parts: Iterable[bytes]) -> bytes:
+    """Returns the parts as one: a buffer that grows, where `join` would hold all parts beside it."""
+    whole = BytesIO()
+    for part in parts:
+        whole.write(part)
+    return whole.getvalue()
 
 
 def plain(value: Value) -> Value:

@@ -5,13 +5,28 @@ so that exactly that can be changed. What an adapter does not know is ignored: u
 unknown items are in it as `OTHER`, so that they keep their place among the others.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import TypeVar
 
 from msgspec import Struct, field
 
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object
 from coatcheck.core.text.long_text import Text
+
+T = TypeVar("T")
+
+
+def added(held: Sequence[T], one: T) -> Sequence[T]:
+    """Returns what an item or output holds, with one more.
+
+    Most hold one of a sort or none, and a history has thousands: empty lists would take more than what they say.
+    """
+    if isinstance(held, list):
+        held.append(one)
+        return held
+    return [*held, one] if held else (one,)
 
 
 class Format(StrEnum):
@@ -71,9 +86,9 @@ class Output(Struct, kw_only=True, gc=False):
     """Names by which its call is found; if empty, it is paired by order."""
     call_id: str | None = None
     name: str | None = None
-    pieces: list[Piece] = field(default_factory=list[Piece])
-    media: list[Media] = field(default_factory=list[Media])
-    data: list[Value] = field(default_factory=list[Value])
+    pieces: Sequence[Piece] = ()
+    media: Sequence[Media] = ()
+    data: Sequence[Value] = ()
     """Parts of unknown form: counted, never changed."""
     failed: bool = False
     server: bool = False
@@ -125,12 +140,12 @@ class Item(Struct, kw_only=True, gc=False):
     """Whether a user speaks in it, not only tools."""
     pinned: bool = False
     """Whether it is never left out: instructions, compaction items, references to data of the server."""
-    said: list[Piece] = field(default_factory=list[Piece])
-    data: list[Value] = field(default_factory=list[Value])
-    media: list[Media] = field(default_factory=list[Media])
-    calls: list[HistoryCall] = field(default_factory=list[HistoryCall])
-    outputs: list[Output] = field(default_factory=list[Output])
-    opaque: list[Opaque] = field(default_factory=list[Opaque])
+    said: Sequence[Piece] = ()
+    data: Sequence[Value] = ()
+    media: Sequence[Media] = ()
+    calls: Sequence[HistoryCall] = ()
+    outputs: Sequence[Output] = ()
+    opaque: Sequence[Opaque] = ()
 
     @property
     def texts(self) -> list[Text]:

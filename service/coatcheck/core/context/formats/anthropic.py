@@ -6,7 +6,17 @@ text can ever be replaced, never ciphertext.
 
 from typing import Final
 
-from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role
+from coatcheck.core.context.body.model import (
+    Format,
+    HistoryCall,
+    HistoryIndex,
+    Item,
+    Opaque,
+    Output,
+    Piece,
+    Role,
+    added,
+)
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Object, Value, as_object, as_text, kind_of
 from coatcheck.core.context.formats.content import (
@@ -47,14 +57,14 @@ def read_block(item: Item, at: Pointer, part: Value) -> None:
     block = as_object(part)
     kind = kind_of(block) or ""
     if kind in _CALLS:
-        item.calls.append(_call(at, block, kind))
+        item.calls = added(item.calls, _call(at, block, kind))
     elif kind in _THINKING:
-        item.opaque.append(read_reasoning(at, block, "thinking"))
+        item.opaque = added(item.opaque, read_reasoning(at, block, "thinking"))
     elif kind == "compaction":
-        item.opaque.append(Opaque(at, "compaction", text=as_text(block.get("content")) or ""))
+        item.opaque = added(item.opaque, Opaque(at, "compaction", text=as_text(block.get("content")) or ""))
         item.pinned = True
     elif kind.endswith("tool_result"):
-        item.outputs.append(_output(at, block, kind))
+        item.outputs = added(item.outputs, _output(at, block, kind))
     else:
         read_said(item, at, part)
 
@@ -87,7 +97,7 @@ def _output(at: Pointer, block: Object, kind: str) -> Output:
     source = as_object(as_object(as_object(content).get("content")).get("source"))
     if kind == "web_fetch_tool_result" and source.get("type") == "text" and is_text(source.get("data")):
         place = (*at, "content", "content", "source", "data")
-        output.pieces.append(Piece(at=place, text=source["data"]))
+        output.pieces = added(output.pieces, Piece(at=place, text=source["data"]))
     else:
-        output.data.append(content)
+        output.data = added(output.data, content)
     return output

@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from coatcheck.core.context.body.encoding import serialised
-from coatcheck.core.context.body.model import Format, HistoryIndex, Item, Media, Opaque, Output, Piece, Role, Site
+from coatcheck.core.context.body.model import (
+    Format,
+    HistoryIndex,
+    Item,
+    Media,
+    Opaque,
+    Output,
+    Piece,
+    Role,
+    Site,
+    added,
+)
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
 from coatcheck.core.text.long_text import Text, is_text
@@ -66,13 +77,13 @@ def read_output(output: Output, at: Pointer, content: Value, text_type: str | No
     """Adds a tool's content to an output; an object, or a list of values that are not parts, is one text."""
     values = as_list(content)
     if isinstance(content, dict) or (values and not any(map(_is_part, values))):
-        output.pieces.append(Piece(at=at, text=serialised(content), structured=True))
+        output.pieces = added(output.pieces, Piece(at=at, text=serialised(content), structured=True))
         return
     for place, part in parts(at, content):
         if is_text(part):
-            output.pieces.append(Piece(at=place, text=part))
+            output.pieces = added(output.pieces, Piece(at=place, text=part))
         elif not _read_part(output, place, as_object(part), text_type):
-            output.data.append(part)
+            output.data = added(output.data, part)
 
 
 def _is_part(value: Value) -> bool:
@@ -94,22 +105,22 @@ def site_of(at: Pointer, value: Value, form: str) -> list[Site]:
 def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None) -> bool:
     kind, text = kind_of(part), part.get("text")
     if is_text(text) and (kind is None or kind in TEXTS):
-        output.pieces.append(Piece(at=(*at, "text"), text=text))
+        output.pieces = added(output.pieces, Piece(at=(*at, "text"), text=text))
         return True
     if kind == "search_result":
         _read_texts(output, (*at, "content"), part.get("content"))
-        output.data.append({key: value for key, value in part.items() if key in {"source", "title"}})
+        output.data = added(output.data, {key: value for key, value in part.items() if key in {"source", "title"}})
         return True
     source = as_object(part.get("source"))
     if kind == "document" and is_text(source.get("data")) and source.get("type") == "text":
-        output.pieces.append(Piece(at=(*at, "source", "data"), text=source["data"]))
+        output.pieces = added(output.pieces, Piece(at=(*at, "source", "data"), text=source["data"]))
         return True
     if kind == "document" and source.get("type") == "content":
         _read_texts(output, (*at, "source", "content"), source.get("content"))
         return True
     found = media(at, part, text_type)
     if found is not None:
-        output.media.append(found)
+        output.media = added(output.media, found)
     return found is not None
 
 
@@ -118,11 +129,11 @@ def _read_texts(output: Output, at: Pointer, content: Value) -> None:
     for place, part in parts(at, content):
         block = as_object(part)
         if is_text(part):
-            output.pieces.append(Piece(at=place, text=part))
+            output.pieces = added(output.pieces, Piece(at=place, text=part))
         elif is_text(block.get("text")) and block.get("type") == "text":
-            output.pieces.append(Piece(at=(*place, "text"), text=block["text"]))
+            output.pieces = added(output.pieces, Piece(at=(*place, "text"), text=block["text"]))
         else:
-            output.data.append(part)
+            output.data = added(output.data, part)
 
 
 def read_message(item: Item, at: Pointer, content: Value) -> None:
@@ -141,17 +152,17 @@ def tell_prompt(item: Item) -> None:
 def read_said(item: Item, at: Pointer, part: Value) -> None:
     """Adds one part of what somebody said to an item."""
     if is_text(part):
-        item.said.append(Piece(at=at, text=part))
+        item.said = added(item.said, Piece(at=at, text=part))
         return
     block = as_object(part)
     text, kind = block.get("text"), kind_of(block)
     if is_text(text) and (kind is None or kind in TEXTS):
         cited = bool(block.get("annotations") or block.get("citations"))
-        item.said.append(Piece(at=(*at, "text"), text=text, cited=cited))
+        item.said = added(item.said, Piece(at=(*at, "text"), text=text, cited=cited))
     elif (found := media(at, block, None)) is not None:
-        item.media.append(found)
+        item.media = added(item.media, found)
     else:
-        item.data.append(part)
+        item.data = added(item.data, part)
 
 
 def media(at: Pointer, part: Object, text_type: str | None) -> Media | None:

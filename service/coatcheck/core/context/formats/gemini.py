@@ -8,7 +8,17 @@ card}` (`{"error": card}` if it failed).
 from typing import Final
 
 from coatcheck.core.context.body.encoding import serialised
-from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Piece, Role
+from coatcheck.core.context.body.model import (
+    Format,
+    HistoryCall,
+    HistoryIndex,
+    Item,
+    Opaque,
+    Output,
+    Piece,
+    Role,
+    added,
+)
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.formats.content import indexed, item_of, media, read_said, site_of, tell_prompt
@@ -42,18 +52,18 @@ def _item(at: Pointer, content: Object) -> Item:
 def _part(item: Item, at: Pointer, part: Object) -> None:
     for key in ("thoughtSignature", "thought_signature"):
         if part.get(key):
-            item.opaque.append(Opaque((*at, key), "signature"))
+            item.opaque = added(item.opaque, Opaque((*at, key), "signature"))
     for key in ("functionCall", "function_call"):
         if isinstance(part.get(key), dict):
-            item.calls.append(_call((*at, key), as_object(part[key])))
+            item.calls = added(item.calls, _call((*at, key), as_object(part[key])))
             return
     for key in ("functionResponse", "function_response"):
         if isinstance(part.get(key), dict):
-            item.outputs.append(_output((*at, key), as_object(part[key])))
+            item.outputs = added(item.outputs, _output((*at, key), as_object(part[key])))
             return
     if "toolCall" in part or "tool_call" in part or "toolResponse" in part or "tool_response" in part:
-        item.opaque.append(Opaque(at, "reasoning"))
-        item.data.append(part)
+        item.opaque = added(item.opaque, Opaque(at, "reasoning"))
+        item.data = added(item.data, part)
         return
     read_said(item, at, {key: value for key, value in part.items() if "ignature" not in key})
 
@@ -83,13 +93,13 @@ def _output(at: Pointer, response: Object) -> Output:
     for key, value in said.items():
         place = (*at, "response", key)
         if is_text(value):
-            output.pieces.append(Piece(at=place, text=value))
+            output.pieces = added(output.pieces, Piece(at=place, text=value))
         elif isinstance(value, dict | list):
-            output.pieces.append(Piece(at=place, text=serialised(value), structured=True))
+            output.pieces = added(output.pieces, Piece(at=place, text=serialised(value), structured=True))
     for number, part in enumerate(as_list(response.get("parts"))):
         found = media((*at, "parts", number), as_object(part), None)
         if found is None:
-            output.data.append(part)
+            output.data = added(output.data, part)
         else:
-            output.media.append(found)
+            output.media = added(output.media, found)
     return output

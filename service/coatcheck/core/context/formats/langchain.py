@@ -6,7 +6,7 @@ Integrations differ in which copy reaches the provider, so every copy of a call 
 
 from typing import Final
 
-from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Role
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Role, added
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
 from coatcheck.core.context.formats import anthropic
@@ -64,11 +64,11 @@ def _item(at: Pointer, raw: Object) -> Item:
     item = item_of(at[:-1], role)
     if role is Role.TOOL:
         legacy = None if as_text(message.get("tool_call_id")) else f"#function:{as_text(message.get('name'))}"
-        item.outputs.append(tool_message(at, message, legacy, failed=message.get("status") == "error"))
+        item.outputs = added(item.outputs, tool_message(at, message, legacy, failed=message.get("status") == "error"))
     elif role is Role.ASSISTANT:
         _assistant(item, at, message)
     elif role is Role.OTHER:
-        item.data.append(raw)
+        item.data = added(item.data, raw)
     else:
         read_message(item, (*at, "content"), message.get("content"))
     return item
@@ -106,11 +106,11 @@ def _assistant(item: Item, at: Pointer, message: Object) -> None:
 def _block(item: Item, at: Pointer, part: Value, block: Object) -> None:
     kind = kind_of(block) or ""
     if kind == "reasoning":
-        item.opaque.append(read_reasoning(at, block, "reasoning"))
+        item.opaque = added(item.opaque, read_reasoning(at, block, "reasoning"))
     elif kind in _ANTHROPIC or kind.endswith("tool_result"):
         anthropic.read_block(item, at, part)
     elif kind in {"server_tool_call", "server_tool_result", "non_standard"}:
-        item.data.append(part)
+        item.data = added(item.data, part)
     else:
         read_said(item, at, part)
 

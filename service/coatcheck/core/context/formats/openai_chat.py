@@ -6,7 +6,7 @@ messages, names, and fields of servers' own are accepted too.
 
 from typing import Final
 
-from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Piece, Role
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Piece, Role, added
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.formats.content import indexed, item_of, keys_of, read_message, site_of, tool_message
@@ -37,10 +37,10 @@ def _item(at: Pointer, message: Object) -> Item:
     item = item_of(at, role)
     if role is Role.TOOL:
         legacy = f"#function:{as_text(message.get('name'))}" if message.get("role") == "function" else None
-        item.outputs.append(tool_message(at, message, legacy))
+        item.outputs = added(item.outputs, tool_message(at, message, legacy))
         return item
     if role is Role.OTHER:
-        item.data.append(message)
+        item.data = added(item.data, message)
         return item
     read_message(item, (*at, "content"), message.get("content"))
     if role is Role.ASSISTANT:
@@ -51,18 +51,20 @@ def _item(at: Pointer, message: Object) -> Item:
 def _assistant(item: Item, at: Pointer, message: Object) -> None:
     refusal = as_text(message.get("refusal"))
     if refusal:
-        item.said.append(Piece(at=(*at, "refusal"), text=refusal))
+        item.said = added(item.said, Piece(at=(*at, "refusal"), text=refusal))
     for key in _REASONING:
         if message.get(key):
             text = message[key] if is_text(message[key]) else ""
-            item.opaque.append(Opaque((*at, key), "reasoning", text=text))
+            item.opaque = added(item.opaque, Opaque((*at, key), "reasoning", text=text))
     for number, call in enumerate(as_list(message.get("tool_calls"))):
-        item.calls.append(_call((*at, "tool_calls", number), as_object(call)))
+        item.calls = added(item.calls, _call((*at, "tool_calls", number), as_object(call)))
     legacy = as_object(message.get("function_call"))
     if legacy:
         name = as_text(legacy.get("name"))
         sites = site_of((*at, "function_call", "arguments"), legacy.get("arguments"), "json")
-        item.calls.append(HistoryCall(at=(*at, "function_call"), keys=(f"#function:{name}",), name=name, sites=sites))
+        item.calls = added(
+            item.calls, HistoryCall(at=(*at, "function_call"), keys=(f"#function:{name}",), name=name, sites=sites)
+        )
 
 
 def _call(at: Pointer, call: Object) -> HistoryCall:

@@ -7,7 +7,7 @@ their output themselves. Items of unknown types stay as they are; if they have a
 from typing import Final
 
 from coatcheck.core.context.body.inner import parsed
-from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Output, Piece, Role
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Output, Piece, Role, added
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.formats.content import item_of, keys_of, read_message, read_output, read_reasoning, site_of
@@ -114,7 +114,7 @@ def _made(at: Pointer, raw: Object, kind: str) -> Item:
     )
     item = Item(at=at, role=Role.ASSISTANT, model=True, calls=[call])
     if not call.sites:
-        item.data.append(raw)
+        item.data = added(item.data, raw)
     return item
 
 
@@ -127,14 +127,14 @@ def _result(at: Pointer, raw: Object, kind: str) -> Item:
         name=as_text(raw.get("name")),
     )
     if kind in _NOT_TEXT:
-        output.data.append(raw)
+        output.data = added(output.data, raw)
     elif kind == "shell_call_output":
         _streams(output, (*at, "output"), raw.get("output"))
     else:
         content = raw.get("output")
         inner = as_object(parsed(content)) if kind == "local_shell_call_output" and is_text(content) else {}
         if is_text(inner.get("output")):
-            output.pieces.append(Piece(at=(*at, "output"), inside=("output",), text=inner["output"]))
+            output.pieces = added(output.pieces, Piece(at=(*at, "output"), inside=("output",), text=inner["output"]))
         else:
             read_output(output, (*at, "output"), content, "input_text")
     return Item(at=at, role=Role.TOOL, outputs=[output])
@@ -146,7 +146,7 @@ def _streams(output: Output, at: Pointer, content: Value) -> None:
         said = as_object(one)
         for key in ("stdout", "stderr"):
             if is_text(said.get(key)):
-                output.pieces.append(Piece(at=(*at, number, key), text=said[key]))
+                output.pieces = added(output.pieces, Piece(at=(*at, number, key), text=said[key]))
 
 
 def _hosted(at: Pointer, raw: Object, kind: str) -> Item:
@@ -169,7 +169,7 @@ def _hosted(at: Pointer, raw: Object, kind: str) -> Item:
         for number, one in enumerate(as_list(raw.get(list_))):
             text = as_object(one).get(key)
             if is_text(text):
-                output.pieces.append(Piece(at=(*at, list_, number, key), text=text))
+                output.pieces = added(output.pieces, Piece(at=(*at, list_, number, key), text=text))
     if not call.sites and not output.pieces and kind != "image_generation_call":
-        output.data.append(raw)
+        output.data = added(output.data, raw)
     return Item(at=at, role=Role.ASSISTANT, model=True, calls=[call], outputs=[output])
