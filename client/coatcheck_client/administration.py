@@ -95,7 +95,7 @@ class AdminMethods:
 
     @client_iterator
     async def holds(self, namespace: str | None = None) -> AsyncGenerator[Members]:
-        """Yields holds that are in force."""
+        """Yields holds, including those that have ended."""
         async for item in self._items("holds", namespace=namespace):
             yield item
 

@@ -70,7 +70,7 @@ class ModelMethods(ClientBase):
 
     @client_method
     async def measure(self, body: Json, **parameters: "Unpack[fields.MeasureParameters]") -> Members:
-        """Returns how full a context is, with persisted and in-flight tokens apart."""
+        """Returns how full a context is, with persisted and in-flight tokens separately."""
         whole = {"body": body, **requests.members(self._in_session(parameters))}
         return await self._sender.send_soon(post("/v1/context/measure", whole, Members))
 

@@ -53,7 +53,7 @@ def options(
     if parsed.scheme not in {"http", "https"} or not parsed.host:
         raise ValueError(f"{url!r} is not the URL of a service. An example: {DEFAULT_URL}")
     if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key and key):
-        raise ValueError("The key is empty or contains characters that no key has.")
+        raise ValueError("The key is empty or contains characters that a key cannot have.")
     headers = {"accept": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
     given = {name: value for name, value in said.items() if value is not None}
     return Options(

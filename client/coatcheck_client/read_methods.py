@@ -80,7 +80,7 @@ class ReadMethods(ClientBase):
 
     @client_iterator
     async def each_artifact(self, **parameters: Unpack[fields.ListParameters]) -> AsyncGenerator[results.Artifact]:
-        """Yields artifacts, newest first, through all pages; `limit` is how many one request asks for."""
+        """Yields artifacts, newest first, through all pages; `limit` is the size of a page."""
         async for item in self._sender.items("/v1/artifacts", parameters, results.Listing):
             yield item
 

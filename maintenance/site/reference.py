@@ -81,8 +81,8 @@ def policies_page() -> str:
     return f"""# Policies
 
 A policy decides for all namespaces (`*`), for a namespace, or for a part of it: {scopes}, from the least specific to
-the most. The most specific one that says a field decides it; what none says is left to the
-[settings](settings.md). [How to set one](../how-to/retention.md).
+the most. The most specific policy that sets a field decides it. The [settings](settings.md) decide fields
+that no policy sets. [How to set one](../how-to/retention.md).
 
 {_table("field | can be set for | what it decides", rows)}
 """
@@ -142,8 +142,8 @@ def kinds_page() -> str:
     ]
     return f"""# Kinds
 
-What a payload is decides what its card shows. The service recognises the kind; `kind` of a request declares it.
-The text view (`view=text`) is what a reader reads instead of the raw bytes: `same` is the payload itself.
+A payload's kind decides what its card shows. The service recognises it, unless the request declares a `kind`.
+The text view (`view=text`) is the readable form; `same` is the payload itself.
 
 {_table("kind | what it is | text view | read by", rows)}
 """

@@ -65,9 +65,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     search_max_results: int = 3
     """Results of a web search whose text is shown when neither the caller nor a policy names a number; 1 to 20."""
     search_max_tokens_per_result: int = 2048
-    """Most tokens of one such result; 64 to 8192."""
+    """Maximum tokens of one such result; 64 to 8192."""
     search_max_total_tokens: int = 8192
-    """Most tokens of a web search's whole text; 128 to 32768."""
+    """Maximum tokens of a web search's whole text; 128 to 32768."""
     ttl: int = 30 * 86400
     """Seconds that an artifact is kept if the caller gives no `ttl`; a unit may follow: `30d`, `12h`."""
     tombstone_ttl: int = 30 * 86400
@@ -100,19 +100,19 @@ class Settings(Struct, frozen=True, kw_only=True):
     lease_seconds: int = 900
     """Seconds that an upload may go without progress before it is reaped."""
     workers: int = 1
-    """Processes that serve, on one port; more than 1 only with PostgreSQL. Each has threads, connections, limits and
-    buffers of its own, as a replica has; the metrics are those of all."""
+    """Processes that serve, on one port; more than 1 only with PostgreSQL. Each has its own threads, connections,
+    limits and buffers, like a replica; the metrics cover all of them."""
     threads: int = 0
     """Threads that hash, compress and count payloads at ingest; 0: as many as there are processors, at least 2. More
     threads ingest no faster, and delay everything else."""
     readers: int = 4
-    """A separate pool of threads for reads, so that reads never queue behind writes."""
+    """Threads in a separate pool for reads, so that reads never queue behind writes."""
     ingests: int = 64
-    """Payloads ingested at the same time, those of one key at most half of them; each may use a few MiB of memory."""
+    """Payloads ingested at the same time, at most half of them with one key; each may use a few MiB of memory."""
     ingests_waiting: int = 256
     """Payloads that may wait for an ingest slot; any beyond that receive 503 at once."""
     ingests_wait_seconds: int = 10
-    """Seconds that a payload waits for an ingest slot at most; keep it below the clients' own timeouts."""
+    """Maximum seconds that a payload waits for an ingest slot; keep it below the clients' own timeouts."""
     rate_requests: int = 0
     """Requests that a caller may make per minute, unless its key sets another limit; 0: no limit. Each process counts
     separately."""
@@ -143,7 +143,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """`http://collector:4318`: where to send traces, by OTLP over HTTP. Needs `coatcheck[telemetry]`. Empty: the
     standard `OTEL_EXPORTER_OTLP_ENDPOINT` applies; without either there are no traces."""
     standard_telemetry: bool = False
-    """Send traces as the standard `OTEL_` variables say. True by itself when they name an endpoint."""
+    """Send traces as the standard `OTEL_` variables say. On by default if they name an endpoint."""
     url: str = "http://127.0.0.1:8321"
     """URL of the service, for commands that call a running one (`put`, `read`, `mcp`, `hook`, `policy`, `retention` and
     the like) and for the Python client."""

@@ -247,7 +247,7 @@ def test_the_help_says_what_every_exit_code_means_and_who_asks_a_service() -> No
         assert f" {code}: " in said
     last = said.rpartition(". put, ")[2]
     assert "COATCHECK_URL" in last
-    named = {"put", *last.partition(" ask the running service")[0].replace(" and ", ", ").split(", ")}
+    named = {"put", *last.partition(" use the running service")[0].replace(" and ", ", ").split(", ")}
     assert named == {name for name in COMMANDS if asks(command_of(name))}
 
 

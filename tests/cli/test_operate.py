@@ -102,7 +102,7 @@ def test_what_is_lost_is_marked_only_while_nobody_serves_and_is_healed_by_postin
         answer = json.loads(call("check", "--data", str(service.data), "--apply", "--json").out)
         assert (answer["condemned"], "Another process" in answer["rows_kept"]) == (0, True)
     code, said = check(tmp_path / "data", "--apply")
-    assert (code, said.splitlines()[0].endswith("posting the same payload again heals it.")) == (1, True)
+    assert (code, said.splitlines()[0].endswith("posting the same payload again repairs it.")) == (1, True)
     assert said.endswith("found 1 missing, 1 marked as lost.\n")
     assert check(tmp_path / "data")[1].startswith(f"lost: {path.name}: ")
     with serving(tmp_path / "data") as service:

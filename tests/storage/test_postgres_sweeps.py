@@ -187,7 +187,7 @@ async def test_a_clock_that_was_set_wrong_and_right_again_is_followed_both_times
     # Asked twice, the database's clock is the same to within half of the way there and back.
     assert timedelta(seconds=-5) < clock.now() - true < timedelta(minutes=5)
     assert [record.getMessage() for record in caplog.records] == [
-        "the database's clock was set by -3600 s: whatever expires goes by the new time"
+        "the database's clock was set by -3600 s: expiry follows the new time"
     ]
 
 

@@ -131,7 +131,7 @@ def test_a_batch_is_told_to_come_message_by_message(service: Service) -> None:
         response = post(service, body)
         error = response.json()["error"]
         assert (response.status_code, error["code"]) == (400, -32600)
-        assert error["message"] == "Batches are not accepted: POST each message by itself, as one JSON-RPC object."
+        assert error["message"] == "Batches are not accepted: POST each message separately, as one JSON-RPC object."
 
 
 def test_a_message_that_comes_in_pieces_is_answered(service: Service) -> None:

@@ -44,8 +44,8 @@ _TAGS: Final = {
     "Tools": "The tool with which a model reads further: how to declare it, and what a call returns.",
     "Artifacts": "Look artifacts up, change how long they are kept, delete them.",
     "Searching": "Web searches within a budget: what to read of a response, what to keep, and checks of quotations.",
-    "Contexts": "What is sent to a model: compacting it, measuring it, accounting for it.",
-    "Hooks": "What agent hosts call by themselves after each tool call.",
+    "Contexts": "Requests to a model: compact them, measure them, account for their tokens.",
+    "Hooks": "Routes that agent hosts call by themselves after each tool call.",
     "Administration": "Keys, namespaces, and decisions about stored payloads. Needs the scope `admin`.",
     "Service": "Health and description of the service.",
 }

@@ -81,7 +81,8 @@ PARAMETERS: Final[dict[str, Node]] = {
     "Content-Digest": _parameter(
         "Content-Digest",
         "sha-256 or sha-512 of the body as sent (RFC 9530); other algorithms are ignored. If it "
-        "differs, nothing is stored. `sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:` is that of no bytes.",
+        "differs, nothing is stored. `sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:` is the digest of an "
+        "empty body.",
     ),
     "Repr-Digest": _parameter(
         "Repr-Digest",
@@ -91,8 +92,8 @@ PARAMETERS: Final[dict[str, Node]] = {
     "If-Range": _parameter("If-Range", "Ranges, only if this ETag or date is still current."),
     "If-Match": _parameter("If-Match", "Only if the current ETag is one of these."),
     "If-None-Match": _parameter("If-None-Match", "Only if the current ETag is none of these."),
-    "If-Modified-Since": _parameter("If-Modified-Since", "Only if it is newer."),
-    "If-Unmodified-Since": _parameter("If-Unmodified-Since", "Only if it is not newer."),
+    "If-Modified-Since": _parameter("If-Modified-Since", "Only if the content is newer than this date."),
+    "If-Unmodified-Since": _parameter("If-Unmodified-Since", "Only if the content is not newer than this date."),
 }
 
 SECURITY: Final[dict[str, Node]] = {

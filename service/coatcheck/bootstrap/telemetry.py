@@ -83,7 +83,7 @@ class Telemetry:
             try:
                 await in_pool(self._pool, metrics.leave)
             except OSError as error:
-                log.warning("the metrics of this worker are not told by the others: %s", error.strerror)
+                log.warning("the other workers do not report this worker's metrics: %s", error.strerror)
             await asyncio.sleep(_LEFT_SECONDS)
 
     async def close(self) -> None:

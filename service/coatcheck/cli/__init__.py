@@ -12,10 +12,9 @@ artifact, or gone. 4: the service or its storage cannot be reached. 5: the answe
 with Ctrl-C. 141: the reader of the output closed the pipe.
 
 put, card, read, search, list, get, outline, delete, compact, mcp, mcp-wrap, hook, namespace, policy, hold, usage,
-retention and audit ask the running service that --url or COATCHECK_URL names, with the key that --key or COATCHECK_KEY
-gives.
+retention and audit use the running service at --url or COATCHECK_URL, with the key in --key or COATCHECK_KEY.
 
-With --json an error is an object, too, on standard error. Completion: eval "$(_COATCHECK_COMPLETE=bash_source
+With --json, an error is a JSON object on standard error. Completion: eval "$(_COATCHECK_COMPLETE=bash_source
 coatcheck)" in ~/.bashrc; zsh_source and fish_source for other shells."""
 
 COMMANDS: Final = {
@@ -23,7 +22,7 @@ COMMANDS: Final = {
     "backup": ("backup", "Copy the embedded store into the new directory DIR, even while the service runs."),
     "card": ("client", "Print the card of an artifact again, with any token budget."),
     "check": ("check", "Compare the stored bytes with the catalogue and their digests, even while the service runs."),
-    "compact": ("compact", "Print a model request with cards in the place of bulky outputs."),
+    "compact": ("compact", "Print a model request with cards in place of bulky outputs."),
     "delete": ("artifacts", "Delete artifacts: from now on they are reported as gone."),
     "get": ("artifacts", "Write the payload of an artifact to standard output, byte for byte."),
     "hold": ("hold", "Protect artifacts from deletion, by anybody and by any route."),

@@ -17,14 +17,19 @@ _PIECE: Final = 256 * 1024
 
 @click.command("list")
 @click.argument("words", nargs=-1)
-@click.option("--session", help="Only of this session.")
-@click.option("--kind", help="Only of this kind.")
-@click.option("--tool-name", help="Only from this tool.")
-@click.option("--source", "url", help="Only from this URL.")
-@click.option("--label", help="Only with this label.")
-@click.option("--after", "created_after", metavar="TIME", help="Only stored at this moment or later.")
-@click.option("--before", "created_before", metavar="TIME", help="Only stored before: 2026-01-31T12:00:00Z.")
-@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="How many at most.")
+@click.option("--session", help="Only artifacts of this session.")
+@click.option("--kind", help="Only artifacts of this kind.")
+@click.option("--tool-name", help="Only artifacts from this tool.")
+@click.option("--source", "url", help="Only artifacts from this URL.")
+@click.option("--label", help="Only artifacts with this label.")
+@click.option("--after", "created_after", metavar="TIME", help="Only artifacts stored at this time or later.")
+@click.option(
+    "--before",
+    "created_before",
+    metavar="TIME",
+    help="Only artifacts stored before this time: 2026-01-31T12:00:00Z.",
+)
+@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="Maximum number listed.")
 @service_options
 def list_(
     words: tuple[str, ...], limit: int, service: str | None, key: str | None, as_json: bool, **only: str | None

@@ -25,23 +25,23 @@ _SHOWN = 20
 _MARK = "`coatcheck check --apply` while the service is stopped"
 _ADVICE = {
     "missing": f"bytes are gone. Restore them from a backup, or mark them as lost ({_MARK}; reading them marks them "
-    "too) and run the tools again: posting the same payload then heals it.",
+    "too) and run the tools again: posting the same payload then repairs it.",
     "corrupt": "bytes have changed on the disk. Look at the disk's health first. Then restore them from a backup, or "
     f"mark them as lost ({_MARK}; reading them marks them too) and run the tools again.",
     "unreadable": "the disk or its permissions prevented reading. Look at the system's log and the files' owner, "
     "then check again. This marks nothing as lost.",
     "elsewhere": "bytes could not be checked. Tell this command where they are, as in the service's settings: "
     "COATCHECK_DATA for files, COATCHECK_BLOB_URL for objects. This marks nothing as lost.",
-    "lost": "known to be lost. Readers get an integrity error; posting the same payload heals them.",
+    "lost": "known to be lost. Readers get an integrity error; posting the same payload repairs them.",
     "dangling": "rows contradict each other, which should not happen. Keep a copy of the store and report it.",
     "database": "stop the service, keep a copy of the whole directory, and restore the last good backup with "
     "`coatcheck restore`. Nothing else was compared.",
-    "orphan": "they cost space only. `coatcheck check --apply` removes them, even while the service runs.",
-    "unreferenced": f"they cost space only. To release them: {_MARK}.",
+    "orphan": "they only take space. `coatcheck check --apply` removes them, even while the service runs.",
+    "unreferenced": f"they only take space. To release them: {_MARK}.",
     "unlisted": f"nothing is lost; queries (`q`) do not find them. To have them indexed again: {_MARK}.",
-    "stray": f"they cost space only. To remove them: {_MARK}.",
-    "usage": f"nothing is lost; quotas are kept by a wrong sum, which should not happen. To correct it: {_MARK}.",
-    "exposed": f"other users of this machine can read what is stored. To close it: {_MARK}.",
+    "stray": f"they only take space. To remove them: {_MARK}.",
+    "usage": f"nothing is lost; quotas use a wrong sum, which should not happen. To correct it: {_MARK}.",
+    "exposed": f"other users of this machine can read what is stored. To prevent that: {_MARK}.",
 }
 
 
@@ -59,7 +59,7 @@ _ADVICE = {
 def check(data: str | None, as_json: bool, digests: bool, apply: bool, orphan_age: int) -> None:
     """Compare the stored bytes with the catalogue and their digests, even while the service runs.
 
-    Ends with 0 when no data is damaged, with 1 when some is, with 4 when the store cannot be asked.
+    Ends with 0 if no data is damaged, with 1 if some is, and with 4 if the store cannot be reached.
     """
     from coatcheck.bootstrap import open_audit  # noqa: PLC0415 - the client commands must start quickly
 

@@ -52,7 +52,7 @@ def _show(body: dict[str, Any], *, as_json: bool) -> None:
 @click.option("--inline-tokens", type=int, help="Print payloads of up to this many tokens unchanged (1000).")
 @click.option("--compare-to", help="Compare with this artifact ID, or with the previous run (previous).")
 @click.option("--no-tools", is_flag=True, help="The model cannot read further: leave the tool out of the card.")
-@click.option("--keep-ends", is_flag=True, help="Of a payload over the size limit, keep both ends.")
+@click.option("--keep-ends", is_flag=True, help="If the payload exceeds the size limit, keep its two ends.")
 def put(file: str, service: str | None, key: str | None, as_json: bool, **fields: Any) -> None:  # noqa: ANN401
     """Store FILE (- for standard input) and print what the model should read instead.
 
@@ -61,7 +61,7 @@ def put(file: str, service: str | None, key: str | None, as_json: bool, **fields
     params = _params(file, fields)
     media_type = fields["media_type"] or mimetypes.guess_type(file)[0]
     if media_type and not in_header(media_type):
-        fail(Exit.WRONG, f"--media-type {media_type!r} is not one. It looks like text/plain; charset=utf-8")
+        fail(Exit.WRONG, f"--media-type {media_type!r} is not a media type such as text/plain; charset=utf-8")
     headers = {"content-type": media_type} if media_type else {}
     size = _size(file)
     if size is not None:

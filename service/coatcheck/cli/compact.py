@@ -15,7 +15,11 @@ from coatcheck.core.text.plural import plural
 @click.argument("file", type=click.File("rb"))
 @click.option("--session", help="Conversation that the request belongs to.")
 @click.option("--format", help="The body's format (default: detected by its structure).")
-@click.option("--max-tokens", type=int, help="The most that the request may have; the oldest messages go first.")
+@click.option(
+    "--max-tokens",
+    type=int,
+    help="Maximum tokens of the request. If replacing outputs is not enough, the oldest messages are left out.",
+)
 @service_options
 def compact(
     file: BinaryIO,
@@ -25,7 +29,7 @@ def compact(
     as_json: bool,
     **fields: Any,  # noqa: ANN401 - texts
 ) -> None:
-    """Print a model request with cards in the place of bulky outputs.
+    """Print a model request with cards in place of bulky outputs.
 
     FILE is the request, - for standard input. With --json the whole answer is printed: the body, and the report of
     what changed and why.

@@ -37,7 +37,7 @@ def service_settings(service: str | None, key: str | None) -> Settings:
     if url.scheme not in {"http", "https"} or not url.host:
         fail(Exit.WRONG, f"{settings.url!r} is not the URL of a service. An example: {Settings().url}")
     if not in_header(settings.key) or " " in settings.key:
-        fail(Exit.WRONG, "the key (--key, COATCHECK_KEY) has characters that no key has. An example: ck_live_…")
+        fail(Exit.WRONG, "the key (--key, COATCHECK_KEY) has characters that a key cannot have. An example: ck_live_…")
     return settings
 
 

@@ -60,7 +60,7 @@ def key() -> None:
     help="What the key allows; may be given several times (ingest, read, delete; for '*': admin; the first key: all).",
 )
 @click.option("--session-prefix", help="Limit the key to sessions whose names begin with this.")
-@click.option("--ttl", help="How long the key is valid: 90d, 12h. By default it has no end.")
+@click.option("--ttl", help="How long the key is valid: 90d, 12h. By default it never expires.")
 @click.option("--requests-per-minute", "requests", type=click.IntRange(0), help="0: no limit (as configured).")
 @click.option("--bytes-per-minute", "size", callback=byte_size, help="Such as 64mib; 0: no limit (as configured).")
 @_where
@@ -101,7 +101,7 @@ def create(
         return
     echo(f"Key {made['id']} {where}, shown only this once: {_terms(made)}.", err=True)
     if may_be_first and ADMIN in made["scopes"]:
-        echo("It is the first key: from now on every caller needs one.", err=True)
+        echo("This is the first key: from now on every caller needs one.", err=True)
     echo(made["key"])
 
 

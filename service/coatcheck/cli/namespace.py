@@ -35,7 +35,7 @@ def list_(service: str | None, key: str | None, as_json: bool) -> None:
 @click.argument("name")
 @service_options
 def create(name: str, service: str | None, key: str | None, as_json: bool) -> None:
-    """Create the namespace NAME. Making its first key does so as well."""
+    """Create the namespace NAME. Creating its first key creates it as well."""
     with connect(service, key) as client:
         found = ask(lambda: client.post(_NAMESPACES, json={"name": name}), client, name=str)
     echo(json.dumps(found, indent=2) if as_json else _shown(found))
@@ -59,10 +59,10 @@ def enable(name: str, service: str | None, key: str | None, as_json: bool) -> No
 
 @namespace.command()
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Confirm it; nothing brings the artifacts back.")
+@click.option("--yes", is_flag=True, help="Confirm the deletion, which cannot be undone.")
 @service_options
 def delete(name: str, yes: bool, service: str | None, key: str | None, as_json: bool) -> None:
-    """Delete everything in NAME, in the background. `coatcheck usage` shows how far it is."""
+    """Delete everything in NAME, in the background. `coatcheck usage` shows the progress."""
     path = _path(name)
     if not yes:
         fail(Exit.WRONG, f"this deletes every artifact of the namespace {name}: confirm it with --yes.")

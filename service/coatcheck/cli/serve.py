@@ -287,7 +287,7 @@ def _announce(settings: Settings, port: int, *, needs_keys: bool) -> None:
     elif not is_loopback(settings.host):
         echo("Nobody needs a key, because COATCHECK_ALLOW_UNAUTHENTICATED says so.")
     else:
-        echo(f"""Only this machine can reach it, so no key is needed until one is made.
+        echo(f"""Only this machine can reach it, so no key is needed until you create one.
 
 Paste this into another terminal, in this directory, for a first card (of a build log):
 

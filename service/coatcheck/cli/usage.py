@@ -14,7 +14,7 @@ from coatcheck.core.text.plural import plural
 
 @click.command()
 @click.option("--namespace", help="Only this namespace.")
-@click.option("--session", help="Show instead what this session's tokens came to.")
+@click.option("--session", help="Show this session's tokens instead.")
 @service_options
 def usage(namespace: str | None, session: str | None, service: str | None, key: str | None, as_json: bool) -> None:
     """Show how much each namespace holds: artifacts, stored bytes, and its limits.

@@ -76,4 +76,4 @@ class CircuitBreaker:
     def _tell(self, error: CoatcheckError) -> None:
         if not self._reported:
             self._reported = True
-            log.warning("the %s takes no payloads until it says so here: %s", self._name, error.detail)
+            log.warning("the %s takes no payloads; the log will say when it does again: %s", self._name, error.detail)

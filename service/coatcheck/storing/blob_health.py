@@ -54,7 +54,7 @@ class BlobHealth:
         change = MarkBlobCorrupt(namespace=namespace, blob_id=blob_id, now=self._clock.now())
         if await self._catalog.commit(change):
             because = why.rstrip(".")
-            log.error("Blob %s of %r is lost: %s. Posting its payload again heals it.", blob_id, namespace, because)
+            log.error("Blob %s of %r is lost: %s. Posting its payload again repairs it.", blob_id, namespace, because)
 
     def damaged(self, namespace: str, blob_id: str, why: str) -> None:
         """Marks corrupt, in the background, a blob that a reader found damaged."""

@@ -221,7 +221,7 @@ class Content:
                 raise
             what = error.detail
         content = await self._attempt(low, high, fresh=True)
-        log.warning("blob %s was whole when it was read again; at first: %s", self._id, what)
+        log.warning("blob %s was whole when it was read again; the first time: %s", self._id, what)
         return content
 
     async def _attempt(self, low: int, high: int, *, fresh: bool) -> bytes:

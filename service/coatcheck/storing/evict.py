@@ -142,7 +142,7 @@ class Evict:
             if evicted.enough or not evicted.artifacts:
                 break
         if gone:
-            log.info("namespace %r was full: %d artifacts that were read longest ago were let go", namespace, gone)
+            log.info("namespace %r was full: %d artifacts that were read longest ago were evicted", namespace, gone)
         return gone if evicted.enough else None
 
 

@@ -39,7 +39,7 @@ def receipt_of(
     life = kept(policy_of(rules, draft), ttl=request.ttl, idle_ttl=request.idle_ttl, otherwise=ttl)
     if life.cut and result.created:
         notices.append(
-            Notice("ttl_cut", f"The policy keeps it no longer than {life.ttl:,} seconds, less than was asked for.")
+            Notice("ttl_cut", f"The policy keeps the payload no longer than {life.ttl:,} seconds, less than requested.")
         )
     if not result.created:
         notices += _not_taken(result.artifact, request, life)

@@ -153,11 +153,11 @@ class Index:
     async def drop(self, namespace: str, damaged: Sequence[int]) -> None:
         """Drops segments that cannot be read, and queues what they contained. A storage refusal is logged."""
         for segment in damaged:
-            log.warning("a damaged segment of the full-text index of %s is given up, and made anew", namespace)
+            log.warning("a damaged segment of the full-text index of %s is discarded and rebuilt", namespace)
             try:
                 await self._texts.commit(DropSegment(namespace=namespace, segment_id=segment))
             except CoatcheckError as error:
-                log.warning("it is not given up yet: %s", error.detail)
+                log.warning("the damaged segment is not discarded yet: %s", error.detail)
 
     async def catch_up(self, namespace: str) -> bool:
         """Indexes a namespace's queue now, within limits, for a query. Returns whether all of it is indexed.

@@ -105,7 +105,7 @@ class JobSchedule:
             self._unwritten.pop(name, None)
         except CoatcheckError as refused:
             self._unwritten[name] = mark
-            log.info("how %s went was not written down: %s", name, refused.detail)
+            log.info("the result of the job %s was not recorded: %s", name, refused.detail)
 
     async def states(self) -> list[JobState]:
         """Returns every job with its settings and last result, including results that only this process knows."""

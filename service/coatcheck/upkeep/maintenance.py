@@ -199,7 +199,7 @@ class Maintenance:
         try:
             await self._upkeep.commit(lease)
         except CoatcheckError as error:
-            log.info("the lease for tidying was not given back, it will pass: %s", error.detail)
+            log.info("the lease for tidying was not released and will expire: %s", error.detail)
 
     async def _lead(self, leader: LeaderLease) -> bool:
         """Returns whether this process does maintenance.

@@ -106,7 +106,7 @@ class Workers:
             if not self._closed:
                 with self._lock:
                     self.lost += 1
-                log.warning("a text view took its worker with it: %s, %d bytes, %s", job.form, len(job.payload), lost)
+                log.warning("a text view crashed its worker: %s, %d bytes, %s", job.form, len(job.payload), lost)
             raise
         if made.failed is not None or worker.jobs >= _JOBS or made.peak > self._memory // 3:
             self._forget(worker)

@@ -61,7 +61,7 @@ def refuse_network_file_system(directory: Path, mountinfo: str | None = None) ->
     if kind is not None and kind.startswith((*_NETWORK, *_NETWORK_FUSE)):
         raise CoatcheckError(
             Code.STORAGE_UNAVAILABLE,
-            f"{directory} is on a network file system ({kind}), on which SQLite loses data. Use a local disk for "
+            f"{directory} is on a network file system ({kind}), where SQLite loses data. Use a local disk for "
             "the data directory, or PostgreSQL for the catalogue.",
         )
 

@@ -152,7 +152,7 @@ class PostgresCatalog(SqlCatalog):
     @property
     def _writer(self) -> PostgresWriter:
         if self._only_writer is None:
-            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The catalogue was opened for looking only.")
+            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The catalogue was opened for reading only.")
         return self._only_writer
 
     @override

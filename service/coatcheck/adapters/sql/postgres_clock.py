@@ -52,9 +52,7 @@ class DatabaseClock:
             return
         step = timedelta(microseconds=(self._ahead - before) // 1000)
         if abs(step) > _STEP:
-            log.warning(
-                "the database's clock was set by %+.0f s: whatever expires goes by the new time", step.total_seconds()
-            )
+            log.warning("the database's clock was set by %+.0f s: expiry follows the new time", step.total_seconds())
         if self._last - self._moment(self._ahead) > _STEP:
             self._last = _EPOCH
 

@@ -87,7 +87,7 @@ def _refuse_edited(conn: Connection) -> None:
     if lacking:
         raise CoatcheckError(
             Code.SCHEMA_OUTDATED,
-            f"The database says that it has schema 0001 and lacks {', '.join(lacking[:3])}: a build from before the "
+            f"The database claims schema 0001, but lacks {', '.join(lacking[:3])}: a build from before the "
             "first release made it, and no release can migrate it. Nothing was changed. Keep it with the build that "
             "made it, and give this release a new directory or database.",
             found="0001",

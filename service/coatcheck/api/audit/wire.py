@@ -16,7 +16,12 @@ class AuditQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     namespace: OneNamespace | None = None
     run: Annotated[Name, Meta(description="Only lines of this run.")] | None = None
     action: (
-        Annotated[Name, Meta(description="Only `artifact.removed`, or with `artifact` all that begin with that.")]
+        Annotated[
+            Name,
+            Meta(
+                description="Only this action, such as `artifact.removed`; `artifact` selects all that begin with it."
+            ),
+        ]
         | None
     ) = None
     limit: Limit = 50
@@ -37,9 +42,9 @@ class LineView(Struct, frozen=True, kw_only=True):
     namespace: str | None
     reason: str
     run: str | None
-    count: Annotated[int, Meta(description="Artifacts that it is about.")]
+    count: Annotated[int, Meta(description="Number of artifacts that the line is about.")]
     bytes: int
-    artifacts: Annotated[tuple[str, ...], Meta(description="Their IDs, all of them.")]
+    artifacts: Annotated[tuple[str, ...], Meta(description="IDs of all these artifacts.")]
     details: dict[str, Any]
 
 

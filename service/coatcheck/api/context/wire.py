@@ -102,14 +102,14 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         | None
     ) = _SHOWN.latest_tokens
     exempt_tools: Annotated[
-        Names, Meta(description="Outputs of these never become cards, their arguments never markers.")
+        Names, Meta(description="Outputs of these tools never become cards, and their arguments never become markers.")
     ] = _SHOWN.exempt_tools
     arguments: Annotated[
         tuple[ArgumentRuleAsk, ...],
         Meta(
             max_length=64,
             description="Default: the content of tools that write files. Long arguments of any other tool become "
-            "markers when the window is at stake.",
+            "markers when the body is over its budget.",
         ),
     ] = (ArgumentRuleAsk(),)
     argument_tokens: Annotated[
@@ -129,9 +129,10 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
             Meta(
                 description="What is no longer protected waits until this many tokens can be saved at once, so that "
                 "the prompt's cached prefix changes rarely; 0 replaces it once its turn is over. Null, with "
-                "`protect=turn`: reads and search texts are replaced once their turn is over; written files, and "
-                f"outputs after the next turn, too, once {QUIET_BATCH:,} tokens can be saved at once and repeating "
-                "them has cost as much as changing the cached prefix does, or when the window is at stake."
+                "`protect=turn`: reads and search texts are replaced once their turn is over. Written files, and "
+                f"outputs once the next turn is over, are replaced when {QUIET_BATCH:,} tokens can be saved at once "
+                "and repeating them has cost as much as changing the cached prefix does, or when the body is over its "
+                "budget."
             ),
         ]
         | None
@@ -192,8 +193,8 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     usage: Annotated[
         dict[str, Any] | Annotated[int, Meta(ge=1, le=_MOST)] | None,
         Meta(
-            description="The provider's `usage` of the last request of this conversation that was answered, as it "
-            "came, or its input tokens: estimates are scaled by it.",
+            description="The provider's `usage` object, unchanged, of this conversation's last answered request, or "
+            "its number of input tokens. Estimates are scaled by it.",
             examples=[{"input_tokens": 8120, "cache_read_input_tokens": 7000, "output_tokens": 220}],
         ),
     ] = None
@@ -202,8 +203,8 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
             int,
             Meta(
                 ge=0,
-                description="How many of the body's messages that request had. Default: those before the model's last "
-                "step.",
+                description="How many of the body's messages the request of `usage` had. Default: those before the "
+                "model's last step.",
             ),
         ]
         | None

@@ -22,15 +22,18 @@ class NewHoldAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     EXAMPLES: ClassVar = [{"reason": "case 7", "session": "run-17"}]
 
     reason: Annotated[
-        str, Meta(min_length=1, max_length=MAX_REASON, description="Why, for those whose deletes are refused.")
+        str,
+        Meta(
+            min_length=1, max_length=MAX_REASON, description="The reason, shown to callers whose deletes are refused."
+        ),
     ]
     namespace: Namespace | None = None
-    artifact: Annotated[str, Meta(description="Its ID.")] | None = None
+    artifact: Annotated[str, Meta(description="ID of the artifact to hold.")] | None = None
     session: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
     until: (
         Annotated[datetime, Meta(tz=True, description="When the hold ends. Default: when it is released.")] | None
     ) = None
-    ttl: Annotated[int | str, Meta(description=f"The same, counted from now. {DURATION}.")] | None = None
+    ttl: Annotated[int | str, Meta(description=f"When the hold ends, counted from now. {DURATION}.")] | None = None
 
 
 class HoldsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -82,9 +85,9 @@ async def place_hold(call: RouteCall, body: NewHoldAsk) -> HoldView:
     """Place a hold.
 
     Prevents an artifact, a session with everything added to it later, or a namespace from being deleted: by anyone,
-    through any route, by expiry or by eviction. From the answer on, no delete that was not already answered removes
-    what the hold covers; such a delete gets 423 with the hold's ID. What expires under a hold is reported as gone, but
-    its row and bytes stay: a caller with the scope `admin` can give it a later `ttl`, or pin it.
+    through any route, by expiry or by eviction. Once this request is answered, every delete that is not answered yet
+    leaves what the hold covers, and gets 423 with the hold's ID. What expires under a hold is reported as gone, but its
+    row and bytes stay: a caller with the scope `admin` can give it a later `ttl`, or pin it.
     """
     plain(body.reason, "reason")
     if body.ttl is not None and body.until is not None:  # even if the duration is forever
@@ -107,7 +110,7 @@ async def place_hold(call: RouteCall, body: NewHoldAsk) -> HoldView:
 async def release_hold(call: RouteCall, hold_id: str) -> HoldView:
     """Release a hold.
 
-    What only this hold kept can be deleted from then on; if it has expired, the next sweep removes it.
+    Artifacts without another hold can be deleted from then on; the next sweep removes those that have expired.
     """
     return hold_view(await call.services.holds.release(call.caller, hold_id))
 

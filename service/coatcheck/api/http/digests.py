@@ -115,8 +115,8 @@ class Digests:
 def _mismatch(field: str, algorithm: str) -> CoatcheckError:
     return CoatcheckError(
         Code.DIGEST_MISMATCH,
-        f"The body's {algorithm} differs from the one in {field}: it was changed on its way. Nothing was stored; "
-        "send it again.",
+        f"The body's {algorithm} differs from the one in {field}: it was changed in transit. "
+        "Nothing was stored; send it again.",
         field=field,
         algorithm=algorithm,
     )

@@ -116,7 +116,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
         413,
         "Payload too large",
         "The payload is larger than the service accepts, or than this caller may send in a minute.",
-        "Send less, or ask for `oversize=keep_ends`.",
+        "Send less, or use `oversize=keep_ends`.",
     ),
     Code.BODY_TOO_LARGE: StatusRow(
         413,
@@ -139,7 +139,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.ARTIFACT_NOT_FOUND: StatusRow(
         404,
         "Artifact not found",
-        "This caller has no artifact with this ID. The answer does not tell whether somebody else has.",
+        "This caller has no artifact with this ID. The answer does not reveal whether somebody else has.",
         "No artifact has this ID. Check the ID; if it is right, run the tool again.",
     ),
     Code.ARTIFACT_GONE: StatusRow(
@@ -151,7 +151,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.COMPARED_NOT_FOUND: StatusRow(
         422,
         "Nothing to compare with",
-        "The artifact that `compare_to` names is not there.",
+        "The artifact that `compare_to` names does not exist.",
         "Leave out `compare_to`, or name an artifact that exists, or `previous`.",
     ),
     Code.SECTION_NOT_FOUND: StatusRow(
@@ -200,7 +200,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
         416,
         "Range not satisfiable",
         "No requested range of bytes is inside the content.",
-        "Ask for a range within the size.",
+        "Request a range within the size.",
     ),
     Code.PRECONDITION_FAILED: StatusRow(
         412,
@@ -252,7 +252,7 @@ TABLE: Final[dict[Code, StatusRow]] = {
         422,
         "Secret refused",
         "The payload contains a secret, and the policy refuses such payloads. Nothing was stored.",
-        "Take the secret out, then send the payload again.",
+        "Remove the secret, then send the payload again.",
     ),
     Code.HELD: StatusRow(
         423,
@@ -285,13 +285,13 @@ TABLE: Final[dict[Code, StatusRow]] = {
         409,
         "Confirmation needed",
         "The plan would remove a large share of what is stored. Nothing has been removed yet.",
-        "If that much is meant to go, apply with confirm=true.",
+        "If you want to remove that much, apply the plan with confirm=true.",
     ),
     Code.RUN_NOT_FOUND: StatusRow(
         404,
         "No such run",
         "There is no retention run with this ID.",
-        "See /v1/admin/retention/runs for those there are.",
+        "See /v1/admin/retention/runs for the existing runs.",
     ),
     Code.STORAGE_UNAVAILABLE: StatusRow(
         503,
@@ -335,8 +335,8 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.KEY_NOT_FOUND: StatusRow(
         404,
         "Key not found",
-        "There is no key with this ID in the namespaces that this key administers.",
-        "List the keys; a key's ID stands between its first two underscores.",
+        "The namespaces that your key administers have no key with this ID.",
+        "List the keys; a key's ID is the part between `ck_live_` and the next `_`.",
     ),
     Code.NAMESPACE_NOT_FOUND: StatusRow(
         404,

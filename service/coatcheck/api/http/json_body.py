@@ -26,7 +26,7 @@ INLINE = 64 * 1024
 """Size up to which a body is decoded on the event loop."""
 MENDED = Notice(
     "lone_surrogates_replaced",
-    "The JSON held halves of surrogate pairs, which are no characters; each was replaced by U+FFFD.",
+    "The JSON contained halves of surrogate pairs, which are not characters; U+FFFD replaced each.",
 )
 _LONE = re.compile(
     rb"\\u[dD](?:"
@@ -124,7 +124,7 @@ def _bound(data: bytes) -> None:
         if values > MAX_VALUES:
             raise CoatcheckError(
                 Code.INVALID_CONTENT,
-                f"The JSON has more than {MAX_VALUES:,} values. Send it as it is to /v1/artifacts/raw, or as text.",
+                f"The JSON has more than {MAX_VALUES:,} values. Send it unchanged to /v1/artifacts/raw, or as text.",
                 limit=MAX_VALUES,
             )
 

@@ -31,7 +31,7 @@ def cited(artifact_id: str, section: str | None = None) -> tuple[int, str | None
     if named is not None and section is not None and named != section:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            "The ID cites one section and `section` names another: name only one.",
+            "The ID cites one section and `section` names another. Name only one.",
             parameter="section",
         )
     return number, named or section
@@ -70,6 +70,6 @@ def require_json(scope: Scope, *others: str) -> None:
         accepted = ", ".join(("application/json", *others))
         raise CoatcheckError(
             Code.UNSUPPORTED_MEDIA_TYPE,
-            f"Content-Type must be {accepted}. To post a payload as it is, use /v1/artifacts/raw.",
+            f"Content-Type must be {accepted}. To post a payload unchanged, use /v1/artifacts/raw.",
             accepted=accepted,
         )

@@ -288,7 +288,8 @@ async def _not_empty(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     if empty:
         raise CoatcheckError(
             Code.INVALID_CONTENT,
-            "The body is empty: curl sends that for a file that does not exist. Add allow_empty=true to store it.",
+            "The body is empty. curl sends an empty body for a file that does not exist. "
+            "Add allow_empty=true to store it.",
         )
 
 

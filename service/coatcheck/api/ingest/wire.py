@@ -75,7 +75,7 @@ class StoreBody(DeclaredParameters, kw_only=True, forbid_unknown_fields=True, om
 
 
 class StoreForm(DeclaredParameters, kw_only=True, forbid_unknown_fields=False, omit_defaults=True):
-    """A payload and its metadata as a form. The file may be named `content`, or anything if it has a file name."""
+    """A payload and its metadata as a form. The payload's part is named `file` or `content`, or has a file name."""
 
     WRITTEN: ClassVar = {
         "file": {"description": "The payload.", "type": "string", "contentMediaType": "application/octet-stream"}

@@ -22,7 +22,7 @@ class KeysQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     namespace: (
         Annotated[
             AnyNamespace,
-            Meta(description="Only keys of this namespace. An administrator of all namespaces may leave it out."),
+            Meta(description="Only keys of this namespace. Administrators of all namespaces may leave it out."),
         ]
         | None
     ) = None
@@ -33,7 +33,9 @@ class KeysQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 class NewKeyAsk(Struct, kw_only=True, forbid_unknown_fields=True):
     """The body that creates a key."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, description="A name for people.", examples=["ci"])]
+    name: Annotated[
+        str, Meta(min_length=1, max_length=NAME_LENGTH, description="The key's name, for people.", examples=["ci"])
+    ]
     scopes: Annotated[
         tuple[Scope, ...],
         Meta(

@@ -126,9 +126,9 @@ async def update_namespace(call: RouteCall, namespace: str, body: NamespacePatch
 async def delete_namespace(call: RouteCall, namespace: str) -> UsageView:
     """Delete everything in a namespace.
 
-    From the answer on, nothing can be stored in it; its contents are deleted in batches, as listUsage shows. Held
-    artifacts stay until their holds are released. Once it is empty, the namespace can be used again. Needs a key of
-    `*`.
+    From the answer on, nothing can be stored in it; its contents are deleted in batches. listUsage shows the
+    progress. Held artifacts stay until their holds are released. Once it is empty, the namespace can be used again.
+    Needs a key of `*`.
     """
     usage = await call.services.empty_namespace.begin(call.caller, namespace)
     return usage_view(NamespaceUsage(usage, QuotaLimits(), "off"))
@@ -138,8 +138,8 @@ async def delete_namespace(call: RouteCall, namespace: str) -> UsageView:
 async def list_usage(call: RouteCall, query: UsageQuery) -> UsagesView:
     """List what namespaces use.
 
-    Returns exact numbers of artifacts and stored bytes, with the limits that policies set. An administrator of all
-    namespaces who names none gets all of them.
+    Returns exact numbers of artifacts and stored bytes, with the limits that policies set. If an administrator
+    of all namespaces names none, the answer has all of them.
     """
     after = read_namespace_cursor(query.cursor)
     page = await call.services.usage(call.caller, query.namespace, after=after, limit=query.limit)

@@ -93,7 +93,7 @@ class Page:
                 return
         if self.methods(path):
             raise CoatcheckError(Code.METHOD_NOT_ALLOWED, f"This page does not take {method[:20]}.")
-        raise CoatcheckError(Code.ROUTE_NOT_FOUND, "There is no such page. Begin at the overview.")
+        raise CoatcheckError(Code.ROUTE_NOT_FOUND, "There is no such page. Start at the overview.")
 
     async def _serve(
         self, route: PageRoute, given: dict[str, str], scope: HTTPScope, receive: Receive, send: Send

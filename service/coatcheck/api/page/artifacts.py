@@ -78,7 +78,7 @@ async def change_artifacts(call: PageCall) -> PageAnswer:
     form = await call.form(BulkForm)
     allow(call.who, NEEDS[form.action])
     if not form.id:
-        raise CoatcheckError(Code.INVALID_REQUEST, "No artifact was chosen: mark some in the list first.", field="id")
+        raise CoatcheckError(Code.INVALID_REQUEST, "No artifact was chosen: select some in the list first.", field="id")
     if not form.confirmed:
         return Shown("confirm_bulk.jinja", {"form": form, "reason_chars": MAX_REASON})
     act = _action(call, form)

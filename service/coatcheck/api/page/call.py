@@ -100,9 +100,7 @@ class PageCall(RouteCall):
         with self.context.budget.reserve() as reservation:
             pairs = _pairs(await self.whole_body(SMALL, reservation))
         if not hmac.compare_digest(dict(pairs).get(_TOKEN, "").encode(), self.token.encode()):
-            raise CoatcheckError(
-                Code.FORBIDDEN, "The form is out of date: load its page again, and send it from there."
-            )
+            raise CoatcheckError(Code.FORBIDDEN, "The form is out of date: reload the page and send the form again.")
         return [pair for pair in pairs if pair[0] != _TOKEN]
 
     async def form(self, model: type[Q]) -> Q:

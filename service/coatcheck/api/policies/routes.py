@@ -52,7 +52,7 @@ async def explain_policies(call: RouteCall, query: ExplainQuery) -> ExplainedVie
 
     For each field, the most specific scope that sets it decides. From least to most specific: all namespaces, the
     namespace, then the session, the kind, the tool, a label; among several labels, the first in character order.
-    Fields that no policy sets are left to the settings.
+    The settings decide fields that no policy sets.
     """
     explained = await call.services.policies.explain(
         call.caller,
@@ -69,7 +69,7 @@ async def explain_policies(call: RouteCall, query: ExplainQuery) -> ExplainedVie
 async def set_policy(call: RouteCall, body: SetPolicyAsk) -> ChangedPolicyView:
     """Set a policy.
 
-    Replaces the scope's policy: fields that are left out are no longer decided. The policy applies to everything stored
+    Replaces the scope's policy: fields that are left out are unset. The policy applies to everything stored
     or changed from then on: at once on the replica that answers, within five seconds on every other one. What a receipt
     has promised stays. `max_bytes`, `max_artifacts`, `evict` and `tombstone_ttl` apply to whole namespaces, and can
     only be set for one whole namespace or for all of them. Needs a key of `*` for the namespace `*`.

@@ -69,7 +69,7 @@ async def search_artifact(call: RouteCall, artifact_id: str, query: SearchQuery)
 
     Returns lines that match a regular expression (RE2, linear time) or a literal, with surrounding lines. With
     `section`, nothing outside it is searched or shown; line numbers are those of the view. Matching lines are shown
-    whole as long as the budget holds several. In the text view they are shown as a terminal would show them.
+    whole as long as the budget has room for several. In the text view they are shown as a terminal would show them.
     """
     number, section = cited(artifact_id, query.section)
     request = copy_fields(PatternSearchRequest, query, section=section)

@@ -16,7 +16,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 async def show_reference(call: RouteCall) -> Response[bytes]:
     """Show this document as a page.
 
-    The API reference, in which requests can be tried. It needs nothing but this service.
+    The API reference, in which requests can be tried. It loads nothing from elsewhere.
     """
     request: Request[Any, Any, Any] = Request(call.scope)
     page = render_reference(request)

@@ -32,8 +32,8 @@ class PlanAsk(Struct, kw_only=True, forbid_unknown_fields=True):
         Job,
         Meta(
             description="`expire`, `evict` (least recently read, down to a limit), `session`, `namespace` and `lost` "
-            "(bytes found missing or damaged) remove artifacts; `sweep` and `purge` what is left of removed ones; "
-            "`storage` and `verify` compare the store with the catalogue and remove nothing."
+            "(bytes found missing or damaged) remove artifacts; `sweep` and `purge` remove what is left of removed "
+            "artifacts; `storage` and `verify` compare the store with the catalogue and remove nothing."
         ),
     ]
     namespace: OneNamespace | None = None
@@ -65,7 +65,8 @@ class UndoAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 
     namespace: OneNamespace | None = None
     artifacts: Annotated[
-        tuple[str, ...], Meta(min_length=1, max_length=LIMIT, description="Their IDs.", examples=[[EXAMPLE_ID]])
+        tuple[str, ...],
+        Meta(min_length=1, max_length=LIMIT, description="IDs of the artifacts to restore.", examples=[[EXAMPLE_ID]]),
     ] = ()
     run: Annotated[Name, Meta(description="A run's ID, instead of `artifacts`.")] | None = None
     cursor: Annotated[int, Meta(ge=0, le=MAX_SEQ, description="With `run`: `next` of the previous answer.")] = 0

@@ -53,8 +53,8 @@ async def get_metrics(call: RouteCall) -> Response[bytes]:
     """Get metrics for monitoring.
 
     Returns counters and gauges of this process in the text format of Prometheus, or in OpenMetrics where that is
-    accepted. Needs the scope `admin` unless the administrator has opened it; without keys it is open. It contains no
-    name that a caller chose.
+    accepted. Needs the scope `admin` unless the administrator has opened it; while no keys are
+    required, it is open. It contains no name that a caller chose.
     """
     if not call.limits.metrics_open:
         require_everywhere(call.caller)  # metrics count the activity of all namespaces

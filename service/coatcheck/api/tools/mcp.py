@@ -130,7 +130,7 @@ async def _no_batch(receive: Receive) -> Receive:
         start += message["body"] if message["type"] == "http.request" else b""
     if start.lstrip().startswith(b"["):
         raise CoatcheckError(
-            Code.INVALID_REQUEST, "Batches are not accepted: POST each message by itself, as one JSON-RPC object."
+            Code.INVALID_REQUEST, "Batches are not accepted: POST each message separately, as one JSON-RPC object."
         )
 
     async def again() -> HTTPReceiveMessage | WebSocketReceiveMessage:

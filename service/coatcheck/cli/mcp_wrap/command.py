@@ -34,7 +34,12 @@ from coatcheck_client.integrations.mcp_wrap.results import MAX_TOKENS
 @click.option("--session", help="Conversation or run that stored results belong to.")
 @click.option("--no-read-tool", is_flag=True, help="Do not add read_artifact: the host has it from another server.")
 @click.option("--keep-output-schemas", is_flag=True, help="Leave output schemas and structured content as they are.")
-@click.option("--header", metavar="'NAME: VALUE'", multiple=True, help="Send a header to the URL; $NAME is replaced.")
+@click.option(
+    "--header",
+    metavar="'NAME: VALUE'",
+    multiple=True,
+    help="Send a header to the URL; $NAME is taken from the environment.",
+)
 @click.argument("server", nargs=-1, required=True, metavar="URL | -- COMMAND [ARGUMENT]...")
 def mcp_wrap(
     service: str | None,

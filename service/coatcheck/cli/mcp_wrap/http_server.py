@@ -69,7 +69,7 @@ class HttpServer:
         """Yields the server's messages."""
         async for received in self._reading:
             if isinstance(received, Exception):
-                log.warning("the server sent what is no message: %s", received)
+                log.warning("the server sent something that is not a message: %s", received)
                 continue
             message: JSONRPCMessage = received.message
             if isinstance(message, JSONRPCResponse | JSONRPCError):
@@ -81,7 +81,7 @@ class HttpServer:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError as error:
-            log.warning("the host sent what is no message: %s", error)
+            log.warning("the host sent something that is not a message: %s", error)
             return
         if isinstance(message, JSONRPCRequest):
             self._asked[message.id] = message.method

@@ -164,7 +164,7 @@ def _same(body: Value, plan: CompactionPlan) -> None:
     missing = object()
     if fits and all(get(body, place.at, missing) is not missing for p in plan.payloads for place in p.places):
         return
-    raise CoatcheckError(Code.INVALID_REQUEST, "The plan was made of another body. Plan again.", field="plan")
+    raise CoatcheckError(Code.INVALID_REQUEST, "The plan was made for another body. Plan again.", field="plan")
 
 
 def _omitted(body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter) -> Omitted:

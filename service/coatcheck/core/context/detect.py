@@ -105,8 +105,8 @@ def detect(body: Value) -> Format:
         return Format.ANTHROPIC if is_anthropic else Format.OPENAI_CHAT
     raise CoatcheckError(
         Code.INVALID_REQUEST,
-        "This is no request body that is known: it has no `messages`, `input` or `contents` list. Send the body as the "
-        "provider gets it, or name its format.",
+        "The request body's format is not recognised: it has no `messages`, `input` or `contents` list. Send the body "
+        "as the provider gets it, or name its format.",
         field="body",
     )
 

@@ -46,7 +46,7 @@ class MeasureRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     real_tokens: int | None = None
     """All input tokens that the provider counted for the last answered request."""
     covers: int | None = None
-    """How many of the body's messages that request had. Default: those before the model's last step."""
+    """How many of the body's messages the last answered request had. Default: those before the model's last step."""
     transient_tokens: int = 0
     """Tokens of this turn's tool payload that is not in the body."""
     persisted_tokens: int = 0
@@ -264,7 +264,7 @@ def _ratio(body: Value, of: _Counted, ask: MeasureRequest, notes: list[str]) -> 
     if covered > len(of.sizes):
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            f"covers says that a request had {covered:,} messages of this body, which has {len(of.sizes):,}.",
+            f"`covers` says that a request had {covered:,} messages of this body, which has {len(of.sizes):,}.",
             field="covers",
         )
     known = of.fixed.total + sum(size.total for size in of.sizes[:covered])

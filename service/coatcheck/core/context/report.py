@@ -55,7 +55,7 @@ class Over(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The whole report."""
+    """What a compaction changed, what it left, and why."""
 
     format: str
     changed: bool

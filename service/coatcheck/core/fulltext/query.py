@@ -33,7 +33,7 @@ def query_keys(query: str) -> tuple[Term, ...]:
     if not keys:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
-            "The query holds no word to look for. Give words that the artifact says: letters or digits, at most "
+            "The query contains no word to look for. Give words that the artifact contains: letters or digits, at most "
             f"{MAX_WORD} in one word.",
             field="q",
         )
@@ -68,5 +68,5 @@ def _telling(grams: tuple[str, ...], *, stop: bool) -> list[str]:
 
 def _too_long(why: str) -> CoatcheckError:
     return CoatcheckError(
-        Code.INVALID_REQUEST, f"The query is too long. {why} Name the few words that tell.", field="q"
+        Code.INVALID_REQUEST, f"The query is too long. {why} Name only the few words that matter.", field="q"
     )

@@ -245,5 +245,5 @@ def _decompressed(packed: bytes) -> bytes:
 def _damaged() -> CoatcheckError:
     return CoatcheckError(
         Code.INTEGRITY,
-        "The full-text index is damaged. No artifact is: lists without a query answer as ever. Run `coatcheck check`.",
+        "The full-text index is damaged. The artifacts are not: lists without a query work. Run `coatcheck check`.",
     )

@@ -54,13 +54,13 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     max_artifact_bytes: int | None | UnsetType = UNSET
     """Maximum bytes of one payload, in addition to the service's own limit."""
     evict: Evict | UnsetType = UNSET
-    """What a full namespace does: refuse (`off`, the default), or evict what was read least recently."""
+    """What a full namespace does: refuse (`off`, the default), or evict the least recently read artifacts."""
     tombstone_ttl: int | UnsetType = UNSET
-    """Seconds for which what is gone is answered with "gone, because"."""
+    """Seconds for which reads of a removed artifact say that it is gone, and why."""
     card_tokens: int | UnsetType = UNSET
     """Token budget of a card if the caller specifies none; 64 to 8192."""
     inline_tokens: int | UnsetType = UNSET
-    """Payloads up to this many tokens are answered inline; 0 makes a card of everything."""
+    """Payloads up to this many tokens are returned unchanged; 0 makes a card of everything."""
     search_max_results: int | UnsetType = UNSET
     """Results of a web search whose text is shown, if the caller specifies no number."""
     search_max_tokens_per_result: int | UnsetType = UNSET

@@ -82,11 +82,11 @@ class Sample(Struct, frozen=True, kw_only=True):
 class RetentionPlan(Struct, frozen=True, kw_only=True):
     """What a job would do."""
 
-    digest: Annotated[str, Meta(description="Covers exactly what would be removed; apply takes it.")]
+    digest: Annotated[str, Meta(description="Identifies exactly what would be removed; applying the plan takes it.")]
     """64 hexadecimal digits: of the job, its scope, and the artifacts in order. Equal plans have equal digests."""
     job: Job
     scope: JobScope
-    why: Annotated[str, Meta(description="Why these and no others.")]
+    why: Annotated[str, Meta(description="Why the job would remove exactly these.")]
     planned_at: datetime
     valid_until: datetime
     artifacts: int

@@ -52,7 +52,7 @@ async def answer_hook(
                 if card is not None:
                     cards.append((slot, card))
     except (CoatcheckError, TimeoutError) as e:
-        log.warning("a tool's output was left with its host: %s", e or "storing took too long")
+        log.warning("a tool's output stays unchanged: %s", e or "storing took too long")
     if not cards:
         return {}
     return hooks.answer(event, hooks.replaced(event.response, cards))

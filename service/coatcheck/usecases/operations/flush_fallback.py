@@ -129,7 +129,7 @@ class FlushFallback:
         if isinstance(answer, UploadFenced):
             return False  # the file took too long: the next round writes it anew
         if not isinstance(answer, IngestResult | Gone):
-            log.warning("%s waited for storage and was refused by it: %r", entry.artifact.id, answer)
+            log.warning("%s waited for storage, which refused it: %r", entry.artifact.id, answer)
         if self._fallback.waits(entry):
             self._fallback.forget(*entry.key)
         return isinstance(answer, IngestResult)

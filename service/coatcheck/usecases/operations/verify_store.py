@@ -189,7 +189,7 @@ class VerifyStore:
         change = MarkBlobCorrupt(namespace=finding.namespace, blob_id=finding.blob_id, now=self._clock.now())
         if not await repairs.commit(change):
             return finding
-        detail = f"{finding.detail} It is marked as lost now: posting the same payload again heals it."
+        detail = f"{finding.detail} It is marked as lost now: posting the same payload again repairs it."
         return Finding(finding.what, finding.namespace, finding.blob_id, detail, repaired=True)
 
     async def _orphans(self, findings: list[Finding], before: datetime, *, apply: bool) -> tuple[int, int]:

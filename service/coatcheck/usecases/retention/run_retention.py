@@ -115,7 +115,7 @@ class RunRetention:
         """Resumes a run, unless this process is already carrying it out."""
         if run.id in self._working:
             return False
-        log.info("run %s was left after %d of %d artifacts, and is taken up", run.id, run.artifacts, run.planned)
+        log.info("run %s was left after %d of %d artifacts, and continues", run.id, run.artifacts, run.planned)
         self._start(run)
         return True
 
@@ -189,7 +189,7 @@ class RunRetention:
         try:
             await self.carry_on(run)
         except CoatcheckError as error:
-            log.warning("run %s is interrupted and will be taken up again: %s", run.id, error.detail)
+            log.warning("run %s is interrupted and will continue: %s", run.id, error.detail)
         except Exception:
             log.exception("run %s failed", run.id)
             try:

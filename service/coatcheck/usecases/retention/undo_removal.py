@@ -212,6 +212,6 @@ class UndoRemoval:
         seconds = f"{self.grace.total_seconds():,.0f} s"
         return CoatcheckError(
             Code.ARTIFACT_GONE,
-            f"It cannot be brought back: no artifact with this ID was removed within the last {seconds} "
+            f"It cannot be restored: no artifact with this ID was removed within the last {seconds} "
             "(COATCHECK_GRACE_SECONDS), or its bytes have been swept already.",
         )

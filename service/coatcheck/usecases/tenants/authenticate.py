@@ -65,7 +65,7 @@ class Authenticate:
         """Requires a key from now on, because one has been created."""
         if not self._required:
             self._required = True
-            log.info("a key has been made: from now on every caller needs one")
+            log.info("a key was created: from now on every caller needs one")
 
     async def learn(self) -> bool:
         """Looks up whether a key was ever created; returns whether one is required. Raises as the catalogue does."""

@@ -233,7 +233,7 @@ class SearchResults:
             notices.append(
                 Notice(
                     "stored_as_other",
-                    f"This very payload is stored as {kind}, or with another view: sections and ranges of this answer "
+                    f"The same payload is stored as {kind}, or with another view: sections and ranges of this answer "
                     f"cannot be read back. Read {found.artifact.id} without a section.",
                 )
             )
@@ -254,7 +254,7 @@ class SearchResults:
             notices.append(
                 Notice(
                     "session_partly_seen",
-                    "Not all earlier sources of the session were looked at: what it has already may be shown again.",
+                    "Not all earlier sources of the session were examined: the text may repeat some of them.",
                 )
             )
         return known
@@ -356,7 +356,7 @@ def _said(laid: ResponseLayout) -> list[Notice]:
     out = [Notice("search_response", each) for each in laid.response.warnings]
     if not laid.response.results:
         out.append(
-            Notice("no_results", "No results were found in the response. It is kept as it came; read it by lines.")
+            Notice("no_results", "No results were found in the response. It is stored unchanged; read it by lines.")
         )
     return out
 

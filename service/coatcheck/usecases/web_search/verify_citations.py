@@ -244,5 +244,5 @@ def _stands_in(reading: ViewReading, where: Window | None) -> str:
 
 def _too_slow() -> CoatcheckError:
     return CoatcheckError(
-        Code.OVERLOADED, "There was no time left to check this quotation. Send those that were not checked again."
+        Code.OVERLOADED, "Time ran out before this quotation was checked. Send the unchecked quotations again."
     )

@@ -111,7 +111,7 @@ class SqliteCatalog(SqlCatalog):
     @property
     def _writer(self) -> GroupWriter:
         if self._only_writer is None:
-            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The catalogue was opened for looking only.")
+            raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The catalogue was opened for reading only.")
         return self._only_writer
 
     @override
