@@ -257,7 +257,7 @@ async def test_what_one_client_reads_is_put_into_no_other_conversation() -> None
 
 async def test_the_blocks_of_the_page(service_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COATCHECK_URL", service_url)
-    with block("litellm", 2) as callback, block("litellm", 3) as config, block("litellm", 4) as agent:
+    with block("litellm", 2) as callback, block("litellm", 3) as config, block("litellm", 5) as agent:
         files = {callback.said: callback.text, config.said: config.text}
         with model_server(plan()) as model, proxy(tmp_path, files=files) as running:
             running.relay.target = model.url
@@ -265,7 +265,7 @@ async def test_the_blocks_of_the_page(service_url: str, tmp_path: Path, monkeypa
             printed = await asyncio.to_thread(run, text, get_log=TOOLS["get_log"])
         assert NEEDLE in printed
         assert "[art_" in model.results[1][0]
-    with block("litellm", 5) as exempt:
+    with block("litellm", 6) as exempt:
         run(callback.text + exempt.text)
 
 
