@@ -1,11 +1,62 @@
-"""A card as data: the facts of its text, for programs."""
+"""A card as data: what it is made of, and the facts of its text, for programs."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from coatcheck.core.artifact import Kind, Marker, Tokens
+from coatcheck.core.artifact import (
+    DeclaredMetadata,
+    DetectedMetadata,
+    Kind,
+    Marker,
+    Measure,
+    PayloadSample,
+    Tokens,
+)
+from coatcheck.core.card.text import CardSource
+from coatcheck.core.kinds.spec import KindSpec, spec_of
+from coatcheck.core.survey.survey import Survey
+from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import ViewMeasure
+
+BRIEF: Final = 300
+"""Budget in tokens below which every word counts."""
+
+
+class CardInput(Struct, frozen=True, kw_only=True):
+    """What a card is made of; see `cut`."""
+
+    id: str
+    declared: DeclaredMetadata
+    measure: Measure
+    """Sizes of the payload."""
+    facts: DetectedMetadata
+    evidence: PayloadSample
+    """What excerpts are cut from: the payload, or its text view."""
+    shown: Measure
+    """Sizes of that."""
+    survey: Survey | None
+    text: CardSource | None
+    query: str | None
+    budget: int
+    tokenizer: Tokenizer
+    stored: bool
+    tools: bool
+
+    @property
+    def brief(self) -> bool:
+        """Whether every word counts."""
+        return self.budget < BRIEF
+
+    @property
+    def spec(self) -> KindSpec:
+        """The row of the payload's kind."""
+        return spec_of(self.facts.kind)
+
+    @property
+    def readable(self) -> bool:
+        """Whether it is text, or has a text view."""
+        return self.text is not None or self.spec.readable
 
 
 class ByteRange(Struct, frozen=True):

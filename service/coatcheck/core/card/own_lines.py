@@ -7,13 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Final, final
 
-from msgspec import Struct
-
-from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Measure
+from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import render
+from coatcheck.core.card.model import CardInput
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.views.view import ViewMeasure
 from coatcheck_client.contract.inert import one_line
 
 _URL_KEPT: Final = 256
@@ -25,12 +22,16 @@ _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
 """Facts that are sentences rather than enumerations."""
 
 
-class OwnLines(Struct):
-    """The lines, and their cost."""
+@final
+class OwnLines:
+    """The lines of one card, with their cost in tokens. The first one is there from the start."""
 
-    lines: list[str]
-    cost: int
-    facts: tuple[str, ...] = ()
+    def __init__(self, made: CardInput, *, smallest: bool = False) -> None:
+        self._made = made
+        sized = made.readable and made.measure.size and not smallest
+        self.lines = [render.first_line(made, render.size_of(made) if sized else "")]
+        self.cost = self._cost(self.lines[0])
+        self.facts: tuple[str, ...] = ()
 
     def drop(self) -> bool:
         """Drops the last line; returns False if only the first is left."""
@@ -40,110 +41,75 @@ class OwnLines(Struct):
         self.facts = tuple(shown for shown in self.facts if shown != line)
         return True
 
-
-@final
-class OwnLinesBuilder:
-    """Builds them for one card."""
-
-    def __init__(
-        self,
-        declared: DeclaredMetadata,
-        measure: Measure,
-        facts: DetectedMetadata,
-        budget: int,
-        tokenizer: Tokenizer,
-        view: ViewMeasure | None,
-        *,
-        text: bool,
-    ) -> None:
-        self._text = text
-        self._declared = declared
-        self._measure = measure
-        self._facts = facts
-        self._budget = budget
-        self._brief = budget < render.BRIEF
-        self._tokenizer = tokenizer
-        self._view = view
-
-    def first(self, artifact_id: str, *, smallest: bool = False, stored: bool = True) -> OwnLines:
-        """Returns the one line that every card has."""
-        kind = self._facts.kind.value
-        size = "" if smallest or not self._text or not self._measure.size else render.size_of(self._measure, self._view)
-        line = render.first_line(artifact_id, kind, size, brief=self._brief or smallest, stored=stored)
-        return OwnLines([line], self._cost(line))
-
-    def build(self, own: OwnLines, room: int, share: float) -> None:
+    def fill(self, room: int, share: float) -> None:
         """Adds what fits into `room` tokens, in the card's order; facts get a `share` of what the names leave."""
-        declared, facts, measure = self._declared, self._facts, self._measure
-        limit = max(room // 3, min(room, 170)) if self._budget >= _URL_KEPT else room // 2
-        last = [] if self._text else [render.bytes_line(measure, facts.media_type)]
-        if declared.failed:
-            last.append(_FAILED)
-        if measure.dropped:
-            last.append(render.dropped_line(measure))
-        last += facts.comparison
-        if facts.redacted:
-            last.append(f"Redacted: {facts.redacted}")
-        kept = [line for line in last if self._reserve(own, line, room)]
-        title = declared.title or facts.title
-        if title:
-            self._labelled(own, "Title", title, limit, 0.4)
-        if declared.url:
-            self._labelled(own, "URL", declared.url, limit, 0.8)
-        if facts.url and facts.url != declared.url:
-            self._labelled(own, "Canonical" if declared.url else "URL", facts.url, limit, 0.8)
-        if declared.tool_name and not self._brief:
-            call_id = f" (call {_short(declared.tool_call_id)})" if declared.tool_call_id else ""
-            self._labelled(own, "Tool", f"{_short(declared.tool_name)}{call_id}", limit, 0.4)
-        if declared.command:
-            self._labelled(own, "Command", declared.command, limit, 0.15)
-        own.lines += kept
-        self._facts_lines(own, room, share)
+        made, declared, facts = self._made, self._made.declared, self._made.facts
+        limit = max(room // 3, min(room, 170)) if made.budget >= _URL_KEPT else room // 2
+        last = (
+            "" if made.readable else render.bytes_line(made.measure, facts.media_type),
+            _FAILED if declared.failed else "",
+            render.dropped_line(made.measure) if made.measure.dropped else "",
+            *facts.comparison,
+            f"Redacted: {facts.redacted}" if facts.redacted else "",
+        )
+        kept = [line for line in last if line and self._reserve(line, room)]
+        for label, value, most in (
+            ("Title", declared.title or facts.title, 0.4),
+            ("URL", declared.url, 0.8),
+            ("Canonical" if declared.url else "URL", facts.url if facts.url != declared.url else None, 0.8),
+            ("Tool", None if made.brief else _tool(declared), 0.4),
+            ("Command", declared.command, 0.15),
+        ):
+            if value:
+                self._labelled(label, value, limit, most)
+        self.lines += kept
+        self._add_facts(int((room - self.cost) * share))
 
-    def _reserve(self, own: OwnLines, line: str, room: int) -> bool:
+    def _reserve(self, line: str, room: int) -> bool:
         """Returns whether a line that is added later fits; its cost is counted now."""
         cost = self._cost(line)
-        if own.cost + cost > room:
+        if self.cost + cost > room:
             return False
-        own.cost += cost
+        self.cost += cost
         return True
 
-    def _add(self, own: OwnLines, line: str, room: int) -> bool:
-        if not self._reserve(own, line, room):
-            return False
-        own.lines.append(line)
-        return True
-
-    def _labelled(self, own: OwnLines, label: str, value: str, room: int, share: float) -> bool:
-        """Adds a line of outside text, clipped to its share and marked if so. Returns whether it was added."""
+    def _labelled(self, label: str, value: str, room: int, share: float) -> None:
+        """Adds a line of outside text, clipped to its share and marked if so, if it fits."""
         flat = one_line(value[:4_000])
-        if self._add(own, f"{label}: {flat}", room):
-            return True
-        most = min(int(room * share), room - own.cost) - 4
-        if most < 8:  # noqa: PLR2004 - fewer tokens say nothing
-            return False
-        return self._add(own, f"{label} (clipped): {fit_text(flat, most - 4, self._tokenizer)}", room)
+        line = f"{label}: {flat}"
+        if not self._reserve(line, room):
+            most = min(int(room * share), room - self.cost) - 4
+            if most < 8:  # noqa: PLR2004 - fewer tokens say nothing
+                return
+            line = f"{label} (clipped): {fit_text(flat, most - 4, self._made.tokenizer)}"
+            if not self._reserve(line, room):
+                return
+        self.lines.append(line)
 
-    def _facts_lines(self, own: OwnLines, room: int, share: float) -> None:
-        left = int((room - own.cost) * share)
+    def _add_facts(self, left: int) -> None:
         shown: list[str] = []
-        for raw in self._facts.shape:
+        for raw in self._made.facts.shape:
             line = one_line(raw)
             cost = self._cost(line)
-            if cost > left:
-                line = _clip_list(fit_text(line, left - 2, self._tokenizer)) if left > 12 else ""  # noqa: PLR2004
-                if line:
-                    shown.append(line)
-                    own.cost += self._cost(line)
-                break
-            shown.append(line)
+            clipped = cost > left
+            if clipped:
+                line = _clip_list(fit_text(line, left - 2, self._made.tokenizer)) if left > 12 else ""  # noqa: PLR2004
+                cost = self._cost(line) if line else 0
             left -= cost
-            own.cost += cost
-        own.lines += shown
-        own.facts = tuple(shown)
+            self.cost += cost
+            shown += [line] if line else []
+            if clipped:
+                break
+        self.lines += shown
+        self.facts = tuple(shown)
 
     def _cost(self, line: str) -> int:
-        return self._tokenizer.count(f"\n{line}")
+        return self._made.tokenizer.count(f"\n{line}")
+
+
+def _tool(declared: DeclaredMetadata) -> str | None:
+    name, call = declared.tool_name, declared.tool_call_id
+    return f"{_short(name)}{f' (call {_short(call)})' if call else ''}" if name else None
 
 
 def _short(name: str) -> str:

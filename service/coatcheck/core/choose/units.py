@@ -8,8 +8,9 @@ from collections import Counter
 from itertools import accumulate
 from typing import Final, final
 
-from coatcheck.core.survey.lexicon import shapes_of
-from coatcheck.core.survey.region import Region
+from coatcheck.core.artifact import PayloadSample
+from coatcheck.core.survey.lexicon import count_shapes
+from coatcheck.core.survey.survey import Region, Survey
 from coatcheck.core.text.cuts import align, align_up
 from coatcheck.core.text.terminal import overwrites, visible
 
@@ -33,8 +34,9 @@ class Units:
         line: the number of its line, from 1.
         opens, closes: whether the unit begins and ends its line.
         shortened: those that were whole lines before `shorten`.
-        shape: equal for lines that differ only in numbers; see `shapes_of`.
+        shape: equal for lines that differ only in numbers; see `count_shapes`.
         count: how many units have each shape.
+        regions: those that the units were split from.
     """
 
     def __init__(self, regions: list[Region]) -> None:
@@ -45,11 +47,10 @@ class Units:
         self.opens: list[bool] = []
         self.closes: list[bool] = []
         self.shortened: set[int] = set()
+        self.regions = regions
         for region in regions:
             self._add(region)
-        joined = b"\n".join(self.text)
-        self.shape: list[bytes] = shapes_of(joined) if self.text else []
-        self.count: Counter[bytes] = Counter(self.shape)
+        self.shape, self.count = count_shapes(b"\n".join(self.text)) if self.text else ([], Counter[bytes]())
 
     def __len__(self) -> int:
         """Returns the number of units."""
@@ -130,6 +131,38 @@ class Units:
         self.line += [line] * pieces
         self.opens += [True, *[False] * (pieces - 1)]
         self.closes += [*[False] * (pieces - 1), True]
+
+
+def units_of(sample: PayloadSample, lines: int, survey: Survey | None) -> Units:
+    """Returns what is available of a payload, in order: its two ends, and what its survey kept of the middle.
+
+    Args:
+        sample: the ends, or all of it.
+        lines: number of lines in the whole payload.
+        survey: its fragments are whole lines, or pieces of long ones; those that an end already includes are dropped.
+    """
+    if sample.whole:
+        return Units([Region(0, 1, sample.head)] if sample.head else [])
+    head, tail = sample.head, sample.tail
+    cut = head.rfind(b"\n") + 1 or align(head, len(head) - 1)
+    begin = tail.find(b"\n") + 1
+    if begin in {0, len(tail)}:  # the last line is longer than what is available of it
+        begin = align_up(tail, 0)
+    data = tail[begin:]
+    start = sample.size - len(data)
+    line = lines - data.count(b"\n") - (not data.endswith(b"\n")) + 1
+    fragments = () if survey is None else survey.fragments
+    units = Units(
+        [
+            Region(0, 1, head[:cut], ends=head[:cut].endswith(b"\n")),
+            *[each for each in fragments if each.start >= cut and each.start + len(each.data) <= start],
+            Region(start, line, data, begins=tail[begin - 1 : begin] == b"\n"),
+        ]
+    )
+    for shape, count in () if survey is None else survey.counts:
+        if shape in units.count:
+            units.count[shape] = max(units.count[shape], count)
+    return units
 
 
 def cuts(line: bytes, at: int = 0) -> list[tuple[int, int]]:

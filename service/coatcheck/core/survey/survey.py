@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, count_shapes, level_of, speaking, stating
 from coatcheck.core.survey.members import Members, ObjectMember
-from coatcheck.core.survey.region import Region
 from coatcheck.core.survey.tallies import Tallies
 from coatcheck.core.text.terminal import visible
 from coatcheck.core.text.visible_text import frame_start
@@ -41,6 +40,20 @@ _NOTHING: Final = 9
 """Worse than every level."""
 _MATCHES: Final = 2_000
 """Maximum lines of one block that are classified."""
+
+
+class Region(Struct, frozen=True, array_like=True):
+    """Consecutive bytes of a payload, with their position: whole lines, or a part of one."""
+
+    start: int
+    """Offset of the first byte in the payload."""
+    line: int
+    """Number of the first byte's line, from 1."""
+    data: bytes
+    begins: bool = True
+    """Whether the first byte begins a line."""
+    ends: bool = True
+    """Whether a line ends after the last byte."""
 
 
 class Survey(Struct, frozen=True, array_like=True):
