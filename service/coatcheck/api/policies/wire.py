@@ -246,9 +246,7 @@ def _tombstone(value: int | str | UnsetType) -> int:
         return 0
     found = seconds(value, "tombstone_ttl")
     if found is None:
-        raise CoatcheckError(
-            Code.INVALID_REQUEST, "'tombstone_ttl' must be a limited time.", field="tombstone_ttl"
-        )
+        raise CoatcheckError(Code.INVALID_REQUEST, "'tombstone_ttl' must be a limited time.", field="tombstone_ttl")
     return found
 
 

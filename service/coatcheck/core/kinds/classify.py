@@ -65,8 +65,8 @@ def classify(payload: PayloadProbe) -> Kind:
         return declared.kind
     media_type = (declared.media_type or "").partition(";")[0].strip().lower()
     if (binary := identify(payload.sample.head)) is not None or not _is_text(head):
-        is_image = binary.image if binary is not None else media_type.startswith("image/")
-        return Kind.IMAGE if is_image else Kind.BINARY
+        found = media_type if binary is None else binary.media_type
+        return Kind.IMAGE if found.startswith("image/") else Kind.BINARY
     tool = declared.tool_name or ""
     return (
         _BY_MEDIA_TYPE.get(media_type)

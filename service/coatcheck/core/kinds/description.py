@@ -57,8 +57,3 @@ NOTHING = Description()
 def named_parts(titles: list[str]) -> tuple[str, ...]:
     """Returns the first titles that are short enough for the call that a card names, to keep as `sections`."""
     return tuple([title for title in titles if len(title) <= SECTION_CHARS and title == one_line(title)][:_PARTS])
-
-
-def first_of(items: list[str], most: int, noun: str = "more") -> str:
-    """Returns the first `most` items, and how many more there are."""
-    return "; ".join([*items[:most], *([f"… {len(items) - most} {noun}"] if len(items) > most else [])])

@@ -6,13 +6,13 @@ from typing import Final, cast
 from msgspec.json import encode
 
 from coatcheck.core.artifact import PayloadSample
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, first_of
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
 from coatcheck.core.kinds.json_records import next_path, recurring, step
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.notebook import of_notebook
 from coatcheck.core.survey.members import ObjectMember
 from coatcheck.core.survey.tallies import Tallies
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import counted, first_of
 
 _CELLS: Final = 40
 _LINES: Final = 120

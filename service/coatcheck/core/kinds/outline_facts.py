@@ -5,9 +5,10 @@ from typing import Final
 
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
-from coatcheck.core.kinds.description import Description, first_of, named_parts
+from coatcheck.core.kinds.description import Description, named_parts
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.sections import of_sections
+from coatcheck.core.text.plural import first_of
 
 _NAMED: Final = 80
 _INNER: Final = 30

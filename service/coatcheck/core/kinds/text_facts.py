@@ -6,14 +6,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import PayloadSample
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, first_of, named_parts
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
 from coatcheck.core.kinds.outline_facts import describe_entries, first_lines, headings
 from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES
 from coatcheck.core.outline.yaml_documents import is_stream
 from coatcheck.core.survey.tallies import Tallies
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import counted, first_of
 
 _FILES: Final = 40
 _COMMITS: Final = 30

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.media.formats import BinaryFormat
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import counted, first_of
 
 _UNITS: Final = ("kB", "MB", "GB", "TB")
 _LISTED: Final = 300
@@ -61,9 +61,8 @@ def _folders(files: Sequence[ArchiveEntry]) -> list[str]:
     names = [entry.name for entry in files]
     start = commonprefix(names).rfind("/") + 1
     found = Counter(name[: name.index("/", start) + 1] for name in names if "/" in name[start:])
-    most = [f"{_clipped(folder)} {counted(count, 'file')}" for folder, count in found.most_common(_FOLDERS)]
-    rest = [f"… {len(found) - _FOLDERS} more"] if len(found) > _FOLDERS else []
-    return [f"Folders: {'; '.join([*most, *rest])}"] if found else []
+    folders = [f"{_clipped(folder)} {counted(count, 'file')}" for folder, count in found.most_common()]
+    return [f"Folders: {first_of(folders, _FOLDERS)}"] if folders else []
 
 
 def _listed(entries: Sequence[ArchiveEntry]) -> str:
@@ -104,9 +103,8 @@ def zip_entries(sample: PayloadSample) -> tuple[ArchiveEntry, ...] | None:
 
 def is_plausible(entries: Sequence[ArchiveEntry], size: int) -> bool:
     """Returns whether a ZIP of `size` bytes can contain such members: Deflate packs at most 1,032 bytes into one."""
-    if sum(entry.packed for entry in entries) > size:
-        return False
-    return all(entry.size <= 1032 * entry.packed for entry in entries)
+    packed = sum(entry.packed for entry in entries)
+    return packed <= size and all(entry.size <= 1032 * entry.packed for entry in entries)
 
 
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument"

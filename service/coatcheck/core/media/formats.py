@@ -17,15 +17,10 @@ class BinaryFormat(Struct, frozen=True):
     media_type: str
     name: str
 
-    @property
-    def image(self) -> bool:
-        """Whether this is an image."""
-        return self.media_type.startswith("image/")
-
 
 _STATES: Final = rb"PK\x03\x04.{22}\x08\0\0\0mimetypeapplication/"
 """Matches a ZIP whose first member says what it is."""
-_OPEN: Final = "application/vnd.oasis.opendocument"
+_OPEN: Final = "vnd.oasis.opendocument"
 _SIGNATURES: Final = tuple(
     (re.compile(pattern, re.DOTALL), BinaryFormat(media_type, name))
     for pattern, media_type, name in (
@@ -54,12 +49,9 @@ _SIGNATURES: Final = tuple(
         (rb"\x1a\x45\xdf\xa3", "video/matroska", "Matroska media"),
         (rb"%PDF-", "application/pdf", "PDF document"),
         (_STATES + rb"epub\+zip", "application/epub+zip", "EPUB book"),
-        (_STATES + rb"vnd\.oasis\.opendocument\.text(?!-)", f"{_OPEN}.text", "OpenDocument text"),
-        (_STATES + rb"vnd\.oasis\.opendocument\.spreadsheet(?!-)", f"{_OPEN}.spreadsheet", "OpenDocument spreadsheet"),
-        (
-            _STATES + rb"vnd\.oasis\.opendocument\.presentation(?!-)",
-            f"{_OPEN}.presentation",
-            "OpenDocument presentation",
+        *(
+            (_STATES + rf"{_OPEN}\.{form}(?!-)".encode(), f"application/{_OPEN}.{form}", f"OpenDocument {form}")
+            for form in ("text", "spreadsheet", "presentation")
         ),
         (rb"PK(?:\x03\x04|\x05\x06)", "application/zip", "ZIP archive"),
         (rb"\x1f\x8b\x08", "application/gzip", "gzip data"),
@@ -103,10 +95,8 @@ def identify(head: bytes) -> BinaryFormat | None:
             return found
     if head[:2] == b"MZ" and len(head) >= 64 and not is_text(head[:64]):  # noqa: PLR2004 - the DOS header
         at = int.from_bytes(head[60:64], "little")
-        windows = head[at : at + 4] == b"PE\0\0"
-        return BinaryFormat(
-            "application/vnd.microsoft.portable-executable", f"{'Windows' if windows else 'DOS'} executable"
-        )
+        system = "Windows" if head[at : at + 4] == b"PE\0\0" else "DOS"
+        return BinaryFormat("application/vnd.microsoft.portable-executable", f"{system} executable")
     return BinaryFormat("application/x-tar", "tar archive") if _is_tar(head) else None
 
 

@@ -14,6 +14,7 @@ from typing import Final, cast, final
 
 from msgspec import Struct
 
+from coatcheck.core.text.plural import first_of
 from coatcheck.core.text.scan import BlockPattern
 
 _LOOKED: Final = 24
@@ -226,9 +227,10 @@ class Tallies:
                 continue
             if tally is _BY_LINE and 2 * sum([n == 1 and b" " in name for name, n in counts.items()]) > counts.total():
                 continue  # frames of a stack, for example: words before a number, hardly ever the same ones
-            named = [(name.decode("utf-8", "replace"), count) for name, count in _ordered(counts)]
+            ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            named = [f"{name.decode('utf-8', 'replace')} {count}" for name, count in ordered]
             total = f"{counts.total()} in {len(counts)}: " if tally.label == "Lines by file" else ""
-            out.append(f"{tally.label}: {total}{listed(named, tally.most)}")
+            out.append(f"{tally.label}: {total}{first_of(named, tally.most, separator=', ')}")
         return tuple(out)
 
     def _found(self, tally: _Tally, shape: bytes) -> bytes | None:
@@ -297,16 +299,6 @@ def _drop_neighbours(counts: Counter[bytes]) -> None:
 
 
 _BETWEEN: Final = re.compile(rb"-\d+-")
-
-
-def _ordered(counts: Counter[bytes]) -> list[tuple[bytes, int]]:
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
-def listed(counts: list[tuple[str, int]], most: int) -> str:
-    """Returns `a.py 12, b.py 3, … 4 more`: the first `most` of some names with their counts."""
-    shown = ", ".join(f"{name} {count}" for name, count in counts[:most])
-    return f"{shown}, … {len(counts) - most} more" if len(counts) > most else shown
 
 
 def _ends(line: bytes) -> bytes:
