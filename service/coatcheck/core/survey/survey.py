@@ -69,13 +69,9 @@ class Survey(Struct, frozen=True, array_like=True):
     """Members, if the payload is one JSON object."""
 
 
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(Survey).decode
-
-
 def pack_survey(survey: Survey) -> bytes:
     """Returns a survey in its stored form."""
-    return _encode(survey)
+    return msgspec.msgpack.encode(survey)
 
 
 def survey_of(payload: bytes, held: int) -> Survey | None:
@@ -93,14 +89,7 @@ def unpack_survey(packed: bytes) -> Survey:
     Raises:
         msgspec.MsgspecError: for other bytes.
     """
-    return _decode(packed)
-
-
-class _Odd(Struct):
-    """A line that may resemble no other: its position, with the lines around it."""
-
-    region: Region
-    shape: bytes
+    return msgspec.msgpack.decode(packed, type=Survey)
 
 
 @final
@@ -121,7 +110,8 @@ class Surveyor:
         self._members = Members()
         self._first: dict[int, list[Region]] = {1: [], 2: [], 3: []}
         self._last: dict[int, list[Region]] = {1: [], 2: [], 3: []}
-        self._odd: list[_Odd] = []
+        self._odd: list[tuple[bytes, Region]] = []
+        """Shapes of lines that may resemble no other, each with the lines around it."""
         self._starts: list[int] = []
         """Where the lines of the block begin, and where another would; filled on demand."""
 
@@ -142,21 +132,15 @@ class Surveyor:
             self._carry = b""
         if self._drop == DIGITS:
             self._tallies.add(self._known)
-        kept: list[Region] = []
-        for level in self._first:
-            kept += self._first[level] + self._last[level]
-        if self._oddness():
-            kept += [each.region for each in self._odd if self._known[each.shape] == 1][:_RARE]
+        kept = [region for level in self._first for region in self._first[level] + self._last[level]]
+        if len(self._known) * 20 <= self._known.total():  # a line unlike all others says something: they are alike
+            kept += [region for shape, region in self._odd if self._known[shape] == 1][:_RARE]
         return Survey(
             fragments=_merged(kept),
             facts=self._tallies.facts(),
             counts=tuple(sorted(each for each in self._known.most_common(64) if b"\n" not in each[0])),
             members=self._members.found(),
         )
-
-    def _oddness(self) -> bool:
-        """Returns whether a line that resembles no other says anything: if nearly all lines resemble others."""
-        return not self._flooded and len(self._known) * 20 <= self._known.total()
 
     def _look(self, data: bytes) -> None:
         self._members.feed(data)
@@ -189,8 +173,8 @@ class Surveyor:
         lines = seen.split(b"\n")
         single = [number for number in numbers if self._known[shapes[number]] == 1 and lines[number].strip()]
         if len(single) <= _ODD:  # whether they stay unique is known at the end
-            self._odd += [_Odd(self._region(number), shapes[number]) for number in single]
-            self._odd = [each for each in self._odd if self._known[each.shape] == 1][-_ODD:]
+            self._odd += [(shapes[number], self._region(number)) for number in single]
+            self._odd = [each for each in self._odd if self._known[each[0]] == 1][-_ODD:]
         self._statements(b"\n".join([stating(lines[number]) for number in numbers]), numbers)
 
     def _coarsen(self) -> None:
@@ -202,8 +186,7 @@ class Surveyor:
             for shape, count in self._known.items():
                 folded[shape.translate(None, _HEXADECIMAL)] += count
             self._known = folded
-            for each in self._odd:
-                each.shape = each.shape.translate(None, _HEXADECIMAL)
+            self._odd = [(shape.translate(None, _HEXADECIMAL), region) for shape, region in self._odd]
         if len(self._known) > _SHAPES:
             self._flooded = True
             self._known.clear()
