@@ -73,8 +73,7 @@ def cut(
     """
     if not MIN_BUDGET <= budget <= MAX_BUDGET:
         raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {budget}.",
+            Code.INVALID_REQUEST, f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {budget}."
         )
     made = CardInput(
         id=artifact_id,

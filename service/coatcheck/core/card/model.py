@@ -4,15 +4,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from coatcheck.core.artifact import (
-    DeclaredMetadata,
-    DetectedMetadata,
-    Kind,
-    Marker,
-    Measure,
-    PayloadSample,
-    Tokens,
-)
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, Marker, Measure, PayloadSample, Tokens
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.kinds.spec import KindSpec, spec_of
 from coatcheck.core.survey.survey import Survey

@@ -4,7 +4,6 @@ Everything here that came from outside is inert and on one line; what is clipped
 """
 
 import re
-from collections.abc import Iterator
 from typing import Final, final
 
 from coatcheck.core.artifact import DeclaredMetadata
@@ -20,6 +19,8 @@ _NAME: Final = 120
 _FAILED: Final = "tool reported an error"
 _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
 """Facts that are sentences rather than enumerations."""
+_ITEM: Final = re.compile(r'"(?:\\.|[^"\\])*"?|[,;](?= )')
+"""Matches the end of an item of an enumeration, or a quotation, in which none ends."""
 
 
 @final
@@ -124,21 +125,7 @@ def _clip_list(text: str) -> str:
     """
     if not text.endswith("…"):
         return text
-    place = text.rfind(" ") if _SENTENCE.match(text) else max(_ends_of_items(text), default=0)
+    ends = [found.end() for found in _ITEM.finditer(text) if found[0] in {",", ";"}]
+    place = text.rfind(" ") if _SENTENCE.match(text) else max(ends, default=0)
     label = text.find(": ")
     return f"{text[:place].rstrip()} …" if place > label + 1 else ""
-
-
-def _ends_of_items(text: str) -> Iterator[int]:
-    """Yields where items of an enumeration end; none ends inside quotation marks."""
-    inside = False
-    escaped = False
-    for place, character in enumerate(text):
-        if escaped:
-            escaped = False
-        elif character == "\\":
-            escaped = inside
-        elif character == '"':
-            inside = not inside
-        elif character in ";," and not inside and text[place + 1 : place + 2] == " ":
-            yield place + 1

@@ -5,7 +5,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import Final, final
 
 from coatcheck.core.choose.units import Units
-from coatcheck.core.choose.worth import SHORT, Worth
+from coatcheck.core.choose.worth import Worth
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import inert
@@ -23,8 +23,6 @@ _MISSES: Final = 40
 """Consecutive units that do not fit, after which the search ends."""
 _PLENTY: Final = 3
 """Number of budgets' worth of units that are priced exactly."""
-
-
 _ALIKE: Final = 3
 """Units that differ only in numbers, apart from those in the ends' shares: more of them say no more than their
 count."""
@@ -63,11 +61,9 @@ class Selection:
         worth, units = self._worth, self._units
         seen = {b"", *[units.shape[place].strip() for place in self._taken]}
         found = {place: value for place, value in worth.stated.items() if units.shape[place].strip() not in seen}
-        cover = worth.weights.cover
         for place, words in worth.words.items():
             if new := words - self._said:
-                value = cover * sum(map(worth.rarity.__getitem__, new)) / max(SHORT, len(units.text[place])) ** 0.5
-                found[place] = found.get(place, 0.0) + value
+                found[place] = found.get(place, 0.0) + worth.covered(new, units.text[place])
         return found
 
     def drop(self, tokens: int) -> bool:
@@ -206,8 +202,7 @@ class Selection:
         new = words - self._said
         value = worth.base.get(place, 0.0)
         if place in worth.words:
-            size = len(self._units.text[place])
-            value += weights.cover * sum(map(worth.rarity.__getitem__, new)) / max(SHORT, size) ** 0.5
+            value += worth.covered(new, self._units.text[place])
         if weights.repeats and words:
             value *= 1 - weights.repeats * (1 - len(new) / len(words))
         return value / self._costs[place]

@@ -6,8 +6,9 @@ from typing import Final, cast
 from msgspec.json import encode
 
 from coatcheck.core.artifact import PayloadSample
+from coatcheck.core.jsonpath.location import step
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
-from coatcheck.core.kinds.json_records import next_path, recurring, step
+from coatcheck.core.kinds.json_records import next_path, recurring
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.notebook import of_notebook
 from coatcheck.core.survey.members import ObjectMember

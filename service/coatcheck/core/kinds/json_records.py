@@ -11,7 +11,7 @@ from typing import Final, cast
 from msgspec import Struct
 from msgspec.json import encode
 
-from coatcheck.core.jsonpath.location import bracketed
+from coatcheck.core.jsonpath.location import bracketed, step
 
 _FEWEST: Final = 8
 """Minimum elements of a list of records."""
@@ -155,8 +155,3 @@ def next_path(value: object, found: list[Recurring], *, lines: bool) -> str | No
             break
         path, inner, size = f"{path}{name}", steps[name], containers[name]
     return path if path != "$" else None
-
-
-def step(key: str) -> str:
-    """Returns the step of a JSONPath to a member."""
-    return f".{key}" if key.isascii() and key.isidentifier() else bracketed(key)
