@@ -127,7 +127,7 @@ def _composed(made: CardInput) -> tuple[Card, str, int] | None:
     own = OwnLines(made)
     last, _ = _last(made, None, [], omissions([], made.shown))
     most = made.budget - made.tokenizer.count(f"\n{last}")
-    listed = made.spec.readable and made.spec.facts_only and made.facts.shape
+    listed = made.spec.readable and made.spec.facts_share == 1 and made.facts.shape
     excerpted = made.readable and made.measure.size > 0 and not listed
     own.fill(most, min(_FACTS, made.spec.facts_share) if excerpted else made.spec.facts_share)
     room = most - own.cost

@@ -21,8 +21,9 @@ def excerpts_of(units: Units, places: list[int], made: CardInput) -> list[Excerp
     dropped_at = made.measure.dropped_at if made.measure.dropped else None
     runs: list[tuple[int, int]] = []
     for place in places:
-        if runs and _joined(units, runs[-1][1], place) and not _split(units, runs[-1][0], place, dropped_at):
-            runs[-1] = (runs[-1][0], place)
+        first = runs[-1][0] if runs and _joined(units, runs[-1][1], place) else place
+        if first < place and (dropped_at is None or not units.start[first] < dropped_at < units.end[place]):
+            runs[-1] = (first, place)
         else:
             runs.append((place, place))
     return [_excerpt(units, first, last, made) for first, last in runs]
@@ -35,10 +36,6 @@ def _joined(units: Units, last: int, place: int) -> bool:
         and all(units.follows(at) for at in (*between, place))
         and not any(units.text[at].strip() for at in between)
     )
-
-
-def _split(units: Units, first: int, place: int, dropped_at: int | None) -> bool:
-    return dropped_at is not None and units.start[first] < dropped_at < units.end[place]
 
 
 def _excerpt(units: Units, first: int, last: int, made: CardInput) -> Excerpt:
@@ -56,7 +53,7 @@ def _excerpt(units: Units, first: int, last: int, made: CardInput) -> Excerpt:
         view="raw" if made.text is None else "text",
         bytes=ByteRange(start, end),
         lines=LineRange(units.line[first], units.line[last]),
-        exact=_same(text, data),
+        exact=text.encode() == data,
         cut="" if opens and closes else "both" if not opens and not closes else "end" if opens else "start",
     )
 
@@ -76,10 +73,3 @@ def omissions(excerpts: list[Excerpt], measure: Measure) -> list[Omission]:
             whole = last - first + 1 - (not opens) - (not closes and (last > first or opens))
             out.append(Omission(bytes=ByteRange(start, end), lines=LineRange(first, last), whole_lines=max(0, whole)))
     return out
-
-
-def _same(text: str, data: bytes) -> bool:
-    try:
-        return text == data.decode()
-    except UnicodeDecodeError:
-        return False

@@ -138,9 +138,8 @@ class Shown:
         place = bisect_left(units.end, offset)
         if place == len(units) or units.end[place] != offset or units.closes[place]:
             return None
-        while not units.opens[place] and units.follows(place):
-            place -= 1
-        return units.start[place] if units.opens[place] else None
+        first = units.opening(place)
+        return None if first is None else units.start[first]
 
 
 def _told(text: bytes) -> str:

@@ -148,7 +148,7 @@ class Selection:
         """Returns the units that may fit into an end's share, from the end inwards."""
         units, out, size = self._units, list[int](), 0.0
         for place in places:
-            if _says(units.text[place]):
+            if units.text[place].strip():
                 out.append(place)
                 size += len(units.text[place]) + 1
                 if size > room * 8:
@@ -160,10 +160,8 @@ class Selection:
         units = self._units
         if not tail or units.opens[tail[0]] or units.line[tail[0]] == units.line[0]:
             return []
-        place = tail[0]
-        while place and not units.opens[place] and units.follows(place):
-            place -= 1
-        return [place] if units.opens[place] and units.line[place] == units.line[tail[0]] else []
+        first = units.opening(tail[0])
+        return [] if first is None else [first]
 
     def _candidates(self, budget: int) -> dict[int, float]:
         """Returns the units worth pricing, with their values: several budgets' worth, by estimated price."""
@@ -217,7 +215,3 @@ class Selection:
         self._said |= self._words[place]
         self._alike[self._units.shape[place]] += 1
         return True
-
-
-def _says(text: bytes) -> bool:
-    return bool(text) and not text.isspace()

@@ -60,6 +60,12 @@ class Units:
         """Returns whether unit `place` directly follows the unit before it."""
         return place > 0 and self.start[place] == self.end[place - 1]
 
+    def opening(self, place: int) -> int | None:
+        """Returns the unit that begins the line of unit `place`; None if that is not available."""
+        while not self.opens[place] and self.follows(place):
+            place -= 1
+        return place if self.opens[place] else None
+
     def shorten(self, place: int, size: int, *, last: bool) -> bool:
         """Shortens a unit to about its first `size` bytes, or its last ones. What it loses belongs to no unit.
 
@@ -184,7 +190,5 @@ def _edge(line: bytes, low: int, high: int) -> int:
     if best <= low:
         best = max(line.rfind(b" ", least, high), line.rfind(b",", least, high)) + 1
     if best <= low:
-        best = high
-        while best > low + 1 and line[best] & 0xC0 == 0x80:  # noqa: PLR2004 - a UTF-8 continuation byte
-            best -= 1
+        best = align(line, high)
     return best

@@ -14,7 +14,7 @@ from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landma
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks
 from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.yaml_documents import is_stream
-from coatcheck.core.survey.tallies import Tallies
+from coatcheck.core.survey.tallies import tallied
 from coatcheck.core.text.plural import counted, first_of
 
 _FILES: Final = 40
@@ -56,9 +56,7 @@ def describe_output(payload: PayloadProbe) -> Description:
         return listed
     if not payload.sample.whole:
         return NOTHING
-    tallies = Tallies()
-    tallies.feed(payload.sample.head)
-    if facts := tallies.facts():
+    if facts := tallied(payload.sample.head):
         return Description(facts=facts)
     return _outlined(payload, OUTPUT, lambda entry: entry.what == "symbol") or NOTHING
 

@@ -253,6 +253,13 @@ class Tallies:
         return files + sum(_BESIDE.match(line) is not None for line in others) if files else 0
 
 
+def tallied(text: bytes) -> tuple[str, ...]:
+    """Returns the tallies of a whole text."""
+    tallies = Tallies()
+    tallies.feed(text)
+    return tallies.facts()
+
+
 def _drop_neighbours(counts: Counter[bytes]) -> None:
     """Drops lines around a match that happen to contain a number between colons: `a.py-12-x:3:`."""
     for name in [each for each in counts if b"-" in each]:
