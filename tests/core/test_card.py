@@ -10,8 +10,8 @@ from msgspec import structs
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Kind, Marker, Measure, Tokens
-from coatcheck.core.card import MAX_BUDGET, MIN_BUDGET, ByteRange, Card, NextCall, cut
-from coatcheck.core.card.model import BRIEF
+from coatcheck.core.card import MAX_BUDGET, MIN_BUDGET, Card, cut
+from coatcheck.core.card.model import BRIEF, ByteRange, NextCall
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
 from coatcheck.core.media.documents import is_document

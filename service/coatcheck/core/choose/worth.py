@@ -127,15 +127,8 @@ def flags_of(units: Units) -> dict[int, int]:
         last = dict(zip(units.shape, range(total), strict=True))
         first = dict(zip(reversed(units.shape), range(total - 1, -1, -1), strict=True))
         chosen = sorted({*first.values(), *last.values()})
-    block = b"\n".join([units.text[place] for place in chosen])
-    found: dict[int, int] = {}
-    at = row = 0
-    for start, _ in speaking(block):
-        row += block.count(b"\n", at, start)
-        at = start
-        place = chosen[row]
-        found[place] = classify(units.text[place])
-    return found
+    places = [chosen[row] for row in speaking([units.text[place] for place in chosen])]
+    return {place: classify(units.text[place]) for place in places}
 
 
 def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:

@@ -13,7 +13,6 @@ HEADER_FAULTS: Final = (struct.error, IndexError, ValueError, OverflowError, Zer
 """What reading a header raises that is cut off, or makes no sense."""
 _MOST_PIXELS: Final = 1 << 31
 _MOST_SECONDS: Final = 1_000 * 3_600
-"""Maximum duration that is believed."""
 
 
 def sides(media_type: str | None, head: bytes) -> Sides | None:

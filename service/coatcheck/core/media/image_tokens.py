@@ -15,14 +15,9 @@ Rule = Callable[[int, int, bool], int]
 
 
 def image_tokens(provider: Provider, width: int, height: int, *, model: str = "", low: bool = False) -> int:
-    """Returns the tokens of one image.
+    """Returns the tokens of one image of this size in pixels, as sent, by its provider's rule.
 
-    Args:
-        provider: whose rule applies.
-        width: in pixels, as sent.
-        height: in pixels, as sent.
-        model: the model's name; empty or unknown: the provider's latest rule.
-        low: whether the request asks for low detail, which only OpenAI's rules have.
+    An unknown or empty `model` gets the latest rule; `low` asks for low detail, which only OpenAI's rules have.
     """
     rule = next(rule for name, rule in _RULES[provider] if re.match(name, model.casefold()))
     return rule(width, height, low)
@@ -66,7 +61,7 @@ def _squares(width: float, height: float, side: int, most: int) -> int:
     return min(most, ceil(width * scale / side) * ceil(height * scale / side))
 
 
-_UNBOUNDED: Final = 1 << 31
+_OLDER_CLAUDE: Final = r"claude-(?:[123]\b|instant|(?:opus|sonnet|haiku)-(?:3|4(?:-[0-6])?(?!\d|-[7-9])))"
 _RULES: Final[dict[Provider, tuple[tuple[str, Rule], ...]]] = {
     "openai": (
         (r"gpt-4o-mini", partial(_tiles, base=2_833, tile=5_667)),
@@ -76,14 +71,11 @@ _RULES: Final[dict[Provider, tuple[tuple[str, Rule], ...]]] = {
         (r"o[13](?![\w])", partial(_tiles, base=75, tile=150)),
         (r"gpt-5\.2", partial(_patches, longest=2_048, most=6_144)),
         (r"gpt-5\.5", partial(_patches, longest=6_000, most=10_000)),
-        (r"gpt-5\.6|gpt-6", partial(_patches, longest=65_535, most=_UNBOUNDED)),
+        (r"gpt-5\.6|gpt-6", partial(_patches, longest=65_535, most=1 << 31)),
         (r"", partial(_patches, longest=2_048, most=2_500)),
     ),
     "anthropic": (
-        (
-            r"claude-(?:[123]\b|instant|(?:opus|sonnet|haiku)-(?:3|4(?:-[0-6])?(?!\d|-[7-9])))",
-            partial(_claude, longest=1_568, most=1_568),
-        ),
+        (_OLDER_CLAUDE, partial(_claude, longest=1_568, most=1_568)),
         (r"", partial(_claude, longest=2_576, most=4_784)),
     ),
     "gemini": ((r"", _gemini),),

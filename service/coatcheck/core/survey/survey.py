@@ -6,7 +6,7 @@ every content. Pure: the same bytes give the same survey however they are split.
 """
 
 from collections import Counter
-from itertools import islice
+from collections.abc import Sequence
 from typing import Final, final
 
 import msgspec
@@ -151,7 +151,8 @@ class Surveyor:
         if not self._flooded:
             self._told_apart(seen[:-1] if ends_line else seen)
         if self._flooded:
-            self._statements(seen, None)
+            lines = seen.split(b"\n")
+            self._statements(lines, range(len(lines)))
         self._offset += len(data)
         self._inside = not ends_line
         self._line += int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
@@ -175,7 +176,7 @@ class Surveyor:
         if len(single) <= _ODD:  # whether they stay unique is known at the end
             self._odd += [(shapes[number], self._region(number)) for number in single]
             self._odd = [each for each in self._odd if self._known[each[0]] == 1][-_ODD:]
-        self._statements(b"\n".join([stating(lines[number]) for number in numbers]), numbers)
+        self._statements([stating(lines[number]) for number in numbers], numbers)
 
     def _coarsen(self) -> None:
         """Ignores hexadecimal digits in shapes, or gives up if there are still too many."""
@@ -192,16 +193,12 @@ class Surveyor:
             self._known.clear()
             self._odd.clear()
 
-    def _statements(self, lines: bytes, numbers: list[int] | None) -> None:
-        """Keeps those of some lines that state something: all lines of the block, or those with these numbers."""
+    def _statements(self, lines: list[bytes], numbers: Sequence[int]) -> None:
+        """Keeps those of some lines of the block, which have these numbers, that state something."""
         found: dict[int, list[int]] = {level: [] for level in self._first}
-        row = at = 0
-        for start, end in islice(speaking(lines), _MATCHES):
-            row += lines.count(b"\n", at, start)
-            at = start
-            level = level_of(lines[start:end].removesuffix(b"\n"))
-            if level:
-                found[level].append(row if numbers is None else numbers[row])
+        for row in speaking(lines)[:_MATCHES]:
+            if level := level_of(lines[row]):
+                found[level].append(numbers[row])
         for level, rows in found.items():
             room = _FIRST - len(self._first[level])
             self._first[level] += [self._region(row) for row in rows[:room]]
