@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, islice
 from math import exp
-from typing import Final, final
+from typing import Final
 
 from msgspec import Struct
 
@@ -84,10 +84,6 @@ _SHORT: Final = 20
 """Minimum bytes that a unit counts as having when its topics are related to its length."""
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
 """Matches a word of five bytes or more, a path, an address; two characters of Chinese, Japanese or Korean."""
-_LEAST_TOPIC: Final = 5
-_IN_TOPICS: Final = bytes(c if re.match(rb"[\w./:@+-]", bytes([c])) else 0x20 for c in range(256))
-"""Replaces bytes that no ASCII topic contains by blanks."""
-_NONE: Final = frozenset([b""])
 
 
 class Worth(Struct):
@@ -244,26 +240,14 @@ def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: flo
             passed += len(units.text[place]) + 1
 
 
-@final
-class _Topics(dict[bytes, bytes]):
-    """For a word in ASCII, the part that `_TOPIC` finds; empty if there is none."""
-
-    def __missing__(self, word: bytes) -> bytes:
-        bare = word.rstrip(b"./:@+-").lstrip(b".:@+-")
-        found = self[word] = bare if len(bare) >= _LEAST_TOPIC else b""
-        return found
-
-
 def _covers(worth: Worth, units: Units) -> None:
     """Determines the topics of the sampled units: their longer words; paths and names count more."""
     known: dict[bytes, frozenset[bytes]] = {}
-    topics = _Topics().__getitem__
     for place in range(0, len(units), max(1, len(units) // _COVERED)):
         shape = units.shape[place]
         words = known.get(shape)
         if words is None:
-            found = map(topics, shape.translate(_IN_TOPICS).split()) if shape.isascii() else _TOPIC.findall(shape)
-            words = known[shape] = frozenset(found) - _NONE
+            words = known[shape] = frozenset(_TOPIC.findall(shape))
         if words:
             worth.words[place] = words
     seen = Counter(chain.from_iterable(worth.words.values()))
