@@ -87,22 +87,19 @@ class OwnLines:
                 return
         self.lines.append(line)
 
-    def _add_facts(self, left: int) -> None:
-        shown: list[str] = []
+    def _add_facts(self, room: int) -> None:
+        """Adds facts that fit into `room` tokens in all; the last one is clipped to its whole items."""
+        most = self.cost + room
         for raw in self._made.facts.shape:
-            line = one_line(raw)
-            cost = self._cost(line)
-            clipped = cost > left
-            if clipped:
+            line, left = one_line(raw), most - self.cost
+            whole = self._reserve(line, most)
+            if not whole:
                 line = _clip_list(fit_text(line, left - 2, self._made.tokenizer)) if left > 12 else ""  # noqa: PLR2004
-                cost = self._cost(line) if line else 0
-            left -= cost
-            self.cost += cost
-            shown += [line] if line else []
-            if clipped:
+            if whole or (line and self._reserve(line, most)):
+                self.facts += (line,)
+            if not whole:
                 break
-        self.lines += shown
-        self.facts = tuple(shown)
+        self.lines += self.facts
 
     def _cost(self, line: str) -> int:
         return self._made.tokenizer.count(f"\n{line}")

@@ -1,7 +1,7 @@
 """Chooses units within a budget of tokens: the most worth for its cost, similar ones once, always both ends."""
 
 from collections import Counter
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 from coatcheck.core.choose.units import Units
@@ -93,18 +93,14 @@ class Selection:
         heapify(heap)
         misses = 0
         while heap and self._left >= _SMALLEST and misses < _MISSES:
-            rate, place = heap[0]
+            rate, place = heappop(heap)
             if self._alike[self._units.shape[place]] >= _ALIKE and place not in self._worth.answers:
-                heappop(heap)
                 continue
             now = self._rate(place)
             if now < -rate - 1e-9:  # a similar one was taken meanwhile
                 if now > 0:
-                    heapreplace(heap, (-now, place))
-                else:
-                    heappop(heap)
+                    heappush(heap, (-now, place))
                 continue
-            heappop(heap)
             self._left += long.get(place, 0)
             if self._take(place, now):
                 long.pop(place, None)

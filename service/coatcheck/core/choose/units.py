@@ -108,23 +108,23 @@ class Units:
         first = len(self.text)
         at = 0
         for number in [n for n, text in enumerate(shown) if len(text) > LONG] if max(map(len, shown)) > LONG else []:
-            self._put_lines(shown, ends, region.line, at, number)
+            self._put(shown[at:number], ends[at:number], ends[at + 1 : number + 1], region.line + at)
             self._cut(raw[number], ends[number], ends[number + 1], region.line + number, frames=frames)
             at = number + 1
-        self._put_lines(shown, ends, region.line, at, len(shown))
+        self._put(shown[at:], ends[at:-1], ends[at + 1 :], region.line + at)
         if not region.begins:
             self.opens[first] = False
         if not region.ends:
             self.closes[-1] = False
 
-    def _put_lines(self, shown: list[bytes], ends: list[int], line: int, low: int, high: int) -> None:
-        """Adds lines `low` to `high` of a region, each of which is one unit."""
-        self.text += shown[low:high]
-        self.start += ends[low:high]
-        self.end += ends[low + 1 : high + 1]
-        self.line += range(line + low, line + high)
-        self.opens += [True] * (high - low)
-        self.closes += [True] * (high - low)
+    def _put(self, text: list[bytes], start: list[int], end: list[int], line: int) -> None:
+        """Adds lines from number `line` on, each of which is one unit."""
+        self.text += text
+        self.start += start
+        self.end += end
+        self.line += range(line, line + len(text))
+        self.opens += [True] * len(text)
+        self.closes += [True] * len(text)
 
     def _cut(self, raw: bytes, start: int, end: int, line: int, *, frames: bool) -> None:
         """Cuts a long line into pieces. What was overwritten in it belongs to the first."""
@@ -176,9 +176,7 @@ def cuts(line: bytes, at: int = 0) -> list[tuple[int, int]]:
     out: list[tuple[int, int]] = []
     size = len(line)
     while at < size:
-        end = min(size, at + PIECE)
-        if end < size:
-            end = _edge(line, at, end)
+        end = _edge(line, at, at + PIECE) if at + PIECE < size else size
         out.append((at, end))
         at = end
     return out
