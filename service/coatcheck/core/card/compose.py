@@ -13,7 +13,7 @@ from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, 
 from coatcheck.core.card import render
 from coatcheck.core.card.excerpts import excerpts_of, omissions
 from coatcheck.core.card.model import Card, CardInput, Excerpt, NextCall, Omission
-from coatcheck.core.card.next_step import TOOL, Rest, Shown, next_call
+from coatcheck.core.card.next_step import TOOL, Rest, ShownUnits, next_call
 from coatcheck.core.card.own_lines import OwnLines
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.choose.select import Selection
@@ -75,13 +75,13 @@ def cut(
         raise CoatcheckError(
             Code.INVALID_REQUEST, f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {budget}."
         )
-    made = CardInput(
+    inputs = CardInput(
         id=artifact_id,
         declared=declared,
         measure=measure,
         facts=facts,
         evidence=sample if text is None else text.evidence,
-        shown=measure if text is None else text.sizes(),
+        sizes=measure if text is None else text.sizes(),
         survey=survey if text is None else None,
         text=text,
         query=" ".join((query or "").split())[:_QUERY] or None,
@@ -90,7 +90,7 @@ def cut(
         stored=stored,
         tools=tools,
     )
-    return _composed(made) or _assembled(replace(made, budget=MIN_BUDGET), None, None)
+    return _composed(inputs) or _assembled(replace(inputs, budget=MIN_BUDGET), None, None)
 
 
 def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
@@ -119,90 +119,90 @@ def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts:
     )
 
 
-def _composed(made: CardInput) -> tuple[Card, str, int] | None:
+def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
     """Composes our own lines, then excerpts with what is left; drops what is worth least until it fits.
 
     Returns None if only the first line and the next call do, which fit into 64 tokens for every payload.
     """
-    own = OwnLines(made)
-    last, _ = _last(made, None, [], omissions([], made.shown))
-    most = made.budget - made.tokenizer.count(f"\n{last}")
-    listed = made.spec.readable and made.spec.facts_share == 1 and made.facts.shape
-    excerpted = made.readable and made.measure.size > 0 and not listed
-    own.fill(most, min(_FACTS, made.spec.facts_share) if excerpted else made.spec.facts_share)
+    own = OwnLines(inputs)
+    last, _ = _last(inputs, None, [], omissions([], inputs.sizes))
+    most = inputs.budget - inputs.tokenizer.count(f"\n{last}")
+    listed = inputs.spec.readable and inputs.spec.facts_share == 1 and inputs.facts.shape
+    excerpted = inputs.readable and inputs.measure.size > 0 and not listed
+    own.fill(most, min(_FACTS, inputs.spec.facts_share) if excerpted else inputs.spec.facts_share)
     room = most - own.cost
-    shown = _choose(made, room) if excerpted else None
+    shown = _choose(inputs, room) if excerpted else None
     while True:
-        card, text, count = _assembled(made, own, shown)
-        if count <= made.budget:
+        card, text, count = _assembled(inputs, own, shown)
+        if count <= inputs.budget:
             return card, text, count
         if shown is not None and shown.whole:  # made inert, it is longer than before
-            shown = _choose(made, room, whole=False)
-        elif shown is None or not shown.drop(count - made.budget):
+            shown = _choose(inputs, room, whole=False)
+        elif shown is None or not shown.drop(count - inputs.budget):
             shown = None
             if not own.drop():
                 return None
 
 
-def _choose(made: CardInput, room: int, *, whole: bool = True) -> Shown | None:
-    size, tokens = made.shown.size, made.shown.tokens
-    units = units_of(made.evidence, made.shown.lines, made.survey) if room > 0 else ()
+def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits | None:
+    size, tokens = inputs.sizes.size, inputs.sizes.tokens
+    units = units_of(inputs.evidence, inputs.sizes.lines, inputs.survey) if room > 0 else ()
     if not units:
         return None
-    if whole and made.evidence.whole and tokens.exact and tokens.count <= room - 4 and size <= room * _DENSE:
-        return Shown(units)
+    if whole and inputs.evidence.whole and tokens.exact and tokens.count <= room - 4 and size <= room * _DENSE:
+        return ShownUnits(units)
     reach = room * min(8.0, max(1.5, size / max(tokens.count, 1)))
-    novelty = made.facts.novelty
-    worth = worth_of(units, reach, made.spec.weights, made.shown.lines, query=made.query, compared=novelty)
-    return Shown(units, worth, Selection(units, worth, room, made.tokenizer))
+    novelty = inputs.facts.novelty
+    worth = worth_of(units, reach, inputs.spec.weights, inputs.sizes.lines, query=inputs.query, compared=novelty)
+    return ShownUnits(units, Selection(units, worth, room, inputs.tokenizer))
 
 
-def _assembled(made: CardInput, own: OwnLines | None, shown: Shown | None) -> tuple[Card, str, int]:
+def _assembled(inputs: CardInput, own: OwnLines | None, shown: ShownUnits | None) -> tuple[Card, str, int]:
     """Returns the card, its text and the text's tokens; without `own` lines, it has only the first, without sizes."""
-    own = own or OwnLines(made, smallest=True)
-    excerpts = [] if shown is None else excerpts_of(shown.units, shown.places, made)
-    omitted = omissions(excerpts, made.shown)
-    last, following = _last(made, shown, excerpts, omitted)
-    text = "\n".join([*own.lines, *render.excerpt_lines(excerpts, made.shown), last])
+    own = own or OwnLines(inputs, smallest=True)
+    excerpts = [] if shown is None else excerpts_of(shown.units, shown.places, inputs)
+    omitted = omissions(excerpts, inputs.sizes)
+    last, following = _last(inputs, shown, excerpts, omitted)
+    text = "\n".join([*own.lines, *render.excerpt_lines(excerpts, inputs.sizes), last])
     card = replace(
-        named(made.id, made.declared, made.measure, made.facts),
-        text=None if made.text is None else made.text.measure,
-        sha256=None if made.readable else made.measure.sha256.hex(),
+        named(inputs.id, inputs.declared, inputs.measure, inputs.facts),
+        text=None if inputs.text is None else inputs.text.measure,
+        sha256=None if inputs.readable else inputs.measure.sha256.hex(),
         shape=own.facts,
         excerpts=excerpts,
         omitted=omitted,
         next=following,
     )
-    return card, text, made.tokenizer.count(text)
+    return card, text, inputs.tokenizer.count(text)
 
 
 def _last(
-    made: CardInput, shown: Shown | None, excerpts: list[Excerpt], omitted: list[Omission]
+    inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt], omitted: list[Omission]
 ) -> tuple[str, NextCall | None]:
     """Returns the last line, and the call that it names."""
-    if not made.measure.size:
+    if not inputs.measure.size:
         return render.EMPTY, None
-    if not made.readable:
-        document = made.stored and made.tools and is_document(made.facts.media_type)
-        following = NextCall(TOOL, {"artifact_id": made.id}) if document else None
-        return render.unreadable_line(following) if made.stored else render.lost_line(brief=made.brief), following
+    if not inputs.readable:
+        document = inputs.stored and inputs.tools and is_document(inputs.facts.media_type)
+        following = NextCall(TOOL, {"artifact_id": inputs.id}) if document else None
+        return render.unreadable_line(following) if inputs.stored else render.lost_line(brief=inputs.brief), following
     if not omitted:
-        return render.end_line(made.measure, text=made.text is not None), None
-    rest = shown.rest() if shown is not None and made.evidence.whole else Rest()
-    told = render.left_out(excerpts, omitted, made.measure, "" if made.brief else rest.words)
-    if not made.stored:
-        return f"{told} {render.lost_line(brief=made.brief)}", None
-    if not made.tools:
+        return render.end_line(inputs.measure, text=inputs.text is not None), None
+    rest = shown.rest() if shown is not None and inputs.evidence.whole else Rest()
+    told = render.left_out(excerpts, omitted, inputs.measure, "" if inputs.brief else rest.words)
+    if not inputs.stored:
+        return f"{told} {render.lost_line(brief=inputs.brief)}", None
+    if not inputs.tools:
         return f"{told} {render.KEPT}", None
-    following = next_call(made, shown, omitted, rest, _section(made, excerpts))
-    return f"{told} {render.next_line(following, brief=made.brief)}", following
+    following = next_call(inputs, shown, omitted, rest, _section(inputs, excerpts))
+    return f"{told} {render.next_line(following, brief=inputs.brief)}", following
 
 
-def _section(made: CardInput, excerpts: list[Excerpt]) -> str | None:
+def _section(inputs: CardInput, excerpts: list[Excerpt]) -> str | None:
     """Returns what names the largest part that no excerpt shows; None if none is known, or there is no room."""
-    if not excerpts and made.brief:
+    if not excerpts and inputs.brief:
         return None
-    if made.text is not None:
-        return made.text.unseen([(each.bytes.start, each.bytes.end) for each in excerpts])
+    if inputs.text is not None:
+        return inputs.text.unseen([(each.bytes.start, each.bytes.end) for each in excerpts])
     text = "\n".join(each.text for each in excerpts)
-    return next((title for title in made.facts.sections if title not in text), None)
+    return next((title for title in inputs.facts.sections if title not in text), None)

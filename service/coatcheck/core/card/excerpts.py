@@ -3,22 +3,23 @@
 from itertools import pairwise
 
 from coatcheck.core.artifact import Measure
-from coatcheck.core.card.model import ByteRange, CardInput, Excerpt, LineRange, Omission
+from coatcheck.core.card.model import CardInput, Excerpt, Omission
 from coatcheck.core.choose.units import Units
 from coatcheck.core.redact.filler import reveal
 from coatcheck.core.text.terminal import overwrites, visible
+from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck_client.contract.inert import inert
 
 _BLANKS = 2
 """Empty lines between two shown ones that cost less to show than to skip."""
 
 
-def excerpts_of(units: Units, places: list[int], made: CardInput) -> list[Excerpt]:
+def excerpts_of(units: Units, places: list[int], inputs: CardInput) -> list[Excerpt]:
     """Returns chosen units as excerpts: consecutive ones are one, and those with only blank lines between.
 
     No excerpt crosses the place where bytes of an oversized payload were dropped.
     """
-    dropped_at = made.measure.dropped_at if made.measure.dropped else None
+    dropped_at = inputs.measure.dropped_at if inputs.measure.dropped else None
     runs: list[tuple[int, int]] = []
     for place in places:
         first = runs[-1][0] if runs and _joined(units, runs[-1][1], place) else place
@@ -26,7 +27,7 @@ def excerpts_of(units: Units, places: list[int], made: CardInput) -> list[Excerp
             runs[-1] = (first, place)
         else:
             runs.append((place, place))
-    return [_excerpt(units, first, last, made) for first, last in runs]
+    return [_excerpt(units, first, last, inputs) for first, last in runs]
 
 
 def _joined(units: Units, last: int, place: int) -> bool:
@@ -38,21 +39,21 @@ def _joined(units: Units, last: int, place: int) -> bool:
     )
 
 
-def _excerpt(units: Units, first: int, last: int, made: CardInput) -> Excerpt:
+def _excerpt(units: Units, first: int, last: int, inputs: CardInput) -> Excerpt:
     """Returns units as text that a model may read, with its exact range."""
     start, end = units.start[first], units.end[last]
     region = next(each for each in reversed(units.regions) if each.start <= start)
     data = region.data[start - region.start : end - region.start]
     seen = visible(data, frames=overwrites(region.data))
     text = (data if seen == data.replace(b"\r\n", b"\n") else seen).decode("utf-8", "replace")
-    masked = made.evidence.masked
+    masked = inputs.evidence.masked
     text = inert(reveal(text, masked) if masked else text)
     opens, closes = units.opens[first], units.closes[last]
     return Excerpt(
         text=text,
-        view="raw" if made.text is None else "text",
-        bytes=ByteRange(start, end),
-        lines=LineRange(units.line[first], units.line[last]),
+        view="raw" if inputs.text is None else "text",
+        bytes=Extent(start, end),
+        lines=LineExtent(units.line[first], units.line[last]),
         exact=text.encode() == data,
         cut="" if opens and closes else "both" if not opens and not closes else "end" if opens else "start",
     )
@@ -71,5 +72,5 @@ def omissions(excerpts: list[Excerpt], measure: Measure) -> list[Omission]:
         if end > start:
             last = max(first, next_line - closes)
             whole = last - first + 1 - (not opens) - (not closes and (last > first or opens))
-            out.append(Omission(bytes=ByteRange(start, end), lines=LineRange(first, last), whole_lines=max(0, whole)))
+            out.append(Omission(bytes=Extent(start, end), lines=LineExtent(first, last), whole_lines=max(0, whole)))
     return out

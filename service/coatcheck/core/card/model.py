@@ -10,6 +10,7 @@ from coatcheck.core.kinds.spec import KindSpec, spec_of
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import ViewMeasure
+from coatcheck.core.views.window import Extent, LineExtent
 
 BRIEF: Final = 300
 """Budget in tokens below which every word counts."""
@@ -25,7 +26,7 @@ class CardInput(Struct, frozen=True, kw_only=True):
     facts: DetectedMetadata
     evidence: PayloadSample
     """What excerpts are cut from: the payload, or its text view."""
-    shown: Measure
+    sizes: Measure
     """Sizes of that."""
     survey: Survey | None
     text: CardSource | None
@@ -51,28 +52,14 @@ class CardInput(Struct, frozen=True, kw_only=True):
         return self.text is not None or self.spec.readable
 
 
-class ByteRange(Struct, frozen=True):
-    """Half-open, in bytes of the view."""
-
-    start: int
-    end: int
-
-
-class LineRange(Struct, frozen=True):
-    """1-based and inclusive. A line counts if any of its bytes is in the range."""
-
-    first: int
-    last: int
-
-
 class Excerpt(Struct, frozen=True, kw_only=True):
     """Text of the payload inside a card."""
 
     text: str
     view: Literal["raw", "text"]
     """The view to which bytes and lines refer: `raw`, the payload, or `text`, its readable text."""
-    bytes: ByteRange
-    lines: LineRange
+    bytes: Extent
+    lines: LineExtent
     exact: bool
     """Whether `text` is the decoded range, character for character; false if `inert` changed any."""
     cut: Literal["", "start", "end", "both"] = ""
@@ -82,8 +69,8 @@ class Excerpt(Struct, frozen=True, kw_only=True):
 class Omission(Struct, frozen=True, kw_only=True):
     """A range that no excerpt shows. Excerpts and omissions together cover the payload, or its text view."""
 
-    bytes: ByteRange
-    lines: LineRange
+    bytes: Extent
+    lines: LineExtent
     whole_lines: int
     """Number of lines of which nothing is shown."""
 

@@ -3,18 +3,18 @@
 import re
 from bisect import bisect_left
 from collections import Counter
-from functools import cached_property
 from itertools import pairwise
 from typing import Final, final
 
 from msgspec import Struct
 
-from coatcheck.core.card.model import CardInput, LineRange, NextCall, Omission
+from coatcheck.core.card.model import CardInput, NextCall, Omission
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import OUTCOME, Worth
 from coatcheck.core.survey.lexicon import BENIGN, SURE
 from coatcheck.core.text.scan import rows_with
+from coatcheck.core.views.window import LineExtent
 from coatcheck_client.contract.inert import one_line
 
 TOOL: Final = "read_artifact"
@@ -58,14 +58,14 @@ class Rest(Struct, frozen=True):
 
 
 @final
-class Shown:
+class ShownUnits:
     """What a card shows of a text, all of it or a selection, and what matters of the rest."""
 
-    def __init__(self, units: Units, worth: Worth | None = None, selection: Selection | None = None) -> None:
+    def __init__(self, units: Units, selection: Selection | None = None) -> None:
         """Takes all units of a text; without a selection, all are shown."""
         self.units = units
-        self._worth = worth
         self._selection = selection
+        self._words = [] if selection is None else _failures(units, selection.worth)
 
     @property
     def whole(self) -> bool:
@@ -80,16 +80,6 @@ class Shown:
     def drop(self, tokens: int) -> bool:
         """Shows `tokens` fewer tokens; returns False if nothing is left."""
         return self._selection is not None and self._selection.drop(tokens)
-
-    @cached_property
-    def _words(self) -> list[bytes]:
-        """Words of failure, most frequent first; none in a document, which only writes about failures."""
-        units, worth = self.units, self._worth
-        words = Counter[bytes]()
-        for place, stated in worth.flags.items() if worth is not None and worth.weights is OUTCOME else ():
-            if stated & SURE and not stated & BENIGN and (found := _WORD.search(units.text[place])):
-                words[found[0]] += units.count[units.shape[place]]
-        return [word for word, _ in words.most_common(_LOOKED)]
 
     def rest(self) -> Rest:
         """Returns what matters of what is left out of a text that is available in full."""
@@ -114,7 +104,7 @@ class Shown:
         example = _told(units.text[units.shape.index(shape)][: _SHOWN * 4])
         return (example if len(example) <= _SHOWN else f"{example[: _SHOWN - 1]}…"), count
 
-    def richest(self) -> LineRange | None:
+    def richest(self) -> LineExtent | None:
         """Returns the lines that say most, none of them shown, and no more than one call requests; None if none do."""
         if self._selection is None:
             return None
@@ -130,7 +120,7 @@ class Shown:
                     first += 1
                 if total > best:
                     best, found = total, (said[first][0], said[number][0])
-        return None if found is None else LineRange(units.line[found[0]], units.line[found[1]])
+        return None if found is None else LineExtent(units.line[found[0]], units.line[found[1]])
 
     def line_start(self, offset: int) -> int | None:
         """Returns where the line begins that continues at `offset`, the end of a shown unit; None if unknown."""
@@ -142,17 +132,26 @@ class Shown:
         return None if first is None else units.start[first]
 
 
+def _failures(units: Units, worth: Worth) -> list[bytes]:
+    """Returns words of failure, most frequent first; none in a document, which only writes about failures."""
+    words = Counter[bytes]()
+    for place, stated in worth.flags.items() if worth.weights is OUTCOME else ():
+        if stated & SURE and not stated & BENIGN and (found := _WORD.search(units.text[place])):
+            words[found[0]] += units.count[units.shape[place]]
+    return [word for word, _ in words.most_common(_LOOKED)]
+
+
 def _told(text: bytes) -> str:
     return one_line(text.decode("utf-8", "replace"))
 
 
 def next_call(
-    made: CardInput, shown: Shown | None, omitted: list[Omission], rest: Rest, section: str | None
+    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], rest: Rest, section: str | None
 ) -> NextCall:
     """Returns the call that helps most: the commonest failure left out, a section, a path, the lines that say most.
 
     Args:
-        made: what the card is made of.
+        inputs: what the card is made of.
         shown: what it shows; None: nothing.
         omitted: what no excerpt shows; not empty.
         rest: what matters of that.
@@ -164,19 +163,19 @@ def next_call(
         arguments = {"pattern": rest.failures[0][0] if rest.failures else rest.inside or ""}
     elif section is not None:
         arguments = {"section": section}
-    elif made.facts.path is not None:
-        arguments = {"path": made.facts.path}
+    elif inputs.facts.path is not None:
+        arguments = {"path": inputs.facts.path}
     elif longest.whole_lines:
-        first, limit = _lines(longest, shown, made.shown.lines)
-        arguments = {"offset": first} if made.brief or made.text is not None else {"offset": first, "limit": limit}
+        first, limit = _lines(longest, shown, inputs.sizes.lines)
+        arguments = {"offset": first} if inputs.brief or inputs.text is not None else {"offset": first, "limit": limit}
     else:
         start = None if shown is None else shown.line_start(longest.bytes.start)
         inside = 0 if start is None else longest.bytes.start - start
         arguments = {"offset": f"{longest.lines.first}+{inside}" if inside else longest.lines.first}
-    return NextCall(TOOL, {"artifact_id": made.id, **arguments})
+    return NextCall(TOOL, {"artifact_id": inputs.id, **arguments})
 
 
-def _lines(longest: Omission, shown: Shown | None, lines: int) -> tuple[int, int]:
+def _lines(longest: Omission, shown: ShownUnits | None, lines: int) -> tuple[int, int]:
     """Returns the first line to read and how many: those that say most, or the beginning of the longest gap."""
     rich = None if shown is None else shown.richest()
     if rich is not None:

@@ -27,10 +27,9 @@ _ITEM: Final = re.compile(r'"(?:\\.|[^"\\])*"?|[,;](?= )')
 class OwnLines:
     """The lines of one card, with their cost in tokens. The first one is there from the start."""
 
-    def __init__(self, made: CardInput, *, smallest: bool = False) -> None:
-        self._made = made
-        sized = made.readable and made.measure.size and not smallest
-        self.lines = [render.first_line(made, render.size_of(made) if sized else "")]
+    def __init__(self, inputs: CardInput, *, smallest: bool = False) -> None:
+        self._inputs = inputs
+        self.lines = [render.first_line(inputs, sized=inputs.readable and inputs.measure.size > 0 and not smallest)]
         self.cost = self._cost(self.lines[0])
         self.facts: tuple[str, ...] = ()
 
@@ -44,12 +43,12 @@ class OwnLines:
 
     def fill(self, room: int, share: float) -> None:
         """Adds what fits into `room` tokens, in the card's order; facts get a `share` of what the names leave."""
-        made, declared, facts = self._made, self._made.declared, self._made.facts
-        limit = max(room // 3, min(room, 170)) if made.budget >= _URL_KEPT else room // 2
+        inputs, declared, facts = self._inputs, self._inputs.declared, self._inputs.facts
+        limit = max(room // 3, min(room, 170)) if inputs.budget >= _URL_KEPT else room // 2
         last = (
-            "" if made.readable else render.bytes_line(made.measure, facts.media_type),
+            "" if inputs.readable else render.bytes_line(inputs.measure, facts.media_type),
             _FAILED if declared.failed else "",
-            render.dropped_line(made.measure) if made.measure.dropped else "",
+            render.dropped_line(inputs.measure) if inputs.measure.dropped else "",
             *facts.comparison,
             f"Redacted: {facts.redacted}" if facts.redacted else "",
         )
@@ -58,7 +57,7 @@ class OwnLines:
             ("Title", declared.title or facts.title, 0.4),
             ("URL", declared.url, 0.8),
             ("Canonical" if declared.url else "URL", facts.url if facts.url != declared.url else None, 0.8),
-            ("Tool", None if made.brief else _tool(declared), 0.4),
+            ("Tool", None if inputs.brief else _tool(declared), 0.4),
             ("Command", declared.command, 0.15),
         ):
             if value:
@@ -82,7 +81,7 @@ class OwnLines:
             most = min(int(room * share), room - self.cost) - 4
             if most < 8:  # noqa: PLR2004 - fewer tokens say nothing
                 return
-            line = f"{label} (clipped): {fit_text(flat, most - 4, self._made.tokenizer)}"
+            line = f"{label} (clipped): {fit_text(flat, most - 4, self._inputs.tokenizer)}"
             if not self._reserve(line, room):
                 return
         self.lines.append(line)
@@ -90,11 +89,11 @@ class OwnLines:
     def _add_facts(self, room: int) -> None:
         """Adds facts that fit into `room` tokens in all; the last one is clipped to its whole items."""
         most = self.cost + room
-        for raw in self._made.facts.shape:
+        for raw in self._inputs.facts.shape:
             line, left = one_line(raw), most - self.cost
             whole = self._reserve(line, most)
             if not whole:
-                line = _clip_list(fit_text(line, left - 2, self._made.tokenizer)) if left > 12 else ""  # noqa: PLR2004
+                line = _clip_list(fit_text(line, left - 2, self._inputs.tokenizer)) if left > 12 else ""  # noqa: PLR2004
             if whole or (line and self._reserve(line, most)):
                 self.facts += (line,)
             if not whole:
@@ -102,7 +101,7 @@ class OwnLines:
         self.lines += self.facts
 
     def _cost(self, line: str) -> int:
-        return self._made.tokenizer.count(f"\n{line}")
+        return self._inputs.tokenizer.count(f"\n{line}")
 
 
 def _tool(declared: DeclaredMetadata) -> str | None:

@@ -35,7 +35,7 @@ class Selection:
 
     def __init__(self, units: Units, worth: Worth, budget: int, tokenizer: Tokenizer) -> None:
         self._units = units
-        self._worth = worth
+        self.worth = worth
         self._tokenizer = tokenizer
         self._left = budget
         self._taken: dict[int, float] = {}
@@ -58,7 +58,7 @@ class Selection:
 
     def unseen(self) -> dict[int, float]:
         """Returns what units that are not chosen add to the chosen ones; only one of similar units counts."""
-        worth, units = self._worth, self._units
+        worth, units = self.worth, self._units
         seen = {b"", *[units.shape[place].strip() for place in self._taken]}
         found = {place: value for place, value in worth.stated.items() if units.shape[place].strip() not in seen}
         for place, words in worth.words.items():
@@ -94,7 +94,7 @@ class Selection:
         misses = 0
         while heap and self._left >= _SMALLEST and misses < _MISSES:
             rate, place = heappop(heap)
-            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self._worth.answers:
+            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self.worth.answers:
                 continue
             now = self._rate(place)
             if now < -rate - 1e-9:  # a similar one was taken meanwhile
@@ -132,7 +132,7 @@ class Selection:
                 price = self._part_price(text, size, last=last)
             if not _SMALLEST // 2 <= price <= self._left - SEAM or not self._units.shorten(place, size, last=last):
                 return
-            self._prices[place], self._costs[place] = price, price**self._worth.weights.thrift
+            self._prices[place], self._costs[place] = price, price**self.worth.weights.thrift
             self._take(place, self._rate(place))
         self._ends.add(place)
 
@@ -161,7 +161,7 @@ class Selection:
 
     def _candidates(self, budget: int) -> dict[int, float]:
         """Returns the units worth pricing, with their values: several budgets' worth, by estimated price."""
-        text, worth, thrift = self._units.text, self._worth, self._worth.weights.thrift
+        text, worth, thrift = self._units.text, self.worth, self.worth.weights.thrift
         values = worth.values(self._units)
         guessed = sorted([(-value / (len(text[place]) + 8) ** thrift, place) for place, value in values.items()])
         room = budget * _PLENTY * 4
@@ -182,14 +182,14 @@ class Selection:
         texts = [f"{text}\n" for text in block.decode("utf-8", "replace").split("\n")]
         if len(block.translate(None, _CONTROLS)) < len(block):
             texts = [inert(text) for text in texts]
-        thrift = self._worth.weights.thrift
+        thrift = self.worth.weights.thrift
         for place, price in zip(order, counts(texts, self._tokenizer), strict=True):
             self._prices[place] = price
             self._costs[place] = price**thrift
 
     def _rate(self, place: int) -> float:
         """Returns a unit's present worth for its price: what is already shown no longer counts."""
-        worth, weights = self._worth, self._worth.weights
+        worth, weights = self.worth, self.worth.weights
         words = self._words.get(place)
         if words is None:
             words = self._words[place] = worth.words.get(place) or frozenset(self._units.shape[place].split())

@@ -31,20 +31,19 @@ _LARGEST: Final = 64 * 1024
 def describe_diff(payload: PayloadProbe) -> Description:
     """Returns the files of a complete diff, each once, largest changes first; nothing if one cannot be counted."""
     entries = landmarks(DIFF, (), payload.sample.head) if payload.sample.whole else []
-    files: dict[str, tuple[int, int]] = {}
+    added, removed = Counter[str](), Counter[str]()
     for entry in entries:
         if entry.what == "file":
-            if entry.added is None or entry.removed is None or (entry.title in files and entry.title.endswith("…")):
+            if entry.added is None or entry.removed is None or (entry.title in added and entry.title.endswith("…")):
                 return NOTHING
-            added, removed = files.get(entry.title, (0, 0))
-            files[entry.title] = added + entry.added, removed + entry.removed
-    if not files or len(entries) >= MAX_ENTRIES:
+            added[entry.title] += entry.added
+            removed[entry.title] += entry.removed
+    if not added or len(entries) >= MAX_ENTRIES:
         return NOTHING
-    total = f"{counted(len(files), 'file')}, +{sum(n for n, _ in files.values())} -{sum(n for _, n in files.values())}"
-    largest = sorted(files.items(), key=lambda file: -sum(file[1]))
-    lines = [f"{name} +{added} -{removed}" for name, (added, removed) in largest]
-    sections = named_parts([name for name, _ in largest])
-    return Description(facts=(f"{total}: {first_of(lines, _FILES, 'more files')}",), sections=sections)
+    largest = sorted(added, key=lambda name: -added[name] - removed[name])
+    lines = first_of([f"{name} +{added[name]} -{removed[name]}" for name in largest], _FILES, "more files")
+    total = f"{counted(len(added), 'file')}, +{added.total()} -{removed.total()}"
+    return Description(facts=(f"{total}: {lines}",), sections=named_parts(largest))
 
 
 def describe_output(payload: PayloadProbe) -> Description:
