@@ -10,12 +10,13 @@ from msgspec import structs
 
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Kind, Marker, Measure, Tokens
-from coatcheck.core.card import MAX_BUDGET, MIN_BUDGET, ByteRange, Card, NextCall, cut
-from coatcheck.core.card.render import BRIEF
+from coatcheck.core.card import MAX_BUDGET, MIN_BUDGET, Card, cut
+from coatcheck.core.card.model import BRIEF, NextCall
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
 from coatcheck.core.media.documents import is_document
 from coatcheck.core.text.terminal import visible
+from coatcheck.core.views.window import Extent
 from coatcheck_client.contract.inert import MARK, inert
 from core.sample_payloads import (
     ARTIFACT,
@@ -61,7 +62,7 @@ def check(data: bytes, card: Card, text: str, tokens: int, budget: int) -> None:
         if len(set(excerpt.text[:5_000])) > 3:  # finding blanks in blanks is quadratic
             assert excerpt.text.removesuffix("\n").removesuffix("\r") in text
     if not card.excerpts and data:
-        assert [gap.bytes for gap in card.omitted] == [ByteRange(0, len(data))]
+        assert [gap.bytes for gap in card.omitted] == [Extent(0, len(data))]
     named = f'read_artifact(artifact_id="{ARTIFACT}"' if budget >= BRIEF or not readable else "read_artifact(…, "
     assert (named in text) == (card.next is not None)
     document = not readable and is_document(card.media_type)
@@ -197,7 +198,7 @@ def test_an_image_shows_its_format_and_never_its_bytes() -> None:
     card, text, _ = card_of(png(800, 600), DeclaredMetadata(), 200)
     assert "PNG image, 800 x 600 pixels" in text
     assert (card.kind, card.excerpts, card.next) == (Kind.IMAGE, [], None)
-    assert [gap.bytes for gap in card.omitted] == [ByteRange(0, 124)]
+    assert [gap.bytes for gap in card.omitted] == [Extent(0, 124)]
     assert card.sha256 is not None
     assert card.sha256[:16] in text
 

@@ -9,7 +9,7 @@ import pytest
 from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.choose.novelty import novelty
 from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
-from coatcheck.core.survey.region import Region
+from coatcheck.core.survey.survey import Region
 from coatcheck.core.text.terminal import visible
 from core.sample_payloads import TOKENIZER, card_of
 from core.test_card_promises import payload

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.media.image_tokens import Provider, image_tokens, sides
+from coatcheck.core.media.headers import sides
+from coatcheck.core.media.image_tokens import Provider, image_tokens
 from coatcheck.core.pictures import UNKNOWN, picture_tokens, pictures_of
 
 

@@ -5,12 +5,11 @@ What is not understood is a failure: a fact that nobody checks could be false fo
 
 import json
 import re
-from collections import Counter
 from itertools import pairwise
 from typing import Final
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.survey.lexicon import shapes_of
+from coatcheck.core.survey.lexicon import count_shapes
 from coatcheck.core.text.terminal import visible
 from coatcheck_client.contract.inert import inert, one_line
 from core.sample_payloads import TOKENIZER
@@ -185,7 +184,7 @@ def _named(part: str, hidden: dict[int, str]) -> None:
     if like is not None:
         begin = _alike(like[2].removesuffix("…"))
         block = "\n".join(hidden.values()).encode()
-        shapes = Counter(shapes_of(block))  # which tell apart what a number makes a failure
+        shapes = count_shapes(block)[1]  # which tell apart what a number makes a failure
         alike = [count for shape, count in shapes.items() if _alike(shape.decode("utf-8", "replace")).startswith(begin)]
         assert int(like[1]) in alike, f"{part}: {sorted(alike)[-3:]}"
         return

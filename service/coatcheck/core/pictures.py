@@ -10,7 +10,8 @@ from typing import Any, Final, cast
 
 from msgspec import Struct, json
 
-from coatcheck.core.media.image_tokens import Provider, image_tokens, sides
+from coatcheck.core.media.headers import sides
+from coatcheck.core.media.image_tokens import Provider, image_tokens
 
 Value = Any
 Object = dict[str, Any]

@@ -24,7 +24,7 @@ from coatcheck.core.artifact import (
     PayloadSample,
 )
 from coatcheck.core.card import Card, CardSource
-from coatcheck.core.card.compare import compared
+from coatcheck.core.choose.novelty import compared
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of

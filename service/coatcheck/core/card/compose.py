@@ -5,25 +5,23 @@ next call are there at every budget; everything else shrinks. The final text is 
 for every content, whatever the estimates were.
 """
 
-from bisect import bisect_left
 from typing import Final
 
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Marker, Measure, PayloadSample
 from coatcheck.core.card import render
-from coatcheck.core.card.excerpts import excerpt, omissions, regions_of, runs_of
-from coatcheck.core.card.model import ByteRange, Card, Excerpt, LineRange, NextCall, Omission
-from coatcheck.core.card.next_step import TOOL, Rest, RestFinder, longest_of, next_call, richest
-from coatcheck.core.card.own_lines import OwnLines, OwnLinesBuilder
+from coatcheck.core.card.excerpts import excerpts_of, omissions
+from coatcheck.core.card.model import Card, CardInput, Excerpt, NextCall, Omission
+from coatcheck.core.card.next_step import TOOL, Rest, ShownUnits, next_call
+from coatcheck.core.card.own_lines import OwnLines
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.choose.select import Selection
-from coatcheck.core.choose.units import Units
-from coatcheck.core.choose.worth import OUTCOME, Worth, worth_of
+from coatcheck.core.choose.units import units_of
+from coatcheck.core.choose.worth import worth_of
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
-from coatcheck.core.survey.region import Region
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.tokens import Tokenizer
 
@@ -75,12 +73,24 @@ def cut(
     """
     if not MIN_BUDGET <= budget <= MAX_BUDGET:
         raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {budget}.",
+            Code.INVALID_REQUEST, f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {budget}."
         )
-    words = " ".join(query.split())[:_QUERY] if query else None
-    cutting = _Cutting(artifact_id, declared, measure, facts, sample, survey, text, budget, tokenizer, stored, tools)
-    return cutting.run(words or None)
+    inputs = CardInput(
+        id=artifact_id,
+        declared=declared,
+        measure=measure,
+        facts=facts,
+        evidence=sample if text is None else text.evidence,
+        sizes=measure if text is None else text.sizes(),
+        survey=survey if text is None else None,
+        text=text,
+        query=" ".join((query or "").split())[:_QUERY] or None,
+        budget=budget,
+        tokenizer=tokenizer,
+        stored=stored,
+        tools=tools,
+    )
+    return _composed(inputs) or _assembled(replace(inputs, budget=MIN_BUDGET), None, None)
 
 
 def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
@@ -109,226 +119,90 @@ def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts:
     )
 
 
-class _Cutting:
-    """One card being composed."""
+def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
+    """Composes our own lines, then excerpts with what is left; drops what is worth least until it fits.
 
-    def __init__(
-        self,
-        artifact_id: str,
-        declared: DeclaredMetadata,
-        measure: Measure,
-        facts: DetectedMetadata,
-        sample: PayloadSample,
-        survey: Survey | None,
-        text: CardSource | None,
-        budget: int,
-        tokenizer: Tokenizer,
-        stored: bool,
-        tools: bool,
-    ) -> None:
-        self._id = artifact_id
-        self._declared = declared
-        self._measure = measure
-        self._facts = facts
-        self._budget = budget
-        self._brief = budget < render.BRIEF
-        self._tokenizer = tokenizer
-        self._text = text
-        self._spec = spec_of(facts.kind)
-        self._shown = measure if text is None else text.sizes()
-        """Sizes of the view that excerpts are cut from."""
-        self._sample = sample if text is None else text.evidence
-        self._survey = survey if text is None else None
-        self._readable = self._spec.readable or text is not None
-        self._own = OwnLinesBuilder(
-            declared, measure, facts, budget, tokenizer, None if text is None else text.measure, text=self._readable
-        )
-        self._stored = stored
-        self._tools = tools
-        listed = self._spec.readable and self._spec.facts_only and facts.shape
-        self._excerpted = self._readable and measure.size > 0 and not listed
-        self._facts_share = (
-            self._spec.facts_share if listed or not self._excerpted else min(_FACTS, self._spec.facts_share)
-        )
-
-    def run(self, query: str | None) -> tuple[Card, str, int]:
-        """Composes our own lines, then excerpts with what is left.
-
-        Counts, and drops what is worth least until it fits.
-        """
-        own = self._own.first(self._id, stored=self._stored)
-        everything = self._everything()
-        last = self._last([], [everything] if self._readable and self._measure.size else [], None)[0]
-        most = self._budget - self._tokenizer.count(f"\n{last}")
-        self._own.build(own, most, self._facts_share)
-        room = most - own.cost
-        chosen = self._choose(room, query) if self._excerpted else None
-        while True:
-            text, shown, omitted, following = self._assemble(own, chosen)
-            count = self._tokenizer.count(text)
-            if count <= self._budget:
-                return self._card(own, shown, omitted, following), text, count
-            if chosen is not None and chosen.worth is None:  # made inert, it is longer than before
-                chosen = self._choose(room, query, whole=False)
-            elif chosen is None or not chosen.drop(count - self._budget):
-                chosen = None
-                if not own.drop():
-                    return self._smallest()
-
-    def _everything(self) -> Omission:
-        m = self._shown
-        return Omission(bytes=ByteRange(0, m.size), lines=LineRange(1, m.lines), whole_lines=m.lines)
-
-    def _smallest(self) -> tuple[Card, str, int]:
-        """Returns ID and next call, which fit into 64 tokens for every payload."""
-        self._brief = True
-        own = self._own.first(self._id, smallest=True, stored=self._stored)
-        text, shown, omitted, following = self._assemble(own, None)
-        return self._card(own, shown, omitted, following), text, self._tokenizer.count(text)
-
-    def _choose(self, room: int, query: str | None, *, whole: bool = True) -> "_Chosen | None":
-        if room <= 0:
-            return None
-        tokens = self._shown.tokens
-        regions = regions_of(self._sample, self._shown.lines, () if self._survey is None else self._survey.fragments)
-        units = Units(regions)
-        if not len(units):
-            return None
-        for shape, count in () if self._survey is None else self._survey.counts:
-            if shape in units.count:
-                units.count[shape] = max(units.count[shape], count)
-        if (
-            whole
-            and self._sample.whole
-            and tokens.exact
-            and tokens.count <= room - 4
-            and self._shown.size <= room * _DENSE
-        ):
-            return _Chosen(regions, units, None, None)
-        density = min(8.0, max(1.5, self._shown.size / max(tokens.count, 1)))
-        worth = worth_of(
-            units, room * density, self._spec.weights, self._shown.lines, query=query, compared=self._facts.novelty
-        )
-        return _Chosen(regions, units, worth, Selection(units, worth, room, self._tokenizer))
-
-    def _assemble(
-        self, own: OwnLines, chosen: "_Chosen | None"
-    ) -> tuple[str, list[Excerpt], list[Omission], NextCall | None]:
-        """Returns the text, what it shows, what it leaves out, and the call that it names."""
-        excerpts = [] if chosen is None else self._excerpts(chosen)
-        if self._readable and self._measure.size:
-            omitted = omissions(excerpts, self._shown)
-        else:
-            omitted = [self._everything()] if self._measure.size else []
-        last, following = self._last(excerpts, omitted if self._readable else [], chosen)
-        lines = [*own.lines, *render.excerpt_lines(excerpts, self._shown), last]
-        return "\n".join(lines), excerpts, omitted, following
-
-    def _excerpts(self, chosen: "_Chosen") -> list[Excerpt]:
-        dropped_at = self._measure.dropped_at if self._measure.dropped else None
-        runs = runs_of(chosen.units, chosen.places, dropped_at)
-        view = "raw" if self._text is None else "text"
-        return [excerpt(chosen.units, run, chosen.regions, self._sample.masked, view) for run in runs]
-
-    def _last(
-        self, excerpts: list[Excerpt], omitted: list[Omission], chosen: "_Chosen | None"
-    ) -> tuple[str, NextCall | None]:
-        """Returns the last line, and the call that it names."""
-        if not self._measure.size:
-            return render.empty_line(), None
-        if not self._readable:
-            return self._last_of_bytes()
-        if not omitted:
-            return render.end_line(self._measure, text=self._text is not None), None
-        rest = chosen.rest() if chosen is not None and self._sample.whole else Rest()
-        told = render.left_out(excerpts, omitted, self._measure, "" if self._brief else rest.words)
-        if not self._stored:
-            return f"{told} {render.lost_line(brief=self._brief)}", None
-        if not self._tools:
-            return f"{told} {render.kept_line()}", None
-        section = self._section(excerpts)
-        limited = self._text is None and not self._brief
-        start = None if chosen is None else chosen.line_start(longest_of(omitted).bytes.start)
-        following = next_call(
-            self._id,
-            omitted,
-            rest,
-            lines=self._shown.lines,
-            section=section,
-            path=self._facts.path,
-            rich=lambda: None if chosen is None else chosen.richest(),
-            limited=limited,
-            line_start=start,
-        )
-        return f"{told} {render.next_line(following, brief=self._brief)}", following
-
-    def _section(self, excerpts: list[Excerpt]) -> str | None:
-        """Returns what names the largest part that no excerpt shows; None if none is known, or there is no room."""
-        if not excerpts and self._brief:
-            return None
-        if self._text is not None:
-            return self._text.unseen([(each.bytes.start, each.bytes.end) for each in excerpts])
-        shown = "\n".join(each.text for each in excerpts)
-        return next((title for title in self._facts.sections if title not in shown), None)
-
-    def _last_of_bytes(self) -> tuple[str, NextCall | None]:
-        if not self._stored:
-            return render.lost_line(brief=self._brief), None
-        readable = self._tools and is_document(self._facts.media_type)
-        document = NextCall(TOOL, {"artifact_id": self._id}) if readable else None
-        return render.unreadable_line(document), document
-
-    def _card(
-        self, own: OwnLines, excerpts: list[Excerpt], omitted: list[Omission], following: NextCall | None
-    ) -> Card:
-        return replace(
-            named(self._id, self._declared, self._measure, self._facts),
-            text=None if self._text is None else self._text.measure,
-            sha256=None if self._readable else self._measure.sha256.hex(),
-            shape=own.facts,
-            excerpts=excerpts,
-            omitted=omitted,
-            next=following,
-        )
+    Returns None if only the first line and the next call do, which fit into 64 tokens for every payload.
+    """
+    own = OwnLines(inputs)
+    last, _ = _last(inputs, None, [], omissions([], inputs.sizes))
+    most = inputs.budget - inputs.tokenizer.count(f"\n{last}")
+    listed = inputs.spec.readable and inputs.spec.facts_share == 1 and inputs.facts.shape
+    excerpted = inputs.readable and inputs.measure.size > 0 and not listed
+    own.fill(most, min(_FACTS, inputs.spec.facts_share) if excerpted else inputs.spec.facts_share)
+    room = most - own.cost
+    shown = _choose(inputs, room) if excerpted else None
+    while True:
+        card, text, count = _assembled(inputs, own, shown)
+        if count <= inputs.budget:
+            return card, text, count
+        if shown is not None and shown.whole:  # made inert, it is longer than before
+            shown = _choose(inputs, room, whole=False)
+        elif shown is None or not shown.drop(count - inputs.budget):
+            shown = None
+            if not own.drop():
+                return None
 
 
-class _Chosen:
-    """What a card shows of a text: all of it, or a selection."""
+def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits | None:
+    size, tokens = inputs.sizes.size, inputs.sizes.tokens
+    units = units_of(inputs.evidence, inputs.sizes.lines, inputs.survey) if room > 0 else ()
+    if not units:
+        return None
+    if whole and inputs.evidence.whole and tokens.exact and tokens.count <= room - 4 and size <= room * _DENSE:
+        return ShownUnits(units)
+    reach = room * min(8.0, max(1.5, size / max(tokens.count, 1)))
+    novelty = inputs.facts.novelty
+    worth = worth_of(units, reach, inputs.spec.weights, inputs.sizes.lines, query=inputs.query, compared=novelty)
+    return ShownUnits(units, Selection(units, worth, room, inputs.tokenizer))
 
-    def __init__(self, regions: list[Region], units: Units, worth: Worth | None, selection: Selection | None) -> None:
-        self.regions = regions
-        self.units = units
-        self.worth = worth
-        self._selection = selection
-        self._finder: RestFinder | None = None
 
-    def rest(self) -> Rest:
-        """Returns what is left out that matters; nothing if everything is shown."""
-        if self.worth is None:
-            return Rest()
-        flags = self.worth.flags if self.worth.weights is OUTCOME else {}  # a document only writes about failures
-        self._finder = self._finder or RestFinder(self.units, flags)
-        return self._finder.without(self.places)
+def _assembled(inputs: CardInput, own: OwnLines | None, shown: ShownUnits | None) -> tuple[Card, str, int]:
+    """Returns the card, its text and the text's tokens; without `own` lines, it has only the first, without sizes."""
+    own = own or OwnLines(inputs, smallest=True)
+    excerpts = [] if shown is None else excerpts_of(shown.units, shown.places, inputs)
+    omitted = omissions(excerpts, inputs.sizes)
+    last, following = _last(inputs, shown, excerpts, omitted)
+    text = "\n".join([*own.lines, *render.excerpt_lines(excerpts, inputs.sizes), last])
+    card = replace(
+        named(inputs.id, inputs.declared, inputs.measure, inputs.facts),
+        text=None if inputs.text is None else inputs.text.measure,
+        sha256=None if inputs.readable else inputs.measure.sha256.hex(),
+        shape=own.facts,
+        excerpts=excerpts,
+        omitted=omitted,
+        next=following,
+    )
+    return card, text, inputs.tokenizer.count(text)
 
-    @property
-    def places(self) -> list[int]:
-        """Numbers of the units that are shown."""
-        return list(range(len(self.units))) if self._selection is None else self._selection.places
 
-    def richest(self) -> LineRange | None:
-        """Returns the lines that say most among those not shown; None if none are known to say anything."""
-        return None if self._selection is None else richest(self.units, self._selection.unseen(), self.places)
+def _last(
+    inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt], omitted: list[Omission]
+) -> tuple[str, NextCall | None]:
+    """Returns the last line, and the call that it names."""
+    if not inputs.measure.size:
+        return render.EMPTY, None
+    if not inputs.readable:
+        document = inputs.stored and inputs.tools and is_document(inputs.facts.media_type)
+        following = NextCall(TOOL, {"artifact_id": inputs.id}) if document else None
+        return render.unreadable_line(following) if inputs.stored else render.lost_line(brief=inputs.brief), following
+    if not omitted:
+        return render.end_line(inputs.measure, text=inputs.text is not None), None
+    rest = shown.rest() if shown is not None and inputs.evidence.whole else Rest()
+    told = render.left_out(excerpts, omitted, inputs.measure, "" if inputs.brief else rest.words)
+    if not inputs.stored:
+        return f"{told} {render.lost_line(brief=inputs.brief)}", None
+    if not inputs.tools:
+        return f"{told} {render.KEPT}", None
+    following = next_call(inputs, shown, omitted, rest, _section(inputs, excerpts))
+    return f"{told} {render.next_line(following, brief=inputs.brief)}", following
 
-    def line_start(self, offset: int) -> int | None:
-        """Returns where the line begins that continues at `offset`, the end of a shown unit; None if unknown."""
-        units = self.units
-        place = bisect_left(units.end, offset)
-        if place == len(units) or units.end[place] != offset or units.closes[place]:
-            return None
-        while not units.opens[place] and units.follows(place):
-            place -= 1
-        return units.start[place] if units.opens[place] else None
 
-    def drop(self, tokens: int) -> bool:
-        """Shows `tokens` fewer tokens; returns False if nothing is left."""
-        return self._selection is not None and self._selection.drop(tokens)
+def _section(inputs: CardInput, excerpts: list[Excerpt]) -> str | None:
+    """Returns what names the largest part that no excerpt shows; None if none is known, or there is no room."""
+    if not excerpts and inputs.brief:
+        return None
+    if inputs.text is not None:
+        return inputs.text.unseen([(each.bytes.start, each.bytes.end) for each in excerpts])
+    text = "\n".join(each.text for each in excerpts)
+    return next((title for title in inputs.facts.sections if title not in text), None)

@@ -1,25 +1,55 @@
-"""A card as data: the facts of its text, for programs."""
+"""A card as data: what it is made of, and the facts of its text, for programs."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from coatcheck.core.artifact import Kind, Marker, Tokens
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, Marker, Measure, PayloadSample, Tokens
+from coatcheck.core.card.text import CardSource
+from coatcheck.core.kinds.spec import KindSpec, spec_of
+from coatcheck.core.survey.survey import Survey
+from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import ViewMeasure
+from coatcheck.core.views.window import Extent, LineExtent
+
+BRIEF: Final = 300
+"""Budget in tokens below which every word counts."""
 
 
-class ByteRange(Struct, frozen=True):
-    """Half-open, in bytes of the view."""
+class CardInput(Struct, frozen=True, kw_only=True):
+    """What a card is made of; see `cut`."""
 
-    start: int
-    end: int
+    id: str
+    declared: DeclaredMetadata
+    measure: Measure
+    """Sizes of the payload."""
+    facts: DetectedMetadata
+    evidence: PayloadSample
+    """What excerpts are cut from: the payload, or its text view."""
+    sizes: Measure
+    """Sizes of that."""
+    survey: Survey | None
+    text: CardSource | None
+    query: str | None
+    budget: int
+    tokenizer: Tokenizer
+    stored: bool
+    tools: bool
 
+    @property
+    def brief(self) -> bool:
+        """Whether every word counts."""
+        return self.budget < BRIEF
 
-class LineRange(Struct, frozen=True):
-    """1-based and inclusive. A line counts if any of its bytes is in the range."""
+    @property
+    def spec(self) -> KindSpec:
+        """The row of the payload's kind."""
+        return spec_of(self.facts.kind)
 
-    first: int
-    last: int
+    @property
+    def readable(self) -> bool:
+        """Whether it is text, or has a text view."""
+        return self.text is not None or self.spec.readable
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):
@@ -28,8 +58,8 @@ class Excerpt(Struct, frozen=True, kw_only=True):
     text: str
     view: Literal["raw", "text"]
     """The view to which bytes and lines refer: `raw`, the payload, or `text`, its readable text."""
-    bytes: ByteRange
-    lines: LineRange
+    bytes: Extent
+    lines: LineExtent
     exact: bool
     """Whether `text` is the decoded range, character for character; false if `inert` changed any."""
     cut: Literal["", "start", "end", "both"] = ""
@@ -39,8 +69,8 @@ class Excerpt(Struct, frozen=True, kw_only=True):
 class Omission(Struct, frozen=True, kw_only=True):
     """A range that no excerpt shows. Excerpts and omissions together cover the payload, or its text view."""
 
-    bytes: ByteRange
-    lines: LineRange
+    bytes: Extent
+    lines: LineExtent
     whole_lines: int
     """Number of lines of which nothing is shown."""
 

@@ -1,17 +1,20 @@
 """Describes the most important omissions of a card, and the one call that is most likely to help."""
 
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Final, final
 
 from msgspec import Struct
 
-from coatcheck.core.card.model import LineRange, NextCall, Omission
+from coatcheck.core.card.model import CardInput, NextCall, Omission
+from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units
+from coatcheck.core.choose.worth import OUTCOME, Worth
 from coatcheck.core.survey.lexicon import BENIGN, SURE
 from coatcheck.core.text.scan import rows_with
+from coatcheck.core.views.window import LineExtent
 from coatcheck_client.contract.inert import one_line
 
 TOOL: Final = "read_artifact"
@@ -55,144 +58,128 @@ class Rest(Struct, frozen=True):
 
 
 @final
-class RestFinder:
-    """Describes what is left out of a text that is available in full, for any choice of what is shown."""
+class ShownUnits:
+    """What a card shows of a text, all of it or a selection, and what matters of the rest."""
 
-    def __init__(self, units: Units, flags: dict[int, int]) -> None:
-        """Counts all units once.
+    def __init__(self, units: Units, selection: Selection | None = None) -> None:
+        """Takes all units of a text; without a selection, all are shown."""
+        self.units = units
+        self._selection = selection
+        self._words = [] if selection is None else _failures(units, selection.worth)
 
-        Args:
-            units: all of them.
-            flags: what the units that represent their shapes state.
-        """
-        self._units = units
-        words = Counter[bytes]()
-        for place, stated in flags.items():
-            if stated & SURE and not stated & BENIGN and (found := _WORD.search(units.text[place])):
-                words[found[0]] += units.count[units.shape[place]]
-        self._pieces = [
-            place
-            for place, closes in enumerate(units.closes)
-            if not ((closes and units.opens[place]) or place in units.shortened)
-        ]
-        """Units that are not whole lines: their shapes and words are not counted like those of lines."""
-        count = units.count
-        if self._pieces:
-            count = units.count.copy()
-            count.subtract([units.shape[place] for place in self._pieces])
-        self._words = dict.fromkeys([word for word, _ in words.most_common(_LOOKED)], 0)
-        shapes = list(count)
-        block = b"\n".join(shapes)
-        for word in self._words:
-            self._words[word] = sum([count[shapes[row]] for row in rows_with(word, block)])
-        most = max(count.values(), default=0)
-        self._most = max([shape for shape, times in count.items() if times == most], default=b""), most
+    @property
+    def whole(self) -> bool:
+        """Whether all is shown."""
+        return self._selection is None
 
-    def without(self, shown: list[int]) -> Rest:
-        """Returns what is left out if the units with these numbers are shown."""
-        units = self._units
-        apart = set(self._pieces)
-        shapes = [units.shape[place] for place in shown if place not in apart]
-        block = b"\n".join(shapes)
-        begun = {units.line[place] for place in shown if place in apart}
-        left = [
-            (len(rows_with(word, block)) - count - self._in_long_lines(word, begun), word)
-            for word, count in self._words.items()
-        ]
-        named = [(one_line(word.decode("utf-8", "replace")), -count) for count, word in sorted(left) if count < 0]
-        shape, count = self._most
-        count -= shapes.count(shape)
-        like = None
-        if count >= max(_LIKE, _SHARE * (len(units) - len(shown))) and shape.strip():
-            example = one_line(units.text[units.shape.index(shape)][: _SHOWN * 4].decode("utf-8", "replace"))
-            like = (example if len(example) <= _SHOWN else f"{example[: _SHOWN - 1]}…"), count
-        return Rest(tuple(named[:_NAMED]), like, None if named else self._inside(set(shown)))
+    @property
+    def places(self) -> list[int]:
+        """Numbers of the units that are shown."""
+        return list(range(len(self.units))) if self._selection is None else self._selection.places
 
-    def _inside(self, shown: set[int]) -> str | None:
-        """Returns the first word of failure in a piece that is not shown."""
-        hidden = [self._units.text[place] for place in self._pieces if place not in shown] if self._words else []
-        found = next((word for word in self._words if any(word in text for text in hidden)), None)
-        return None if found is None else one_line(found.decode("utf-8", "replace"))
+    def drop(self, tokens: int) -> bool:
+        """Shows `tokens` fewer tokens; returns False if nothing is left."""
+        return self._selection is not None and self._selection.drop(tokens)
 
-    def _in_long_lines(self, word: bytes, begun: set[int]) -> int:
-        """Returns how many lines in pieces contain a word, among those of which no piece is shown."""
-        units = self._units
-        lines = {units.line[place] for place in self._pieces if word in units.text[place]}
-        return len(lines - begun)
+    def rest(self) -> Rest:
+        """Returns what matters of what is left out of a text that is available in full."""
+        if self._selection is None:
+            return Rest()
+        units, shown = self.units, set(self._selection.places)
+        begun = {units.line[place] for place in shown}
+        left = [place for place, line in enumerate(units.line) if line not in begun]
+        block = b"\n".join([units.shape[place] for place in left])
+        counts = [(-len({units.line[left[row]] for row in rows_with(word, block)}), word) for word in self._words]
+        named = tuple([(_told(word), -count) for count, word in sorted(counts) if count][:_NAMED])
+        hidden = [] if named else [p for p, line in enumerate(units.line) if line in begun and p not in shown]
+        inside = next((word for word in self._words if any(word in units.text[place] for place in hidden)), None)
+        return Rest(named, self._like(left, len(units) - len(shown)), None if inside is None else _told(inside))
 
+    def _like(self, left: list[int], hidden: int) -> tuple[str, int] | None:
+        units = self.units
+        lines = Counter([units.shape[place] for place in left if units.opens[place] and units.closes[place]])
+        count, shape = max([(count, shape) for shape, count in lines.items() if shape.strip()], default=(0, b""))
+        if count < max(_LIKE, _SHARE * hidden):
+            return None
+        example = _told(units.text[units.shape.index(shape)][: _SHOWN * 4])
+        return (example if len(example) <= _SHOWN else f"{example[: _SHOWN - 1]}…"), count
 
-def richest(units: Units, values: dict[int, float], shown: list[int]) -> LineRange | None:
-    """Returns the lines that say most, none of them shown, and no more than one call requests.
+    def richest(self) -> LineExtent | None:
+        """Returns the lines that say most, none of them shown, and no more than one call requests; None if none do."""
+        if self._selection is None:
+            return None
+        units, values = self.units, self._selection.unseen()
+        best, found = 0.0, None
+        for before, after in pairwise([-1, *self.places, len(units)]):
+            said = [(place, values[place]) for place in range(before + 1, after) if place in values]
+            first, total = 0, 0.0
+            for number, (place, value) in enumerate(said):
+                total += value
+                while units.line[place] - units.line[said[first][0]] >= _PAGE:
+                    total -= said[first][1]
+                    first += 1
+                if total > best:
+                    best, found = total, (said[first][0], said[number][0])
+        return None if found is None else LineExtent(units.line[found[0]], units.line[found[1]])
 
-    Args:
-        units: those of a text.
-        values: what each unit that is not shown says.
-        shown: the numbers of shown units, in order.
-    """
-    best, found = 0.0, None
-    for before, after in pairwise([-1, *shown, len(units)]):
-        said = [(place, values[place]) for place in range(before + 1, after) if place in values]
-        first, total = 0, 0.0
-        for number, (place, value) in enumerate(said):
-            total += value
-            while units.line[place] - units.line[said[first][0]] >= _PAGE:
-                total -= said[first][1]
-                first += 1
-            if total > best:
-                best, found = total, (said[first][0], said[number][0])
-    return None if found is None else LineRange(units.line[found[0]], units.line[found[1]])
+    def line_start(self, offset: int) -> int | None:
+        """Returns where the line begins that continues at `offset`, the end of a shown unit; None if unknown."""
+        units = self.units
+        place = bisect_left(units.end, offset)
+        if place == len(units) or units.end[place] != offset or units.closes[place]:
+            return None
+        first = units.opening(place)
+        return None if first is None else units.start[first]
 
 
-def longest_of(omitted: list[Omission]) -> Omission:
-    """Returns the gap with the most lines; of those inside a line, the one with the most bytes."""
-    return max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
+def _failures(units: Units, worth: Worth) -> list[bytes]:
+    """Returns words of failure, most frequent first; none in a document, which only writes about failures."""
+    words = Counter[bytes]()
+    for place, stated in worth.flags.items() if worth.weights is OUTCOME else ():
+        if stated & SURE and not stated & BENIGN and (found := _WORD.search(units.text[place])):
+            words[found[0]] += units.count[units.shape[place]]
+    return [word for word, _ in words.most_common(_LOOKED)]
+
+
+def _told(text: bytes) -> str:
+    return one_line(text.decode("utf-8", "replace"))
 
 
 def next_call(
-    artifact_id: str,
-    omitted: list[Omission],
-    rest: Rest,
-    *,
-    lines: int,
-    section: str | None = None,
-    path: str | None = None,
-    rich: Callable[[], LineRange | None] = lambda: None,
-    limited: bool = True,
-    line_start: int | None = None,
+    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], rest: Rest, section: str | None
 ) -> NextCall:
     """Returns the call that helps most: the commonest failure left out, a section, a path, the lines that say most.
 
     Args:
-        artifact_id: that of the artifact.
+        inputs: what the card is made of.
+        shown: what it shows; None: nothing.
         omitted: what no excerpt shows; not empty.
         rest: what matters of that.
-        lines: number of lines in the whole text.
         section: a title of a part that is not shown.
-        path: a JSONPath to values that are not shown.
-        rich: finds the lines that say most among those not shown; called only if nothing before it applies.
-        limited: whether a call to read on includes a number of lines; if not, the reader decides.
-        line_start: where the line with the longest gap begins, if that is a gap inside a line.
     """
-    arguments: dict[str, str | int] = {"artifact_id": artifact_id}
+    longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
+    arguments: dict[str, str | int]
     if rest.failures or rest.inside:
-        arguments["pattern"] = rest.failures[0][0] if rest.failures else rest.inside or ""
+        arguments = {"pattern": rest.failures[0][0] if rest.failures else rest.inside or ""}
     elif section is not None:
-        arguments["section"] = section
-    elif path is not None:
-        arguments["path"] = path
+        arguments = {"section": section}
+    elif inputs.facts.path is not None:
+        arguments = {"path": inputs.facts.path}
+    elif longest.whole_lines:
+        first, limit = _lines(longest, shown, inputs.sizes.lines)
+        arguments = {"offset": first} if inputs.brief or inputs.text is not None else {"offset": first, "limit": limit}
     else:
-        longest = longest_of(omitted)
-        if longest.whole_lines and (most := rich()) is not None:
-            arguments["offset"] = most.first
-            if limited:
-                arguments["limit"] = max(most.last, min(most.first + _LEAST - 1, lines)) - most.first + 1
-        elif longest.whole_lines:
-            first = longest.lines.first if longest.whole_lines == longest.lines.last - longest.lines.first + 1 else None
-            arguments["offset"] = first or min(longest.lines.first + 1, longest.lines.last)
-            if limited:
-                arguments["limit"] = min(_PAGE, longest.whole_lines)
-        else:
-            inside = longest.bytes.start - line_start if line_start is not None else 0
-            first = longest.lines.first
-            arguments["offset"] = f"{first}+{inside}" if inside else first
-    return NextCall(TOOL, arguments)
+        start = None if shown is None else shown.line_start(longest.bytes.start)
+        inside = 0 if start is None else longest.bytes.start - start
+        arguments = {"offset": f"{longest.lines.first}+{inside}" if inside else longest.lines.first}
+    return NextCall(TOOL, {"artifact_id": inputs.id, **arguments})
+
+
+def _lines(longest: Omission, shown: ShownUnits | None, lines: int) -> tuple[int, int]:
+    """Returns the first line to read and how many: those that say most, or the beginning of the longest gap."""
+    rich = None if shown is None else shown.richest()
+    if rich is not None:
+        return rich.first, max(rich.last, min(rich.first + _LEAST - 1, lines)) - rich.first + 1
+    whole = longest.whole_lines == longest.lines.last - longest.lines.first + 1
+    first = longest.lines.first if whole else min(longest.lines.first + 1, longest.lines.last)
+    return first, min(_PAGE, longest.whole_lines)

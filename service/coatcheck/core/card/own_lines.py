@@ -4,16 +4,12 @@ Everything here that came from outside is inert and on one line; what is clipped
 """
 
 import re
-from collections.abc import Iterator
 from typing import Final, final
 
-from msgspec import Struct
-
-from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Measure
+from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import render
+from coatcheck.core.card.model import CardInput
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.views.view import ViewMeasure
 from coatcheck_client.contract.inert import one_line
 
 _URL_KEPT: Final = 256
@@ -23,14 +19,19 @@ _NAME: Final = 120
 _FAILED: Final = "tool reported an error"
 _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
 """Facts that are sentences rather than enumerations."""
+_ITEM: Final = re.compile(r'"(?:\\.|[^"\\])*"?|[,;](?= )')
+"""Matches the end of an item of an enumeration, or a quotation, in which none ends."""
 
 
-class OwnLines(Struct):
-    """The lines, and their cost."""
+@final
+class OwnLines:
+    """The lines of one card, with their cost in tokens. The first one is there from the start."""
 
-    lines: list[str]
-    cost: int
-    facts: tuple[str, ...] = ()
+    def __init__(self, inputs: CardInput, *, smallest: bool = False) -> None:
+        self._inputs = inputs
+        self.lines = [render.first_line(inputs, sized=inputs.readable and inputs.measure.size > 0 and not smallest)]
+        self.cost = self._cost(self.lines[0])
+        self.facts: tuple[str, ...] = ()
 
     def drop(self) -> bool:
         """Drops the last line; returns False if only the first is left."""
@@ -40,110 +41,72 @@ class OwnLines(Struct):
         self.facts = tuple(shown for shown in self.facts if shown != line)
         return True
 
-
-@final
-class OwnLinesBuilder:
-    """Builds them for one card."""
-
-    def __init__(
-        self,
-        declared: DeclaredMetadata,
-        measure: Measure,
-        facts: DetectedMetadata,
-        budget: int,
-        tokenizer: Tokenizer,
-        view: ViewMeasure | None,
-        *,
-        text: bool,
-    ) -> None:
-        self._text = text
-        self._declared = declared
-        self._measure = measure
-        self._facts = facts
-        self._budget = budget
-        self._brief = budget < render.BRIEF
-        self._tokenizer = tokenizer
-        self._view = view
-
-    def first(self, artifact_id: str, *, smallest: bool = False, stored: bool = True) -> OwnLines:
-        """Returns the one line that every card has."""
-        kind = self._facts.kind.value
-        size = "" if smallest or not self._text or not self._measure.size else render.size_of(self._measure, self._view)
-        line = render.first_line(artifact_id, kind, size, brief=self._brief or smallest, stored=stored)
-        return OwnLines([line], self._cost(line))
-
-    def build(self, own: OwnLines, room: int, share: float) -> None:
+    def fill(self, room: int, share: float) -> None:
         """Adds what fits into `room` tokens, in the card's order; facts get a `share` of what the names leave."""
-        declared, facts, measure = self._declared, self._facts, self._measure
-        limit = max(room // 3, min(room, 170)) if self._budget >= _URL_KEPT else room // 2
-        last = [] if self._text else [render.bytes_line(measure, facts.media_type)]
-        if declared.failed:
-            last.append(_FAILED)
-        if measure.dropped:
-            last.append(render.dropped_line(measure))
-        last += facts.comparison
-        if facts.redacted:
-            last.append(f"Redacted: {facts.redacted}")
-        kept = [line for line in last if self._reserve(own, line, room)]
-        title = declared.title or facts.title
-        if title:
-            self._labelled(own, "Title", title, limit, 0.4)
-        if declared.url:
-            self._labelled(own, "URL", declared.url, limit, 0.8)
-        if facts.url and facts.url != declared.url:
-            self._labelled(own, "Canonical" if declared.url else "URL", facts.url, limit, 0.8)
-        if declared.tool_name and not self._brief:
-            call_id = f" (call {_short(declared.tool_call_id)})" if declared.tool_call_id else ""
-            self._labelled(own, "Tool", f"{_short(declared.tool_name)}{call_id}", limit, 0.4)
-        if declared.command:
-            self._labelled(own, "Command", declared.command, limit, 0.15)
-        own.lines += kept
-        self._facts_lines(own, room, share)
+        inputs, declared, facts = self._inputs, self._inputs.declared, self._inputs.facts
+        limit = max(room // 3, min(room, 170)) if inputs.budget >= _URL_KEPT else room // 2
+        last = (
+            "" if inputs.readable else render.bytes_line(inputs.measure, facts.media_type),
+            _FAILED if declared.failed else "",
+            render.dropped_line(inputs.measure) if inputs.measure.dropped else "",
+            *facts.comparison,
+            f"Redacted: {facts.redacted}" if facts.redacted else "",
+        )
+        kept = [line for line in last if line and self._reserve(line, room)]
+        for label, value, most in (
+            ("Title", declared.title or facts.title, 0.4),
+            ("URL", declared.url, 0.8),
+            ("Canonical" if declared.url else "URL", facts.url if facts.url != declared.url else None, 0.8),
+            ("Tool", None if inputs.brief else _tool(declared), 0.4),
+            ("Command", declared.command, 0.15),
+        ):
+            if value:
+                self._labelled(label, value, limit, most)
+        self.lines += kept
+        self._add_facts(int((room - self.cost) * share))
 
-    def _reserve(self, own: OwnLines, line: str, room: int) -> bool:
+    def _reserve(self, line: str, room: int) -> bool:
         """Returns whether a line that is added later fits; its cost is counted now."""
         cost = self._cost(line)
-        if own.cost + cost > room:
+        if self.cost + cost > room:
             return False
-        own.cost += cost
+        self.cost += cost
         return True
 
-    def _add(self, own: OwnLines, line: str, room: int) -> bool:
-        if not self._reserve(own, line, room):
-            return False
-        own.lines.append(line)
-        return True
-
-    def _labelled(self, own: OwnLines, label: str, value: str, room: int, share: float) -> bool:
-        """Adds a line of outside text, clipped to its share and marked if so. Returns whether it was added."""
+    def _labelled(self, label: str, value: str, room: int, share: float) -> None:
+        """Adds a line of outside text, clipped to its share and marked if so, if it fits."""
         flat = one_line(value[:4_000])
-        if self._add(own, f"{label}: {flat}", room):
-            return True
-        most = min(int(room * share), room - own.cost) - 4
-        if most < 8:  # noqa: PLR2004 - fewer tokens say nothing
-            return False
-        return self._add(own, f"{label} (clipped): {fit_text(flat, most - 4, self._tokenizer)}", room)
+        line = f"{label}: {flat}"
+        if not self._reserve(line, room):
+            most = min(int(room * share), room - self.cost) - 4
+            if most < 8:  # noqa: PLR2004 - fewer tokens say nothing
+                return
+            line = f"{label} (clipped): {fit_text(flat, most - 4, self._inputs.tokenizer)}"
+            if not self._reserve(line, room):
+                return
+        self.lines.append(line)
 
-    def _facts_lines(self, own: OwnLines, room: int, share: float) -> None:
-        left = int((room - own.cost) * share)
-        shown: list[str] = []
-        for raw in self._facts.shape:
-            line = one_line(raw)
-            cost = self._cost(line)
-            if cost > left:
-                line = _clip_list(fit_text(line, left - 2, self._tokenizer)) if left > 12 else ""  # noqa: PLR2004
-                if line:
-                    shown.append(line)
-                    own.cost += self._cost(line)
+    def _add_facts(self, room: int) -> None:
+        """Adds facts that fit into `room` tokens in all; the last one is clipped to its whole items."""
+        most = self.cost + room
+        for raw in self._inputs.facts.shape:
+            line, left = one_line(raw), most - self.cost
+            whole = self._reserve(line, most)
+            if not whole:
+                line = _clip_list(fit_text(line, left - 2, self._inputs.tokenizer)) if left > 12 else ""  # noqa: PLR2004
+            if whole or (line and self._reserve(line, most)):
+                self.facts += (line,)
+            if not whole:
                 break
-            shown.append(line)
-            left -= cost
-            own.cost += cost
-        own.lines += shown
-        own.facts = tuple(shown)
+        self.lines += self.facts
 
     def _cost(self, line: str) -> int:
-        return self._tokenizer.count(f"\n{line}")
+        return self._inputs.tokenizer.count(f"\n{line}")
+
+
+def _tool(declared: DeclaredMetadata) -> str | None:
+    name, call = declared.tool_name, declared.tool_call_id
+    return f"{_short(name)}{f' (call {_short(call)})' if call else ''}" if name else None
 
 
 def _short(name: str) -> str:
@@ -158,21 +121,7 @@ def _clip_list(text: str) -> str:
     """
     if not text.endswith("…"):
         return text
-    place = text.rfind(" ") if _SENTENCE.match(text) else max(_ends_of_items(text), default=0)
+    ends = [found.end() for found in _ITEM.finditer(text) if found[0] in {",", ";"}]
+    place = text.rfind(" ") if _SENTENCE.match(text) else max(ends, default=0)
     label = text.find(": ")
     return f"{text[:place].rstrip()} …" if place > label + 1 else ""
-
-
-def _ends_of_items(text: str) -> Iterator[int]:
-    """Yields where items of an enumeration end; none ends inside quotation marks."""
-    inside = False
-    escaped = False
-    for place, character in enumerate(text):
-        if escaped:
-            escaped = False
-        elif character == "\\":
-            escaped = inside
-        elif character == '"':
-            inside = not inside
-        elif character in ";," and not inside and text[place + 1 : place + 2] == " ":
-            yield place + 1

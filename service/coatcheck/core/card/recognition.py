@@ -7,8 +7,7 @@ import re
 from typing import Final
 
 from coatcheck.core.card.compose import MAX_BUDGET
-from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.ids import parse
+from coatcheck.core.ids import is_id
 
 _FIRST: Final = re.compile(
     r"\[(art_[0-9]{18}) · [a-z_]{1,40}(?: · [0-9a-z,~ ]{1,60})? · "
@@ -21,10 +20,4 @@ MAX_CARD_CHARS: Final = 32 * MAX_BUDGET
 def is_card(text: str) -> bool:
     """Returns whether a text begins with a card's first line and a possible ID, and is short enough for a card."""
     found = _FIRST.match(text) if len(text) <= MAX_CARD_CHARS else None
-    if found is None:
-        return False
-    try:
-        _ = parse(found[1])
-    except CoatcheckError:
-        return False
-    return True
+    return found is not None and is_id(found[1])

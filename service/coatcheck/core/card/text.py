@@ -33,11 +33,9 @@ class CardSource(Struct, frozen=True):
     def evidence(self) -> PayloadSample:
         """Returns the part that excerpts are cut from."""
         sample = self.sample
-        return (
-            PayloadSample(sample.head[: self.end], b"", self.end, sample.masked)
-            if sample.whole and self.end < sample.size
-            else sample
-        )
+        if sample.whole and self.end < sample.size:
+            return PayloadSample(sample.head[: self.end], b"", self.end, sample.masked)
+        return sample
 
     def unseen(self, shown: list[tuple[int, int]]) -> str | None:
         """Returns what names the longest section of which nothing is shown; None if there is none.
@@ -63,7 +61,7 @@ class CardSource(Struct, frozen=True):
 
 def text_of(sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], kind: Kind) -> CardSource:
     """Returns a view in the form that a card uses."""
-    last = sections[-1] if sections and spec_of(kind).links_last else None
+    last = sections[-1] if sections and spec_of(kind).markup else None
     end = last.start if last is not None and last.title == LINKS and last.start > 0 else sample.size
     return CardSource(sample, measure, end, tuple([each for each in sections if each.start < end]))
 

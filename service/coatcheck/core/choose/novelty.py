@@ -9,8 +9,12 @@ import re
 from collections import defaultdict
 from typing import Final
 
-from coatcheck.core.artifact import Novelty
-from coatcheck.core.choose.units import Units
+from msgspec.structs import replace
+
+from coatcheck.core.artifact import DetectedMetadata, EarlierRun, Measure, Novelty, PayloadSample
+from coatcheck.core.choose.units import Units, units_of
+from coatcheck.core.survey.survey import Survey, unpack_survey
+from coatcheck.core.text.plural import counted
 
 _WORD: Final = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
 _ADDRESS: Final = re.compile(rb"0x[0-9a-fA-F]+|\b(?=[0-9a-fA-F-]*\d)[0-9a-fA-F]{7,}(?:-[0-9a-fA-F]{2,})*\b")
@@ -26,6 +30,23 @@ _CANDIDATES: Final = 40
 """Lines compared for each of these words."""
 _KEPT: Final = 400
 """New lines that are kept."""
+
+
+def compared(
+    facts: DetectedMetadata, earlier: EarlierRun, sample: PayloadSample, survey: Survey | None, measure: Measure
+) -> DetectedMetadata:
+    """Returns the facts including what is new since an earlier run, and a line for the card that says how much.
+
+    Lines are counted if both outputs are available in full; of larger ones, only what is available is compared.
+    """
+    if earlier.sha256 == measure.sha256:
+        return replace(facts, comparison=(f"Same as {earlier.id}, byte for byte.",))
+    kept = None if earlier.survey is None else unpack_survey(earlier.survey)
+    found = novelty(units_of(sample, measure.lines, survey), units_of(earlier.sample, earlier.lines, kept))
+    counts = ""
+    if sample.whole and earlier.sample.whole:
+        counts = f": {counted(found.lines, 'line')} new, {counted(found.gone, 'line')} of it gone, numbers aside"
+    return replace(facts, novelty=found, comparison=(f"Compared with {earlier.id}{counts}",))
 
 
 def novelty(units: Units, earlier: Units) -> Novelty:

@@ -1,11 +1,11 @@
 """Chooses units within a budget of tokens: the most worth for its cost, similar ones once, always both ends."""
 
 from collections import Counter
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 from coatcheck.core.choose.units import Units
-from coatcheck.core.choose.worth import SHORT, Worth
+from coatcheck.core.choose.worth import Worth
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import inert
@@ -23,8 +23,6 @@ _MISSES: Final = 40
 """Consecutive units that do not fit, after which the search ends."""
 _PLENTY: Final = 3
 """Number of budgets' worth of units that are priced exactly."""
-
-
 _ALIKE: Final = 3
 """Units that differ only in numbers, apart from those in the ends' shares: more of them say no more than their
 count."""
@@ -37,7 +35,7 @@ class Selection:
 
     def __init__(self, units: Units, worth: Worth, budget: int, tokenizer: Tokenizer) -> None:
         self._units = units
-        self._worth = worth
+        self.worth = worth
         self._tokenizer = tokenizer
         self._left = budget
         self._taken: dict[int, float] = {}
@@ -60,14 +58,12 @@ class Selection:
 
     def unseen(self) -> dict[int, float]:
         """Returns what units that are not chosen add to the chosen ones; only one of similar units counts."""
-        worth, units = self._worth, self._units
+        worth, units = self.worth, self._units
         seen = {b"", *[units.shape[place].strip() for place in self._taken]}
         found = {place: value for place, value in worth.stated.items() if units.shape[place].strip() not in seen}
-        cover = worth.weights.cover
         for place, words in worth.words.items():
             if new := words - self._said:
-                value = cover * sum(map(worth.rarity.__getitem__, new)) / max(SHORT, len(units.text[place])) ** 0.5
-                found[place] = found.get(place, 0.0) + value
+                found[place] = found.get(place, 0.0) + worth.covered(new, units.text[place])
         return found
 
     def drop(self, tokens: int) -> bool:
@@ -97,18 +93,14 @@ class Selection:
         heapify(heap)
         misses = 0
         while heap and self._left >= _SMALLEST and misses < _MISSES:
-            rate, place = heap[0]
-            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self._worth.answers:
-                heappop(heap)
+            rate, place = heappop(heap)
+            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self.worth.answers:
                 continue
             now = self._rate(place)
             if now < -rate - 1e-9:  # a similar one was taken meanwhile
                 if now > 0:
-                    heapreplace(heap, (-now, place))
-                else:
-                    heappop(heap)
+                    heappush(heap, (-now, place))
                 continue
-            heappop(heap)
             self._left += long.get(place, 0)
             if self._take(place, now):
                 long.pop(place, None)
@@ -140,7 +132,7 @@ class Selection:
                 price = self._part_price(text, size, last=last)
             if not _SMALLEST // 2 <= price <= self._left - SEAM or not self._units.shorten(place, size, last=last):
                 return
-            self._prices[place], self._costs[place] = price, price**self._worth.weights.thrift
+            self._prices[place], self._costs[place] = price, price**self.worth.weights.thrift
             self._take(place, self._rate(place))
         self._ends.add(place)
 
@@ -152,7 +144,7 @@ class Selection:
         """Returns the units that may fit into an end's share, from the end inwards."""
         units, out, size = self._units, list[int](), 0.0
         for place in places:
-            if _says(units.text[place]):
+            if units.text[place].strip():
                 out.append(place)
                 size += len(units.text[place]) + 1
                 if size > room * 8:
@@ -164,14 +156,12 @@ class Selection:
         units = self._units
         if not tail or units.opens[tail[0]] or units.line[tail[0]] == units.line[0]:
             return []
-        place = tail[0]
-        while place and not units.opens[place] and units.follows(place):
-            place -= 1
-        return [place] if units.opens[place] and units.line[place] == units.line[tail[0]] else []
+        first = units.opening(tail[0])
+        return [] if first is None else [first]
 
     def _candidates(self, budget: int) -> dict[int, float]:
         """Returns the units worth pricing, with their values: several budgets' worth, by estimated price."""
-        text, worth, thrift = self._units.text, self._worth, self._worth.weights.thrift
+        text, worth, thrift = self._units.text, self.worth, self.worth.weights.thrift
         values = worth.values(self._units)
         guessed = sorted([(-value / (len(text[place]) + 8) ** thrift, place) for place, value in values.items()])
         room = budget * _PLENTY * 4
@@ -192,22 +182,21 @@ class Selection:
         texts = [f"{text}\n" for text in block.decode("utf-8", "replace").split("\n")]
         if len(block.translate(None, _CONTROLS)) < len(block):
             texts = [inert(text) for text in texts]
-        thrift = self._worth.weights.thrift
+        thrift = self.worth.weights.thrift
         for place, price in zip(order, counts(texts, self._tokenizer), strict=True):
             self._prices[place] = price
             self._costs[place] = price**thrift
 
     def _rate(self, place: int) -> float:
         """Returns a unit's present worth for its price: what is already shown no longer counts."""
-        worth, weights = self._worth, self._worth.weights
+        worth, weights = self.worth, self.worth.weights
         words = self._words.get(place)
         if words is None:
             words = self._words[place] = worth.words.get(place) or frozenset(self._units.shape[place].split())
         new = words - self._said
         value = worth.base.get(place, 0.0)
         if place in worth.words:
-            size = len(self._units.text[place])
-            value += weights.cover * sum(map(worth.rarity.__getitem__, new)) / max(SHORT, size) ** 0.5
+            value += worth.covered(new, self._units.text[place])
         if weights.repeats and words:
             value *= 1 - weights.repeats * (1 - len(new) / len(words))
         return value / self._costs[place]
@@ -222,7 +211,3 @@ class Selection:
         self._said |= self._words[place]
         self._alike[self._units.shape[place]] += 1
         return True
-
-
-def _says(text: bytes) -> bool:
-    return bool(text) and not text.isspace()

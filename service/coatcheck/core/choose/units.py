@@ -8,8 +8,9 @@ from collections import Counter
 from itertools import accumulate
 from typing import Final, final
 
-from coatcheck.core.survey.lexicon import shapes_of
-from coatcheck.core.survey.region import Region
+from coatcheck.core.artifact import PayloadSample
+from coatcheck.core.survey.lexicon import count_shapes
+from coatcheck.core.survey.survey import Region, Survey
 from coatcheck.core.text.cuts import align, align_up
 from coatcheck.core.text.terminal import overwrites, visible
 
@@ -33,8 +34,9 @@ class Units:
         line: the number of its line, from 1.
         opens, closes: whether the unit begins and ends its line.
         shortened: those that were whole lines before `shorten`.
-        shape: equal for lines that differ only in numbers; see `shapes_of`.
+        shape: equal for lines that differ only in numbers; see `count_shapes`.
         count: how many units have each shape.
+        regions: those that the units were split from.
     """
 
     def __init__(self, regions: list[Region]) -> None:
@@ -45,11 +47,10 @@ class Units:
         self.opens: list[bool] = []
         self.closes: list[bool] = []
         self.shortened: set[int] = set()
+        self.regions = regions
         for region in regions:
             self._add(region)
-        joined = b"\n".join(self.text)
-        self.shape: list[bytes] = shapes_of(joined) if self.text else []
-        self.count: Counter[bytes] = Counter(self.shape)
+        self.shape, self.count = count_shapes(b"\n".join(self.text)) if self.text else ([], Counter[bytes]())
 
     def __len__(self) -> int:
         """Returns the number of units."""
@@ -58,6 +59,12 @@ class Units:
     def follows(self, place: int) -> bool:
         """Returns whether unit `place` directly follows the unit before it."""
         return place > 0 and self.start[place] == self.end[place - 1]
+
+    def opening(self, place: int) -> int | None:
+        """Returns the unit that begins the line of unit `place`; None if that is not available."""
+        while not self.opens[place] and self.follows(place):
+            place -= 1
+        return place if self.opens[place] else None
 
     def shorten(self, place: int, size: int, *, last: bool) -> bool:
         """Shortens a unit to about its first `size` bytes, or its last ones. What it loses belongs to no unit.
@@ -101,23 +108,23 @@ class Units:
         first = len(self.text)
         at = 0
         for number in [n for n, text in enumerate(shown) if len(text) > LONG] if max(map(len, shown)) > LONG else []:
-            self._put_lines(shown, ends, region.line, at, number)
+            self._put(shown[at:number], ends[at:number], ends[at + 1 : number + 1], region.line + at)
             self._cut(raw[number], ends[number], ends[number + 1], region.line + number, frames=frames)
             at = number + 1
-        self._put_lines(shown, ends, region.line, at, len(shown))
+        self._put(shown[at:], ends[at:-1], ends[at + 1 :], region.line + at)
         if not region.begins:
             self.opens[first] = False
         if not region.ends:
             self.closes[-1] = False
 
-    def _put_lines(self, shown: list[bytes], ends: list[int], line: int, low: int, high: int) -> None:
-        """Adds lines `low` to `high` of a region, each of which is one unit."""
-        self.text += shown[low:high]
-        self.start += ends[low:high]
-        self.end += ends[low + 1 : high + 1]
-        self.line += range(line + low, line + high)
-        self.opens += [True] * (high - low)
-        self.closes += [True] * (high - low)
+    def _put(self, text: list[bytes], start: list[int], end: list[int], line: int) -> None:
+        """Adds lines from number `line` on, each of which is one unit."""
+        self.text += text
+        self.start += start
+        self.end += end
+        self.line += range(line, line + len(text))
+        self.opens += [True] * len(text)
+        self.closes += [True] * len(text)
 
     def _cut(self, raw: bytes, start: int, end: int, line: int, *, frames: bool) -> None:
         """Cuts a long line into pieces. What was overwritten in it belongs to the first."""
@@ -132,14 +139,44 @@ class Units:
         self.closes += [*[False] * (pieces - 1), True]
 
 
+def units_of(sample: PayloadSample, lines: int, survey: Survey | None) -> Units:
+    """Returns what is available of a payload, in order: its two ends, and what its survey kept of the middle.
+
+    Args:
+        sample: the ends, or all of it.
+        lines: number of lines in the whole payload.
+        survey: its fragments are whole lines, or pieces of long ones; those that an end already includes are dropped.
+    """
+    if sample.whole:
+        return Units([Region(0, 1, sample.head)] if sample.head else [])
+    head, tail = sample.head, sample.tail
+    cut = head.rfind(b"\n") + 1 or align(head, len(head) - 1)
+    begin = tail.find(b"\n") + 1
+    if begin in {0, len(tail)}:  # the last line is longer than what is available of it
+        begin = align_up(tail, 0)
+    data = tail[begin:]
+    start = sample.size - len(data)
+    line = lines - data.count(b"\n") - (not data.endswith(b"\n")) + 1
+    fragments = () if survey is None else survey.fragments
+    units = Units(
+        [
+            Region(0, 1, head[:cut], ends=head[:cut].endswith(b"\n")),
+            *[each for each in fragments if each.start >= cut and each.start + len(each.data) <= start],
+            Region(start, line, data, begins=tail[begin - 1 : begin] == b"\n"),
+        ]
+    )
+    for shape, count in () if survey is None else survey.counts:
+        if shape in units.count:
+            units.count[shape] = max(units.count[shape], count)
+    return units
+
+
 def cuts(line: bytes, at: int = 0) -> list[tuple[int, int]]:
     """Returns where the pieces of a long line begin and end, from offset `at` on."""
     out: list[tuple[int, int]] = []
     size = len(line)
     while at < size:
-        end = min(size, at + PIECE)
-        if end < size:
-            end = _edge(line, at, end)
+        end = _edge(line, at, at + PIECE) if at + PIECE < size else size
         out.append((at, end))
         at = end
     return out
@@ -151,7 +188,5 @@ def _edge(line: bytes, low: int, high: int) -> int:
     if best <= low:
         best = max(line.rfind(b" ", least, high), line.rfind(b",", least, high)) + 1
     if best <= low:
-        best = high
-        while best > low + 1 and line[best] & 0xC0 == 0x80:  # noqa: PLR2004 - a UTF-8 continuation byte
-            best -= 1
+        best = align(line, high)
     return best

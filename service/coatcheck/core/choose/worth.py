@@ -8,25 +8,16 @@ stem from experiments on sets of payloads; docs/decisions has the results on set
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from math import exp
-from typing import Final, final
+from typing import Final
 
 from msgspec import Struct
 
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.units import Units
-from coatcheck.core.survey.lexicon import (
-    BENIGN,
-    STRONG,
-    SURE,
-    VERDICT,
-    WARNING,
-    WORD,
-    classify,
-    speaking,
-)
+from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, VERDICT, WARNING, WORD, classify, speaking
 from coatcheck.core.text.scan import BlockPattern
 
 
@@ -61,9 +52,8 @@ _WEAK: Final = 0.8
 _BENIGN: Final = 0.5
 _LATE: Final = 0.6
 """How much more a statement at the end is worth than one at the beginning."""
-_BELOW: Final = (0.6, 0.45, 0.3, 0.2)
-_ABOVE: Final = (0.5, 0.3)
-"""Shares of a statement's worth that the lines below and above it get."""
+_AROUND: Final = {-2: 0.3, -1: 0.5, 0: 1.0, 1: 0.6, 2: 0.45, 3: 0.3, 4: 0.2}
+"""Shares of a statement's worth that it and the lines above and below it get."""
 _VERDICT: Final = 6.0
 _NOVEL: Final = 2.0
 """Worth of a line of which an earlier run has no word."""
@@ -90,14 +80,10 @@ _CODE: Final = re.compile(
 _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 """Matches times without a date or a time of day."""
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
-SHORT: Final = 20
+_SHORT: Final = 20
 """Minimum bytes that a unit counts as having when its topics are related to its length."""
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
 """Matches a word of five bytes or more, a path, an address; two characters of Chinese, Japanese or Korean."""
-_LEAST_TOPIC: Final = 5
-_IN_TOPICS: Final = bytes(c if re.match(rb"[\w./:@+-]", bytes([c])) else 0x20 for c in range(256))
-"""Replaces bytes that no ASCII topic contains by blanks."""
-_NONE: Final = frozenset([b""])
 
 
 class Worth(Struct):
@@ -117,16 +103,15 @@ class Worth(Struct):
     answers: frozenset[int] = frozenset()
     """Those that answer the query."""
 
+    def covered(self, words: frozenset[bytes], text: bytes) -> float:
+        """Returns the worth of some words of a unit, the first time that they are shown."""
+        return self.weights.cover * sum(map(self.rarity.__getitem__, words)) / max(_SHORT, len(text)) ** 0.5
+
     def values(self, units: Units) -> dict[int, float]:
         """Returns the worth of each unit while nothing is shown, without worthless ones."""
         values = dict(self.base)
-        cover, rarity = self.weights.cover, self.rarity.__getitem__
-        covered: dict[frozenset[bytes], float] = {}
         for place, words in self.words.items():
-            sum_of = covered.get(words)
-            if sum_of is None:
-                sum_of = covered[words] = cover * sum(map(rarity, words))
-            values[place] = values.get(place, 0.0) + sum_of / max(SHORT, len(units.text[place])) ** 0.5
+            values[place] = values.get(place, 0.0) + self.covered(words, units.text[place])
         return {place: value for place, value in values.items() if units.text[place].strip()}
 
 
@@ -138,39 +123,20 @@ def flags_of(units: Units) -> dict[int, int]:
         last = dict(zip(units.shape, range(total), strict=True))
         first = dict(zip(reversed(units.shape), range(total - 1, -1, -1), strict=True))
         chosen = sorted({*first.values(), *last.values()})
-    block = b"\n".join([units.text[place] for place in chosen])
-    found: dict[int, int] = {}
-    at = row = 0
-    for start, _ in speaking(block):
-        row += block.count(b"\n", at, start)
-        at = start
-        place = chosen[row]
-        found[place] = classify(units.text[place])
-    return found
+    places = [chosen[row] for row in speaking([units.text[place] for place in chosen])]
+    return {place: classify(units.text[place]) for place in places}
 
 
 def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
     """Returns whether a text is an outcome, and the unit near its end that is the verdict, if there is one."""
-    seen = 0
-    verdict: int | None = None
-    strong = False
-    for place in range(len(units) - 1, -1, -1):
-        text = units.text[place]
-        if not text or text.isspace():
-            continue
-        seen += 1
-        if seen > _LAST:
-            break
-        found = flags.get(place, 0)  # of those with the same shape, the last one is examined
-        if not found & (VERDICT | STRONG) or _CODE.search(text):
-            continue
-        strong = True
-        if found & VERDICT and verdict is None:
-            verdict = place
-    if strong:
-        return True, verdict
+    text = units.text
+    last = islice((place for place in range(len(units) - 1, -1, -1) if text[place].strip()), _LAST)
+    # Of units with the same shape, the last one has flags.
+    told = [place for place in last if flags.get(place, 0) & (VERDICT | STRONG) and not _CODE.search(text[place])]
+    if told:
+        return True, next((place for place in told if flags[place] & VERDICT), None)
     step = max(1, len(units) // _STAMPS)
-    lines = [text[:40] for text in units.text[::step] if text and not text.isspace()]
+    lines = [line[:40] for line in text[::step] if line.strip()]
     rest = b"\n".join(lines).translate(_DIGITS_ALIKE).split(b"\n") if lines else []
     rest = [line for line in rest if b"00:00:00" not in line and b"0000-00-00" not in line]
     most = len(lines) // 2 + 1 - (len(lines) - len(rest))
@@ -183,13 +149,9 @@ def weight(flags: int) -> float:
         worth = _SURE
     elif flags & STRONG:
         worth = _STRONG if flags & WORD else _BARE
-    elif flags & (WORD | WARNING | VERDICT):
-        worth = _WEAK
     else:
-        return 0.0
-    if flags & BENIGN:
-        worth *= _BENIGN
-    return worth
+        worth = _WEAK if flags & (WORD | WARNING | VERDICT) else 0.0
+    return worth * _BENIGN if flags & BENIGN else worth
 
 
 def worth_of(
@@ -237,31 +199,19 @@ def _statements(base: dict[int, float], units: Units, flags: dict[int, int], sca
         worth = weight(stated) * scale
         if worth:
             worth *= (1 + _LATE * units.line[place] / lines) / units.count[units.shape[place]] ** 0.5
-            base[place] = max(base.get(place, 0.0), worth)
-            _around(base, units, place, worth)
-
-
-def _around(base: dict[int, float], units: Units, place: int, worth: float) -> None:
-    """Gives the units below and above a statement their shares of its worth."""
-    for step, shares in ((1, _BELOW), (-1, _ABOVE)):
-        near = place
-        for share in shares:
-            near += step
-            if not 0 <= near < len(units):
-                break
-            base[near] = max(base.get(near, 0.0), worth * share)
+            for step, share in _AROUND.items():
+                if 0 <= place + step < len(units):
+                    base[place + step] = max(base.get(place + step, 0.0), worth * share)
 
 
 def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:
     """Adds what is new since an earlier run, and reduces statements that the earlier run also made."""
     new = dict(compared.new)
-    for place in base:
-        if units.start[place] not in new:
-            base[place] *= _KNOWN
     for place, start in enumerate(units.start):
-        distance = new.get(start)
-        if distance is not None:
-            base[place] = base.get(place, 0.0) + _NOVEL * distance
+        if start in new:
+            base[place] = base.get(place, 0.0) + _NOVEL * new[start]
+        elif place in base:
+            base[place] *= _KNOWN
 
 
 def _odd(base: dict[int, float], units: Units) -> None:
@@ -290,26 +240,14 @@ def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: flo
             passed += len(units.text[place]) + 1
 
 
-@final
-class _Topics(dict[bytes, bytes]):
-    """For a word in ASCII, the part that `_TOPIC` finds; empty if there is none."""
-
-    def __missing__(self, word: bytes) -> bytes:
-        bare = word.rstrip(b"./:@+-").lstrip(b".:@+-")
-        found = self[word] = bare if len(bare) >= _LEAST_TOPIC else b""
-        return found
-
-
 def _covers(worth: Worth, units: Units) -> None:
     """Determines the topics of the sampled units: their longer words; paths and names count more."""
     known: dict[bytes, frozenset[bytes]] = {}
-    topics = _Topics().__getitem__
     for place in range(0, len(units), max(1, len(units) // _COVERED)):
         shape = units.shape[place]
         words = known.get(shape)
         if words is None:
-            found = map(topics, shape.translate(_IN_TOPICS).split()) if shape.isascii() else _TOPIC.findall(shape)
-            words = known[shape] = frozenset(found) - _NONE
+            words = known[shape] = frozenset(_TOPIC.findall(shape))
         if words:
             worth.words[place] = words
     seen = Counter(chain.from_iterable(worth.words.values()))

@@ -32,6 +32,11 @@ def bracketed(step: Step) -> str:
     return f"[{step}]" if isinstance(step, int) else f"['{_ESCAPED.sub(_escape, step)}']"
 
 
+def step(key: str) -> str:
+    """Returns the step to a member as it is usually written: `.name`, or `['some name']`."""
+    return f".{key}" if key.isascii() and key.isidentifier() else bracketed(key)
+
+
 def _escape(found: re.Match[str]) -> str:
     c = found[0]
     return _SHORT.get(c) or f"\\u{ord(c):04x}"

@@ -31,13 +31,6 @@ _FILE_TYPE: Final = re.compile(
     r"|application/(?:(?:x-)?(?:python|sh)|javascript|xml|yaml|toml)|image/svg"
 )
 """Media types of files, which count if the structure indicates nothing else."""
-_FILE_TOOL: Final = re.compile(
-    r"read[-_]?(?:text[-_]?)?file|file[-_]?read|view[-_]?file|^(?:read|cat|view|open)$|get[-_]file", re.IGNORECASE
-)
-_SHELL_TOOL: Final = re.compile(
-    r"bash|shell|exec|terminal|command|^(?:sh|zsh|cmd|make|run|i?python3?|repl)$|run[-_]tests?|code[-_]interpreter",
-    re.IGNORECASE,
-)
 _OBJECT: Final = re.compile(rb'(?:\xef\xbb\xbf)?[\s\[]*\{\s*"[^"\n]{0,200}"\s*:')
 _MUCH: Final = 60
 """Bytes of valid JSON before an error from which this is no accident: `[12:30:01] started` is not JSON."""
@@ -65,8 +58,8 @@ def classify(payload: PayloadProbe) -> Kind:
         return declared.kind
     media_type = (declared.media_type or "").partition(";")[0].strip().lower()
     if (binary := identify(payload.sample.head)) is not None or not _is_text(head):
-        is_image = binary.image if binary is not None else media_type.startswith("image/")
-        return Kind.IMAGE if is_image else Kind.BINARY
+        found = media_type if binary is None else binary.media_type
+        return Kind.IMAGE if found.startswith("image/") else Kind.BINARY
     tool = declared.tool_name or ""
     return (
         _BY_MEDIA_TYPE.get(media_type)
@@ -102,8 +95,7 @@ def _by_text(payload: PayloadProbe, head: bytes, tool: str) -> Kind:
         return Kind.SEARCH_RESULTS
     if read_table(head) is not None:
         return Kind.TABLE
-    of_file, of_shell = _FILE_TOOL.search(tool) is not None, _SHELL_TOOL.search(tool) is not None
-    return kind_by_lines(payload.sample, of_file=of_file, of_shell=of_shell)
+    return kind_by_lines(payload.sample, tool)
 
 
 def _is_diff(head: bytes) -> bool:

@@ -4,7 +4,7 @@ Values are verbatim; make them inert before showing them to a model.
 """
 
 from functools import cached_property
-from typing import Final, final
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,17 +18,15 @@ SECTION_CHARS: Final = 60
 _PARTS: Final = 12
 
 
-@final
-class PayloadProbe:
+class PayloadProbe(Struct, dict=True):
     """A payload while it is recognised: what several steps need is read once, on demand."""
 
-    def __init__(self, sample: PayloadSample, declared: DeclaredMetadata, survey: Survey | None = None) -> None:
-        self.sample = sample
-        """The payload's ends, or all of it."""
-        self.declared = declared
-        """What the caller declared about it."""
-        self.survey = survey
-        """What every byte says, if the sample is not all of it."""
+    sample: PayloadSample
+    """The payload's ends, or all of it."""
+    declared: DeclaredMetadata
+    """What the caller declared about it."""
+    survey: Survey | None = None
+    """What every byte says, if the sample is not all of it."""
 
     @cached_property
     def json(self) -> JsonReading | None:
@@ -57,8 +55,3 @@ NOTHING = Description()
 def named_parts(titles: list[str]) -> tuple[str, ...]:
     """Returns the first titles that are short enough for the call that a card names, to keep as `sections`."""
     return tuple([title for title in titles if len(title) <= SECTION_CHARS and title == one_line(title)][:_PARTS])
-
-
-def first_of(items: list[str], most: int, noun: str = "more") -> str:
-    """Returns the first `most` items, and how many more there are."""
-    return "; ".join([*items[:most], *([f"… {len(items) - most} {noun}"] if len(items) > most else [])])

@@ -5,14 +5,13 @@ from typing import Final, cast
 
 from msgspec.json import encode
 
-from coatcheck.core.artifact import PayloadSample
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, first_of
-from coatcheck.core.kinds.json_records import next_path, recurring, step
-from coatcheck.core.outline.model import Entry
+from coatcheck.core.jsonpath.location import step
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
+from coatcheck.core.kinds.json_records import next_path, recurring
 from coatcheck.core.outline.notebook import of_notebook
 from coatcheck.core.survey.members import ObjectMember
-from coatcheck.core.survey.tallies import Tallies
-from coatcheck.core.text.plural import counted
+from coatcheck.core.survey.tallies import tallied
+from coatcheck.core.text.plural import counted, first_of
 
 _CELLS: Final = 40
 _LINES: Final = 120
@@ -42,7 +41,8 @@ def describe_json(payload: PayloadProbe) -> Description:
         return NOTHING
     value = reading.value
     if reading.complete and (notebook := of_notebook(sample.head)) is not None:
-        return _cells(notebook.entries)
+        cells = [f"{cell.title}{f' ({cell.detail})' if cell.detail else ''}" for cell in notebook.entries]
+        return Description(facts=(f"Notebook, {counted(len(cells), 'cell')}: {first_of(cells, _CELLS)}",))
     if reading.lines:
         first = f"JSON lines; keys of the first {reading.lines}:"
     elif not reading.complete:
@@ -55,16 +55,11 @@ def describe_json(payload: PayloadProbe) -> Description:
     if payload.survey is not None and payload.survey.members:
         lines = [*_members(payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
         return Description(facts=tuple(lines), path=path)
-    counts = [each.line for each in found] if reading.all_of_it else _tallied(sample) if reading.lines else []
+    if reading.all_of_it:
+        counts = tuple(each.line for each in found)
+    else:
+        counts = tallied(sample.head) if reading.lines and sample.whole else ()
     return Description(facts=(*([first] if first else []), *lines, *counts), path=path)
-
-
-def _tallied(sample: PayloadSample) -> tuple[str, ...]:
-    """Returns the tallies of JSON lines that are available in full, and too many to be read."""
-    tallies = Tallies()
-    if sample.whole:
-        tallies.feed(sample.head)
-    return tallies.facts()
 
 
 def _members(members: tuple[ObjectMember, ...]) -> list[str]:
@@ -74,31 +69,18 @@ def _members(members: tuple[ObjectMember, ...]) -> list[str]:
     return [*([", ".join(values[:_SCALARS])] if values else []), f"$: {', '.join(keys)}"]
 
 
-def _cells(entries: list[Entry]) -> Description:
-    """Returns the cells of a notebook, as `section` accepts them, and what failed in them."""
-    shown = [f"{entry.title}{f' ({entry.detail})' if entry.detail else ''}" for entry in entries]
-    return Description(facts=(f"Notebook, {counted(len(entries), 'cell')}: {first_of(shown, _CELLS)}",))
-
-
 def scalars(value: object) -> str | None:
     """Returns the short values of an object and of small objects in it, as `status="failed", error.code=7`."""
     if not isinstance(value, dict):
         return None
-    parts: list[str] = []
+    named: list[tuple[str, object]] = []
     members = cast("dict[str, object]", value)
-    nested = len(members) <= _MAP
     for key, member in members.items():
-        if nested and isinstance(member, dict) and len(cast("dict[str, object]", member)) <= _NESTED:
-            for inner, scalar in cast("dict[str, object]", member).items():
-                _add(parts, f"{key}.{inner}", scalar)
-        else:
-            _add(parts, key, cast("object", member))
+        inner = cast("dict[str, object]", member) if isinstance(member, dict) and len(members) <= _MAP else {}
+        few = 0 < len(inner) <= _NESTED
+        named += [(f"{key}.{name}", scalar) for name, scalar in inner.items()] if few else [(key, member)]
+    parts = [f"{name}={shown}" for name, each in named if len(name) <= _VALUE and (shown := _short(each)) is not None]
     return ", ".join(parts[:_SCALARS]) or None
-
-
-def _add(parts: list[str], name: str, value: object) -> None:
-    if len(name) <= _VALUE and (shown := _short(value)) is not None:
-        parts.append(f"{name}={shown}")
 
 
 def _short(value: object) -> str | None:

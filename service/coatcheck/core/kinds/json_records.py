@@ -11,7 +11,7 @@ from typing import Final, cast
 from msgspec import Struct
 from msgspec.json import encode
 
-from coatcheck.core.jsonpath.location import bracketed
+from coatcheck.core.jsonpath.location import bracketed, step
 
 _FEWEST: Final = 8
 """Minimum elements of a list of records."""
@@ -74,15 +74,10 @@ def recurring(value: object) -> list[Recurring]:
             if _is_few(_counted(looked, keys), len(looked)):
                 counts = _counted(records, keys)
                 if len(counts) > 1 and _is_few(counts, len(records)):
-                    ordered = sorted(
-                        ((cast("str | int | bool", each), n) for (_, each), n in counts.items()), key=_order
-                    )
-                    found.append(Recurring(path, "".join(map(step, keys)), tuple(ordered), len(records)))
+                    values = [(cast("str | int | bool", each), count) for (_, each), count in counts.items()]
+                    values.sort(key=lambda each: (-each[1], str(each[0])))
+                    found.append(Recurring(path, "".join(map(step, keys)), tuple(values), len(records)))
     return sorted(found, key=lambda each: each.counts[-1][1] / each.records)[:_MEMBERS]
-
-
-def _order(counted: tuple[str | int | bool, int]) -> tuple[int, str]:
-    return -counted[1], str(counted[0])
 
 
 def _lists(path: str, value: object, deeper: int) -> Iterator[tuple[str, list[dict[str, object]]]]:
@@ -155,8 +150,3 @@ def next_path(value: object, found: list[Recurring], *, lines: bool) -> str | No
             break
         path, inner, size = f"{path}{name}", steps[name], containers[name]
     return path if path != "$" else None
-
-
-def step(key: str) -> str:
-    """Returns the step of a JSONPath to a member."""
-    return f".{key}" if key.isascii() and key.isidentifier() else bracketed(key)

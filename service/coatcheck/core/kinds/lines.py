@@ -1,4 +1,4 @@
-"""Decides the sort of a text by how its first and last lines begin and end.
+"""Decides the sort of a text by how its first and last lines begin and end, and by the tool that printed it.
 
 A share of the lines decides, never a single one; and what a card shows of a text with statements does not depend on it.
 """
@@ -21,6 +21,13 @@ _STAMPED: Final = BlockPattern(
     r"|(?:time|ts|level|lvl|severity)=\S|\S+ \S+ \S+ \[\d\d/[A-Z][a-z]{2}/\d{4}:)"
 )
 _NUMBER: Final = re.compile(rb" {0,9}(\d{1,7})(?:[:|\t]|\xe2\x86\x92| [|:] ?| \xe2\x94\x82| {1,2}\S)")
+_FILE_TOOL: Final = re.compile(
+    r"read[-_]?(?:text[-_]?)?file|file[-_]?read|view[-_]?file|^(?:read|cat|view|open)$|get[-_]file", re.IGNORECASE
+)
+_SHELL_TOOL: Final = re.compile(
+    r"bash|shell|exec|terminal|command|^(?:sh|zsh|cmd|make|run|i?python3?|repl)$|run[-_]tests?|code[-_]interpreter",
+    re.IGNORECASE,
+)
 
 _HEAD: Final = 8 * 1024
 _TAIL: Final = 4 * 1024
@@ -35,20 +42,14 @@ _LOG: Final = 0.4
 _BY_SHARES: Final = {"code": Kind.CODE_OR_FILE, "prose": Kind.TEXT, "output": Kind.COMMAND_OUTPUT}
 
 
-def kind_by_lines(sample: PayloadSample, *, of_file: bool, of_shell: bool) -> Kind:
-    """Returns the sort of a text, by how its first and last lines begin and end.
-
-    Args:
-        sample: that of the payload.
-        of_file: whether it comes from a tool that reads files.
-        of_shell: whether it comes from a tool that runs commands.
-    """
-    lines = _chosen(sample)
+def kind_by_lines(sample: PayloadSample, tool: str) -> Kind:
+    """Returns the sort of a text that a tool of this name returned, which may be empty."""
+    lines, of_shell = _chosen(sample), _SHELL_TOOL.search(tool) is not None
     block, count = b"\n".join(lines).decode("utf-8", "ignore").encode(), len(lines)
     least = (_LOG if count >= _FEW else 1) * count
     if count > 1 and _STAMPED.count(block, least) >= least:
         return Kind.COMMAND_OUTPUT if of_shell else Kind.LOG
-    if of_file or block.startswith(b"#!") or _is_numbered(lines):
+    if _FILE_TOOL.search(tool) or block.startswith(b"#!") or _is_numbered(lines):
         return Kind.CODE_OR_FILE
     if of_shell:
         return Kind.COMMAND_OUTPUT

@@ -104,11 +104,9 @@ def _clean(text: str) -> str:
 
 
 def _resolve(canonical: str | None, base: str | None) -> str | None:
-    if not canonical:
-        return None
     try:
-        url = urljoin(base or "", canonical.strip())
+        url = urljoin(base or "", (canonical or "").strip())
         parts = urlsplit(url)
     except ValueError:
         return None
-    return url if parts.scheme in {"http", "https"} and parts.netloc and url != base else None
+    return url if canonical and parts.scheme in {"http", "https"} and parts.netloc and url != base else None

@@ -86,11 +86,7 @@ def is_listing(text: bytes) -> bool:
 
 
 def _first(record: Record, names: tuple[str, ...]) -> str:
-    for name in names:
-        value = record.get(name)
-        if isinstance(value, str) and value.strip():
-            return value
-    return ""
+    return next((value for name in names if isinstance(value := record.get(name), str) and value.strip()), "")
 
 
 def _clip(text: str, size: int) -> str:
@@ -112,15 +108,15 @@ def describe_results(payload: PayloadProbe) -> Description:
     found = find_results(reading.value) if reading is not None else []
     if not found:
         return NOTHING
-    lines = [f"{counted(len(found), 'result')}:"]
-    texts = [" ".join(_first(record, _TEXTS)[: _MORE * 2].split()) for record in found[:_SHOWN]]
-    for rank, record in enumerate(found[:_SHOWN], 1):
-        lines.append(f"r{rank} {_clip(_first(record, _TITLES), _TITLE)} | {_clip(_first(record, _URLS), _URL)}")
+    names: list[str] = []
+    texts: list[str] = []
     more: list[str] = []
-    for rank, text in enumerate(texts, 1):
+    for rank, record in enumerate(found[:_SHOWN], 1):
+        names.append(f"r{rank} {_clip(_first(record, _TITLES), _TITLE)} | {_clip(_first(record, _URLS), _URL)}")
+        text = " ".join(_first(record, _TEXTS)[: _MORE * 2].split())
         cut = _word_end(text, _TEXT)
         if text:
-            lines.append(f"r{rank}: {text[:cut]}{'…' if cut < len(text) else ''}")
+            texts.append(f"r{rank}: {text[:cut]}{'…' if cut < len(text) else ''}")
         if cut < len(text):
             more.append(f"r{rank} goes on: …{text[cut : _word_end(text, _MORE)]}…")
-    return Description(facts=(*lines, *more))
+    return Description(facts=(f"{counted(len(found), 'result')}:", *names, *texts, *more))

@@ -35,9 +35,7 @@ class KindSpec(Struct, frozen=True, kw_only=True):
     names: bool = False
     """Whether describing finds a title, an address or a media type, which are needed beyond cards."""
     facts_share: float = 0.25
-    """Maximum share of a card's tokens after the names that facts get."""
-    facts_only: bool = False
-    """Whether facts, if there are any, replace excerpts."""
+    """Maximum share of a card's tokens after the names that facts get. 1: facts, if there are any, replace excerpts."""
     weights: CardWeights | None = None
     """Weights of a kind whose structure shows that it is not an outcome; None: the text itself tells."""
     readable: bool = True
@@ -52,12 +50,11 @@ class KindSpec(Struct, frozen=True, kw_only=True):
     """Bytes of payload that an extractor gets."""
     view_partial: bool = False
     """Whether the beginning of a longer payload is worth a view; otherwise it has none."""
-    links_last: bool = False
-    """Whether the last section of the text view may list link targets, which are no evidence."""
     landmarks: Landmarks = landmarks.PRINTED
     """How an outline finds entries if the view has no sections."""
     markup: bool = False
-    """Whether the payload's own bytes are tags around words: passages from them are rated without the tags."""
+    """Whether the payload is tags around words: passages from its own bytes are rated without the tags, and the last
+    section of its text view may list link targets, which are no evidence."""
     paths: bool = False
     """Whether JSONPath reads the payload, even beyond the end of its text view."""
     results: Literal["no", "by_tool", "yes"] = "no"
@@ -96,7 +93,6 @@ SPECS: Final[dict[Kind, KindSpec]] = {
     Kind.SEARCH_RESULTS: KindSpec(
         describe=describe_results,
         facts_share=1.0,
-        facts_only=True,
         weights=_RESULTS,
         text_view="search_results",
         card_view=True,
@@ -112,16 +108,14 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         text_view="page",
         card_view=True,
         view_partial=True,
-        links_last=True,
         markup=True,
         source="page",
     ),
-    Kind.IMAGE: KindSpec(describe=describe_media, names=True, facts_share=1.0, facts_only=True, readable=False),
+    Kind.IMAGE: KindSpec(describe=describe_media, names=True, facts_share=1.0, readable=False),
     Kind.BINARY: KindSpec(
         describe=describe_media,
         names=True,
         facts_share=1.0,
-        facts_only=True,
         readable=False,
         text_view="document",
         card_view=True,
@@ -132,8 +126,6 @@ SPECS: Final[dict[Kind, KindSpec]] = {
 
 SEARCH_RESPONSE: Final = Kind.SEARCH_RESULTS
 """Declared kind of a payload that was submitted as a search response."""
-
-
 MESSAGES: Final = Kind.TEXT
 """Declared kind of messages taken out of a history, one per line: each is read by its line."""
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
 from coatcheck.core.structure.delimited_tables import read_table
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import counted, first_of
 
 _COLUMNS: Final = 200
 _SEPARATORS: Final = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
@@ -18,11 +18,10 @@ def describe_table(payload: PayloadProbe) -> Description:
     if table is None:
         return NOTHING
     first = [cell.strip() or "?" for cell in table.rows[0]]
-    more = f", … {len(first) - _COLUMNS} more" if len(first) > _COLUMNS else ""
     count = _rows(sample.head, table.delimiter) if sample.whole and table.plain else None
     size = "" if count is None else f"{counted(count - 1, 'row')} below the first, "
     shape = f"{size}{counted(len(first), 'column')}, {_SEPARATORS[table.delimiter]}-separated"
-    return Description(facts=(shape, f"First row: {', '.join(first[:_COLUMNS])}{more}"))
+    return Description(facts=(shape, f"First row: {first_of(first, _COLUMNS, separator=', ')}"))
 
 
 def _rows(data: bytes, delimiter: str) -> int | None:

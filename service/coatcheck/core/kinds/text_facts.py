@@ -1,42 +1,49 @@
 """Describes texts: the files of a diff, commits, symbols and headings, and the tallies of an output."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import PayloadSample
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, first_of, named_parts
-from coatcheck.core.kinds.outline_facts import describe_entries, first_lines, headings
+from coatcheck.core.extract.headings import extract_headings, reads_as_document
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
 from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
-from coatcheck.core.outline.model import MAX_ENTRIES
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks
+from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.yaml_documents import is_stream
-from coatcheck.core.survey.tallies import Tallies
-from coatcheck.core.text.plural import counted
+from coatcheck.core.survey.tallies import tallied
+from coatcheck.core.text.plural import counted, first_of
 
 _FILES: Final = 40
 _COMMITS: Final = 30
+_NAMED: Final = 80
+_INNER: Final = 30
+"""Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
+_OUTER: Final = 2
 _LOOK: Final = 16 * 1024
+_LARGEST: Final = 64 * 1024
+"""Bytes at the beginning that are examined, in about 2 ms; for a larger file, the outline says where it ends."""
 
 
 def describe_diff(payload: PayloadProbe) -> Description:
     """Returns the files of a complete diff, each once, largest changes first; nothing if one cannot be counted."""
     entries = landmarks(DIFF, (), payload.sample.head) if payload.sample.whole else []
-    files: dict[str, tuple[int, int]] = {}
+    added, removed = Counter[str](), Counter[str]()
     for entry in entries:
         if entry.what == "file":
-            if entry.added is None or entry.removed is None or (entry.title in files and entry.title.endswith("…")):
+            if entry.added is None or entry.removed is None or (entry.title in added and entry.title.endswith("…")):
                 return NOTHING
-            added, removed = files.get(entry.title, (0, 0))
-            files[entry.title] = added + entry.added, removed + entry.removed
-    if not files or len(entries) >= MAX_ENTRIES:
+            added[entry.title] += entry.added
+            removed[entry.title] += entry.removed
+    if not added or len(entries) >= MAX_ENTRIES:
         return NOTHING
-    total = f"{counted(len(files), 'file')}, +{sum(n for n, _ in files.values())} -{sum(n for _, n in files.values())}"
-    largest = sorted(files.items(), key=lambda file: -sum(file[1]))
-    lines = [f"{name} +{added} -{removed}" for name, (added, removed) in largest]
-    sections = named_parts([name for name, _ in largest])
-    return Description(facts=(f"{total}: {first_of(lines, _FILES, 'more files')}",), sections=sections)
+    largest = sorted(added, key=lambda name: -added[name] - removed[name])
+    lines = first_of([f"{name} +{added[name]} -{removed[name]}" for name in largest], _FILES, "more files")
+    total = f"{counted(len(added), 'file')}, +{added.total()} -{removed.total()}"
+    return Description(facts=(f"{total}: {lines}",), sections=named_parts(largest))
 
 
 def describe_output(payload: PayloadProbe) -> Description:
@@ -46,28 +53,54 @@ def describe_output(payload: PayloadProbe) -> Description:
     """
     if (listed := _listed(payload)) is not None:
         return listed
-    data = payload.sample.head
     if not payload.sample.whole:
         return NOTHING
-    tallies = Tallies()
-    tallies.feed(data)
-    facts = tallies.facts()
-    lines, partial = first_lines(payload.sample)
-    names = (payload.declared.title, payload.declared.url)
-    entries = (
-        [] if facts else headings(names, lines) or [e for e in landmarks(OUTPUT, names, lines) if e.what == "symbol"]
-    )
-    return describe_entries(entries, lines, partial=partial) or Description(facts=facts)
+    if facts := tallied(payload.sample.head):
+        return Description(facts=facts)
+    return _outlined(payload, OUTPUT, lambda entry: entry.what == "symbol") or NOTHING
 
 
 def describe_source(payload: PayloadProbe) -> Description:
     """Returns symbols or headings at the outer levels with their lines; without any, the description of an output."""
-    if (listed := _listed(payload)) is not None:
-        return listed
-    data, partial = first_lines(payload.sample)
+    outlined = _listed(payload) or _outlined(payload, SOURCE, lambda entry: entry.lines is not None)
+    return outlined or describe_output(payload)
+
+
+def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry], bool]) -> Description | None:
+    """Returns the headings of a document, which the text itself or its name identifies, or else its landmarks."""
+    data, partial = _first_lines(payload.sample)
     names = (payload.declared.title, payload.declared.url)
-    entries = headings(names, data) or [e for e in landmarks(SOURCE, names, data) if e.lines is not None]
-    return describe_entries(entries, data, partial=partial) or describe_output(payload)
+    made = extract_headings(data) if reads_as_document(None, next(filter(None, names), None), data) else None
+    entries = [] if made is None else of_sections(made.sections)
+    return _described(entries or list(filter(counts, landmarks(marks, names, data))), data, partial=partial)
+
+
+def _first_lines(sample: PayloadSample) -> tuple[bytes, bool]:
+    """Returns the whole lines that are examined, of at most 64 KiB, and whether there are more."""
+    data = sample.head
+    if len(data) <= _LARGEST and sample.whole:
+        return data, False
+    return data[: data.rfind(b"\n", 0, _LARGEST) + 1], True
+
+
+def _described(entries: list[Entry], data: bytes, *, partial: bool) -> Description | None:
+    """Returns a fact that names entries of the outer levels; None if there are fewer than two."""
+    if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
+        return None
+    deepest = _OUTER if sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
+    outer = [entry for entry in entries if entry.level <= deepest] or entries
+    lines = data.count(b"\n")
+    where = f" of the first {lines} lines" if partial else ""
+    label = "Sections" if outer[0].what == "heading" else "Outline"
+    named = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in outer]
+    titles = Counter([entry.title for entry in entries])
+    levels = [*[entry.level for entry in outer[1:]], 0]
+    inner = [entry for entry, level in zip(outer, levels, strict=True) if level <= entry.level]
+    alone = [(entry.lines.last - entry.lines.first, entry.title) for entry in inner if entry.lines is not None]
+    return Description(
+        facts=(f"{label}{where} (with lines): {first_of(named, _NAMED)}",),
+        sections=named_parts([title for _, title in sorted(alone, reverse=True) if titles[title] == 1]),
+    )
 
 
 def _listed(payload: PayloadProbe) -> Description | None:
@@ -87,9 +120,9 @@ def _commits(sample: PayloadSample) -> Description:
 
 def _documents(sample: PayloadSample) -> Description:
     """Returns where the documents of a YAML stream begin, and how many of each kind a short one has."""
-    data, partial = first_lines(sample)
+    data, partial = _first_lines(sample)
     entries = landmarks(PROSE, (), data)
-    described = describe_entries(entries, data, partial=partial) or NOTHING
+    described = _described(entries, data, partial=partial) or NOTHING
     if partial or len(entries) >= MAX_ENTRIES:
         return described
     kinds = Counter(entry.detail for entry in entries if entry.detail).most_common()

@@ -4,19 +4,13 @@ Pure and bounded by the sample. A fact is stated only if the header is certain o
 is left out. What needs unpacking or a parser is left to text views.
 """
 
-import struct
-from typing import Final
-
 from msgspec import Struct
 
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.media import archives, documents
-from coatcheck.core.media.formats import BinaryFormat, identify
-from coatcheck.core.media.headers import header_facts
+from coatcheck.core.media.formats import identify
+from coatcheck.core.media.headers import HEADER_FAULTS, header_facts
 from coatcheck.core.text.plural import counted
-
-_FAULTS: Final = (struct.error, IndexError, ValueError, OverflowError, ZeroDivisionError)
-"""What reading a broken header may raise."""
 
 
 class MediaFacts(Struct, frozen=True, kw_only=True):
@@ -33,21 +27,19 @@ def describe(sample: PayloadSample, media_type: str | None) -> MediaFacts:
     known = identify(sample.head)
     if known is None:
         return MediaFacts(media_type=media_type or "application/octet-stream", lines=("unknown binary data",))
+    media_type, title = known.media_type, None
     try:
-        return _described(known, sample)
-    except _FAULTS:
-        return MediaFacts(media_type=known.media_type, lines=(known.name,))
+        if sample.head[:2] == b"PK" and (entries := archives.zip_entries(sample)) is not None:
+            special = archives.zip_format(entries) or known
+            media_type, lines = special.media_type, archives.described(special.name, entries)
+        elif media_type == documents.PDF:
+            pages, title = documents.pdf_pages(sample), documents.pdf_title(sample)
+            lines = (f"{known.name}, {counted(pages, 'page')}" if pages else known.name,)
+        else:
+            lines = (", ".join((known.name, *header_facts(media_type, sample))),)
+    except HEADER_FAULTS:
+        lines = (known.name,)
+    return MediaFacts(media_type=media_type, lines=lines, title=title)
 
 
-def _described(known: BinaryFormat, sample: PayloadSample) -> MediaFacts:
-    if sample.head[:2] == b"PK" and (entries := archives.zip_entries(sample)) is not None:
-        special = archives.zip_format(entries) or known
-        return MediaFacts(media_type=special.media_type, lines=archives.described(special.name, entries))
-    facts, title = header_facts(known.media_type, sample), None
-    if known.media_type == documents.PDF:
-        pages, title = documents.pdf_pages(sample), documents.pdf_title(sample)
-        facts = (counted(pages, "page"),) if pages else ()
-    return MediaFacts(media_type=known.media_type, lines=(", ".join((known.name, *facts)),), title=title)
-
-
-__all__ = ["BinaryFormat", "MediaFacts", "describe", "identify"]
+__all__ = ["MediaFacts", "describe", "identify"]

@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.media.formats import BinaryFormat
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import counted, first_of
 
-_UNITS: Final = ("kB", "MB", "GB", "TB")
 _LISTED: Final = 300
 """Maximum names in a description."""
 _LARGEST: Final = 5
@@ -23,7 +22,6 @@ _WALKED: Final = 20_000
 """Maximum members that are examined."""
 _NAME: Final = 160
 _FOLDERS: Final = 4
-"""Folders that are named."""
 
 
 class ArchiveEntry(Struct, frozen=True):
@@ -37,13 +35,9 @@ class ArchiveEntry(Struct, frozen=True):
 
 
 def described(name: str, entries: Sequence[ArchiveEntry], exact: bool = True, names: int = _LISTED) -> tuple[str, ...]:
-    """Returns lines that say how many files an archive has, their total size as stated, and their names.
+    """Returns lines that say how many files an archive has, their total size as stated, and the first `names` of them.
 
-    Args:
-        name: name of the format.
-        entries: the known members.
-        exact: whether those are all.
-        names: how many of the first files to name with their sizes.
+    `name` is that of the format; the known `entries` are all members if `exact`.
     """
     files = [entry for entry in entries if not entry.name.endswith("/")]
     size = f", {sized(sum(entry.size for entry in files))} unpacked" if exact else ""
@@ -61,9 +55,8 @@ def _folders(files: Sequence[ArchiveEntry]) -> list[str]:
     names = [entry.name for entry in files]
     start = commonprefix(names).rfind("/") + 1
     found = Counter(name[: name.index("/", start) + 1] for name in names if "/" in name[start:])
-    most = [f"{_clipped(folder)} {counted(count, 'file')}" for folder, count in found.most_common(_FOLDERS)]
-    rest = [f"… {len(found) - _FOLDERS} more"] if len(found) > _FOLDERS else []
-    return [f"Folders: {'; '.join([*most, *rest])}"] if found else []
+    folders = [f"{_clipped(folder)} {counted(count, 'file')}" for folder, count in found.most_common()]
+    return [f"Folders: {first_of(folders, _FOLDERS)}"] if folders else []
 
 
 def _listed(entries: Sequence[ArchiveEntry]) -> str:
@@ -76,12 +69,11 @@ def _clipped(name: str) -> str:
 
 def sized(size: int) -> str:
     """Returns `812 B`, `14 kB`, `3.2 MB`."""
-    if size < 1000:  # noqa: PLR2004 - as units go
-        return f"{size} B"
-    value, unit = size / 1000, 0
-    while value >= 999.5 and unit < len(_UNITS) - 1:  # noqa: PLR2004
-        value, unit = value / 1000, unit + 1
-    return f"{value:.{int(value < 9.95)}f} {_UNITS[unit]}"  # noqa: PLR2004
+    value, unit = float(size), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value >= 999.5:  # noqa: PLR2004 - it would be shown as 1000
+            value, unit = value / 1000, larger
+    return f"{value:.{int(unit != 'B' and value < 9.95)}f} {unit}"  # noqa: PLR2004
 
 
 def zip_entries(sample: PayloadSample) -> tuple[ArchiveEntry, ...] | None:
@@ -104,9 +96,8 @@ def zip_entries(sample: PayloadSample) -> tuple[ArchiveEntry, ...] | None:
 
 def is_plausible(entries: Sequence[ArchiveEntry], size: int) -> bool:
     """Returns whether a ZIP of `size` bytes can contain such members: Deflate packs at most 1,032 bytes into one."""
-    if sum(entry.packed for entry in entries) > size:
-        return False
-    return all(entry.size <= 1032 * entry.packed for entry in entries)
+    packed = sum(entry.packed for entry in entries)
+    return packed <= size and all(entry.size <= 1032 * entry.packed for entry in entries)
 
 
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument"

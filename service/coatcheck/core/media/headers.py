@@ -8,60 +8,71 @@ from typing import Final
 from coatcheck.core.artifact import PayloadSample
 
 Facts = tuple[str, ...]
+Sides = tuple[int, int]
+HEADER_FAULTS: Final = (struct.error, IndexError, ValueError, OverflowError, ZeroDivisionError)
+"""What reading a header raises that is cut off, or makes no sense."""
 _MOST_PIXELS: Final = 1 << 31
 _MOST_SECONDS: Final = 1_000 * 3_600
-"""Maximum duration that is believed."""
 
 
-def header_facts(media_type: str, sample: PayloadSample) -> tuple[str, ...]:
+def sides(media_type: str | None, head: bytes) -> Sides | None:
+    """Returns width and height in pixels from an image's header; None if it does not state them."""
+    reader = _SIDES.get(media_type or "")
+    try:
+        width, height = (reader(head) if reader is not None else None) or (0, 0)
+    except HEADER_FAULTS:
+        return None
+    return (width, height) if 0 < width < _MOST_PIXELS and 0 < height < _MOST_PIXELS else None
+
+
+def header_facts(media_type: str, sample: PayloadSample) -> Facts:
     """Returns facts such as `640 x 480 pixels` or `1:40 minutes`; uncertain ones are left out.
 
     Raises:
-        struct.error, IndexError, ValueError, ZeroDivisionError: the header is cut off, or makes no sense.
+        HEADER_FAULTS: the header is cut off, or makes no sense.
     """
+    if (found := sides(media_type, sample.head)) is not None:
+        return (f"{found[0]} x {found[1]} pixels",)
     reader = _READERS.get(media_type)
     return reader(sample) if reader is not None else ()
 
 
-def _sides(width: int, height: int) -> Facts:
-    return (f"{width} x {height} pixels",) if 0 < width < _MOST_PIXELS and 0 < height < _MOST_PIXELS else ()
-
-
-def _png(sample: PayloadSample) -> Facts:
-    return _sides(*struct.unpack_from(">II", sample.head, 16)) if sample.head[12:16] == b"IHDR" else ()
+def _png(head: bytes) -> Sides | None:
+    return struct.unpack_from(">II", head, 16) if head[12:16] == b"IHDR" else None
 
 
 _SOF: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """Markers of a start of frame; the three excluded ones are tables (ITU T.81 table B.1)."""
 
 
-def _jpeg(sample: PayloadSample) -> Facts:
-    head, at = sample.head, 2
+def _jpeg(head: bytes) -> Sides | None:
+    at = 2
     while head[at] == 0xFF:  # noqa: PLR2004 - every marker begins with it
         code, size = struct.unpack_from(">BH", head, at + 1)
         if code in _SOF:
             height, width = struct.unpack_from(">HH", head, at + 5)
-            return _sides(width, height)
+            return width, height
         at += 1 if code == 0xFF else 2 + max(2, size)  # noqa: PLR2004 - padding
-    return ()
+    return None
 
 
-def _webp(sample: PayloadSample) -> Facts:
-    head, chunk = sample.head, sample.head[12:16]
+def _webp(head: bytes) -> Sides | None:
+    chunk = head[12:16]
     if chunk == b"VP8X" and len(head) >= 30:  # noqa: PLR2004 - the header's length
-        return _sides(int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1)
+        return int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1
     if chunk == b"VP8 " and head[23:26] == b"\x9d\x01\x2a":
         width, height = struct.unpack_from("<HH", head, 26)
-        return _sides(width & 0x3FFF, height & 0x3FFF)
+        return width & 0x3FFF, height & 0x3FFF
     if chunk == b"VP8L" and head[20] == 0x2F:  # noqa: PLR2004 - its signature
         (bits,) = struct.unpack_from("<I", head, 21)
-        return _sides((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
-    return ()
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    return None
 
 
-def _bmp(sample: PayloadSample) -> Facts:
-    oldest = int.from_bytes(sample.head[14:18], "little") == 12  # noqa: PLR2004 - its header's length
-    return _sides(*map(abs, struct.unpack_from("<HH" if oldest else "<ii", sample.head, 18)))
+def _bmp(head: bytes) -> Sides | None:
+    oldest = int.from_bytes(head[14:18], "little") == 12  # noqa: PLR2004 - its header's length
+    width, height = struct.unpack_from("<HH" if oldest else "<ii", head, 18)
+    return abs(width), abs(height)
 
 
 def _lasting(count: int, each_second: int) -> Facts:
@@ -128,12 +139,14 @@ def _npy(sample: PayloadSample) -> Facts:
     return (f"shape {found[2].decode()}", f"type {found[1].decode()}") if found else ()
 
 
-_READERS: Final[dict[str, Callable[[PayloadSample], Facts]]] = {
+_SIDES: Final[dict[str, Callable[[bytes], Sides | None]]] = {
     "image/png": _png,
-    "image/gif": lambda sample: _sides(*struct.unpack_from("<HH", sample.head, 6)),
+    "image/gif": lambda head: struct.unpack_from("<HH", head, 6),
     "image/jpeg": _jpeg,
     "image/webp": _webp,
     "image/bmp": _bmp,
+}
+_READERS: Final[dict[str, Callable[[PayloadSample], Facts]]] = {
     "audio/wav": _wav,
     "audio/flac": _flac,
     "audio/mp4": _mp4,

@@ -7,7 +7,7 @@ can be read directly.
 from collections import deque
 from typing import Final, cast
 
-from coatcheck.core.jsonpath.location import bracketed
+from coatcheck.core.jsonpath.location import step
 from coatcheck.core.outline.json_shape import Node, Open, merge
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineEntries, titled
 from coatcheck.core.structure.json_values import JsonReading, read_json
@@ -46,7 +46,7 @@ def of_json(head: bytes, *, whole: bool) -> OutlineEntries:
         )
         if node.item is not None:
             queue.append((f"{path}[*]", level + 1, node.item))
-        children = [(f"{path}{_step(key)}", level + 1, child) for key, child in node.keys.items()]
+        children = [(f"{path}{step(key)}", level + 1, child) for key, child in node.keys.items()]
         queue.extend(children[:_MAP])
         all_named = all_named and len(children) <= _MAP
     notices: list[str] = []
@@ -80,10 +80,6 @@ def _opened(value: object) -> object:
         last = next(reversed(members))
         return {**members, last: _opened(members[last])}
     return cast("object", value)
-
-
-def _step(key: str) -> str:
-    return f".{key}" if key.isascii() and key.isidentifier() else bracketed(key)
 
 
 def _described(node: Node) -> str:

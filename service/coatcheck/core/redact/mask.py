@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.redact.filler import SecretRange, fill, marker, merged, reveal, rules_in
 from coatcheck.core.redact.find import SecretFinder
-from coatcheck.core.survey.region import Region
+from coatcheck.core.survey.survey import Region
 from coatcheck.core.tokens import Tokenizer
 
 _EDGE: Final = 1024

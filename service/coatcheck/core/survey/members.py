@@ -44,7 +44,7 @@ class Members:
     """Collects members: `feed` the text, then call `found`."""
 
     def __init__(self) -> None:
-        self._structure: StructureReader | None = None
+        self._structure = StructureReader()
         self._parts: list[_Part] = []
         self._open = _Part()
         self._base = 0
@@ -57,9 +57,8 @@ class Members:
             block = block.lstrip(b" \t\r\n\xef\xbb\xbf")
             if block:
                 self._state = "inside" if block.startswith(b"{") else "none"
-                self._structure = StructureReader()
-        if self._structure is not None and self._state == "inside":
-            self._look(self._structure, block)
+        if self._state == "inside":
+            self._look(block)
         elif self._state == "behind" and block.strip():
             self._state = "none"
 
@@ -70,8 +69,8 @@ class Members:
         members = [_member(part) for part in self._parts]
         return () if None in members else tuple(each for each in members if each is not None)
 
-    def _look(self, structure: StructureReader, block: bytes) -> None:
-        marks = structure.feed(block, 0)
+    def _look(self, block: bytes) -> None:
+        marks = self._structure.feed(block, 0)
         end = marks.closes(1)
         limit = int(marks.at[end]) if end < len(marks.at) else len(block)
         tops = marks.at[marks.commas(1, end)]
@@ -92,15 +91,11 @@ class Members:
             part.commas += below - counted
             start, counted = edge + 1, below
             if edge < limit or end < len(marks.at):
-                self._close()
+                self._parts.append(part)
+                self._open = _Part()
         self._base += len(block)
         if end < len(marks.at):
             self._state = "none" if block[limit + 1 :].strip() else "behind"
-
-    def _close(self) -> None:
-        """Ends the open member."""
-        self._parts.append(self._open)
-        self._open = _Part()
 
 
 def _member(part: _Part) -> ObjectMember | None:

@@ -6,7 +6,7 @@ every content. Pure: the same bytes give the same survey however they are split.
 """
 
 from collections import Counter
-from itertools import islice
+from collections.abc import Sequence
 from typing import Final, final
 
 import msgspec
@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, count_shapes, level_of, speaking, stating
 from coatcheck.core.survey.members import Members, ObjectMember
-from coatcheck.core.survey.region import Region
 from coatcheck.core.survey.tallies import Tallies
 from coatcheck.core.text.terminal import visible
 from coatcheck.core.text.visible_text import frame_start
@@ -43,6 +42,20 @@ _MATCHES: Final = 2_000
 """Maximum lines of one block that are classified."""
 
 
+class Region(Struct, frozen=True, array_like=True):
+    """Consecutive bytes of a payload, with their position: whole lines, or a part of one."""
+
+    start: int
+    """Offset of the first byte in the payload."""
+    line: int
+    """Number of the first byte's line, from 1."""
+    data: bytes
+    begins: bool = True
+    """Whether the first byte begins a line."""
+    ends: bool = True
+    """Whether a line ends after the last byte."""
+
+
 class Survey(Struct, frozen=True, array_like=True):
     """The result of a survey."""
 
@@ -56,13 +69,9 @@ class Survey(Struct, frozen=True, array_like=True):
     """Members, if the payload is one JSON object."""
 
 
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(Survey).decode
-
-
 def pack_survey(survey: Survey) -> bytes:
     """Returns a survey in its stored form."""
-    return _encode(survey)
+    return msgspec.msgpack.encode(survey)
 
 
 def survey_of(payload: bytes, held: int) -> Survey | None:
@@ -80,14 +89,7 @@ def unpack_survey(packed: bytes) -> Survey:
     Raises:
         msgspec.MsgspecError: for other bytes.
     """
-    return _decode(packed)
-
-
-class _Odd(Struct):
-    """A line that may resemble no other: its position, with the lines around it."""
-
-    region: Region
-    shape: bytes
+    return msgspec.msgpack.decode(packed, type=Survey)
 
 
 @final
@@ -108,7 +110,8 @@ class Surveyor:
         self._members = Members()
         self._first: dict[int, list[Region]] = {1: [], 2: [], 3: []}
         self._last: dict[int, list[Region]] = {1: [], 2: [], 3: []}
-        self._odd: list[_Odd] = []
+        self._odd: list[tuple[bytes, Region]] = []
+        """Shapes of lines that may resemble no other, each with the lines around it."""
         self._starts: list[int] = []
         """Where the lines of the block begin, and where another would; filled on demand."""
 
@@ -129,21 +132,15 @@ class Surveyor:
             self._carry = b""
         if self._drop == DIGITS:
             self._tallies.add(self._known)
-        kept: list[Region] = []
-        for level in self._first:
-            kept += self._first[level] + self._last[level]
-        if self._oddness():
-            kept += [each.region for each in self._odd if self._known[each.shape] == 1][:_RARE]
+        kept = [region for level in self._first for region in self._first[level] + self._last[level]]
+        if len(self._known) * 20 <= self._known.total():  # a line unlike all others says something: they are alike
+            kept += [region for shape, region in self._odd if self._known[shape] == 1][:_RARE]
         return Survey(
             fragments=_merged(kept),
             facts=self._tallies.facts(),
             counts=tuple(sorted(each for each in self._known.most_common(64) if b"\n" not in each[0])),
             members=self._members.found(),
         )
-
-    def _oddness(self) -> bool:
-        """Returns whether a line that resembles no other says anything: if nearly all lines resemble others."""
-        return not self._flooded and len(self._known) * 20 <= self._known.total()
 
     def _look(self, data: bytes) -> None:
         self._members.feed(data)
@@ -154,7 +151,8 @@ class Surveyor:
         if not self._flooded:
             self._told_apart(seen[:-1] if ends_line else seen)
         if self._flooded:
-            self._statements(seen, None)
+            lines = seen.split(b"\n")
+            self._statements(lines, range(len(lines)))
         self._offset += len(data)
         self._inside = not ends_line
         self._line += int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
@@ -176,9 +174,9 @@ class Surveyor:
         lines = seen.split(b"\n")
         single = [number for number in numbers if self._known[shapes[number]] == 1 and lines[number].strip()]
         if len(single) <= _ODD:  # whether they stay unique is known at the end
-            self._odd += [_Odd(self._region(number), shapes[number]) for number in single]
-            self._odd = [each for each in self._odd if self._known[each.shape] == 1][-_ODD:]
-        self._statements(b"\n".join([stating(lines[number]) for number in numbers]), numbers)
+            self._odd += [(shapes[number], self._region(number)) for number in single]
+            self._odd = [each for each in self._odd if self._known[each[0]] == 1][-_ODD:]
+        self._statements([stating(lines[number]) for number in numbers], numbers)
 
     def _coarsen(self) -> None:
         """Ignores hexadecimal digits in shapes, or gives up if there are still too many."""
@@ -189,23 +187,18 @@ class Surveyor:
             for shape, count in self._known.items():
                 folded[shape.translate(None, _HEXADECIMAL)] += count
             self._known = folded
-            for each in self._odd:
-                each.shape = each.shape.translate(None, _HEXADECIMAL)
+            self._odd = [(shape.translate(None, _HEXADECIMAL), region) for shape, region in self._odd]
         if len(self._known) > _SHAPES:
             self._flooded = True
             self._known.clear()
             self._odd.clear()
 
-    def _statements(self, lines: bytes, numbers: list[int] | None) -> None:
-        """Keeps those of some lines that state something: all lines of the block, or those with these numbers."""
+    def _statements(self, lines: list[bytes], numbers: Sequence[int]) -> None:
+        """Keeps those of some lines of the block, which have these numbers, that state something."""
         found: dict[int, list[int]] = {level: [] for level in self._first}
-        row = at = 0
-        for start, end in islice(speaking(lines), _MATCHES):
-            row += lines.count(b"\n", at, start)
-            at = start
-            level = level_of(lines[start:end].removesuffix(b"\n"))
-            if level:
-                found[level].append(row if numbers is None else numbers[row])
+        for row in speaking(lines)[:_MATCHES]:
+            if level := level_of(lines[row]):
+                found[level].append(numbers[row])
         for level, rows in found.items():
             room = _FIRST - len(self._first[level])
             self._first[level] += [self._region(row) for row in rows[:room]]

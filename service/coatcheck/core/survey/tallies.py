@@ -8,12 +8,13 @@ lines have a level, the text is not a levelled log, and counting levels would be
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, cast, final
 
 from msgspec import Struct
 
+from coatcheck.core.text.plural import first_of
 from coatcheck.core.text.scan import BlockPattern
 
 _LOOKED: Final = 24
@@ -53,28 +54,19 @@ _RULE: Final = re.compile(
     rb"|^\S+?:\d+(?::\d+)?: .*\[([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\]\s*$"
 )
 _NUMBERED: Final = re.compile(rb"^((?:[A-Za-z]:)?[^:\n]{1,300}?)(?:\(\d+(?:,\d+)?\):|:\d+(?=[:\s]|$))", re.MULTILINE)
-_PLAIN: Final = re.compile(rb"([^\s:]{1,300}):(?!:)")
+_PLAIN: Final = re.compile(rb"^([^\s:]{1,300}):(?!:)")
 _BESIDE: Final = re.compile(rb"(.{1,300}?)-\d+-|--$")
+_BETWEEN: Final = re.compile(rb"-\d+-")
 _FILE: Final = re.compile(r"(?:[^/]*/)+[^/]*[^\d.:/][^/]*|[^/]*[A-Za-z_][^/]*\.[A-Za-z]\w{0,7}")
 
-Count = Callable[[bytes], bytes | None]
-
-
-def _matched(pattern: re.Pattern[bytes]) -> Count:
-    def count(line: bytes) -> bytes | None:
-        found = pattern.search(line)
-        return found[found.lastindex or 0] if found else None
-
-    return count
-
-
-def _level(line: bytes) -> bytes | None:
-    """Returns the level of a line: the first that it names, at its beginning or after a date or a time."""
-    found = _LEVEL.search(line, 0, _FAR)
-    return None if found is None or _depth(line[: found.start()]) is None else found[found.lastindex or 0]
-
-
 _WORD: Final = re.compile(rb"[A-Za-z]")
+
+
+def _level(line: bytes) -> tuple[int, bytes] | None:
+    """Returns the first level that a line names, at its beginning or after a date or a time, and the words before."""
+    found = _LEVEL.search(line, 0, _FAR)
+    depth = None if found is None else _depth(line[: found.start()])
+    return None if found is None or depth is None else (depth, found[found.lastindex or 0])
 
 
 @lru_cache(1_024)
@@ -83,20 +75,8 @@ def _depth(before: bytes) -> int | None:
     return len(before.split()) if not _WORD.search(before) or _DATED.search(before) else None
 
 
-def _numbered(line: bytes) -> bytes | None:
-    """Returns the file that a line names with a line number."""
-    found = _NUMBERED.match(line)
-    return found[1] if found is not None and _may_be_file(found[1]) else None
-
-
 def _may_be_file(name: bytes) -> bool:
     return _WORD.search(name) is not None and (b" " not in name or _is_file(name))
-
-
-def _plain(line: bytes) -> bytes | None:
-    """Returns the file that a line names without one."""
-    found = _PLAIN.match(line)
-    return found[1] if found and _is_file(found[1]) else None
 
 
 def _is_file(name: bytes) -> bool:
@@ -105,7 +85,8 @@ def _is_file(name: bytes) -> bool:
 
 class _Tally(Struct, frozen=True):
     label: str
-    count: Count
+    pattern: re.Pattern[bytes]
+    """Its last group is what is counted, in one line."""
     share: float
     """Minimum share of the lines examined first that must have it."""
     hint: BlockPattern
@@ -116,17 +97,17 @@ class _Tally(Struct, frozen=True):
     """Things that are named."""
 
 
-_LEVELS: Final = _Tally("Levels", _level, 0.25, BlockPattern(_NAMES.decode(), ignore_case=True), digits=False)
-_STATUSES: Final = _Tally("Statuses", _matched(_STATUS), 0.4, BlockPattern(r"\" [1-5]\d\d "), digits=True)
+_LEVELS: Final = _Tally("Levels", _LEVEL, 0.25, BlockPattern(_NAMES.decode(), ignore_case=True), digits=False)
+_STATUSES: Final = _Tally("Statuses", _STATUS, 0.4, BlockPattern(r"\" [1-5]\d\d "), digits=True)
 _BY_LINE: Final = _Tally(
-    "Lines by file", _numbered, 0.5, BlockPattern(r"^(?:[A-Za-z]:)?[^:]*[./][^:]*[:(]\d"), digits=True, most=24
+    "Lines by file", _NUMBERED, 0.5, BlockPattern(r"^(?:[A-Za-z]:)?[^:]*[./][^:]*[:(]\d"), digits=True, most=24
 )
-_BY_FILE: Final = _Tally("Lines by file", _plain, 1.0, BlockPattern(r"^[^\s:]+:"), digits=True, most=24)
+_BY_FILE: Final = _Tally("Lines by file", _PLAIN, 1.0, BlockPattern(r"^[^\s:]+:"), digits=True, most=24)
 _TALLIES: Final = (
     _LEVELS,
     _Tally(
         "Outcomes",
-        _matched(_OUTCOME),
+        _OUTCOME,
         0.25,
         BlockPattern(r"PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR|\.\.\. |^(?:not )?ok|--- "),
         digits=False,
@@ -134,7 +115,7 @@ _TALLIES: Final = (
     _STATUSES,
     _Tally(
         "Findings by rule",
-        _matched(_RULE),
+        _RULE,
         0.15,
         BlockPattern(r"\[-W|error(?:\[E| TS)\d|^\S+:\d\S* [A-Z]+\d\d|^[A-Z]+\d\d\d|^\S+:\d.*\]\s*$"),
         digits=True,
@@ -150,7 +131,7 @@ class Tallies:
     """Tallies a text, fed in blocks of whole lines, as a person would have seen them."""
 
     def __init__(self) -> None:
-        self._counts: dict[int, Counter[bytes]] | None = None
+        self._counts: dict[_Tally, Counter[bytes]] | None = None
         self._deepest = 0
         """Maximum words before a level, by the first lines: any later word belongs to a message."""
         self._words = 0
@@ -167,23 +148,19 @@ class Tallies:
             later: whether `add` will provide these lines without digits.
         """
         if self._counts is None:
-            self._begin(block.split(b"\n"))
-        if not self._counts:
-            return
-        begun = [_TALLIES[number] for number in self._counts]
-        lines = block.split(b"\n") if any(tally.digits and tally is not _BY_LINE for tally in begun) else []
+            self._counts = self._begun(block.split(b"\n"))
+        lines = block.split(b"\n") if any(tally.digits and tally is not _BY_LINE for tally in self._counts) else []
         if lines and len(max(lines, key=len)) > 2 * _LONGEST:
             lines = [_ends(line) for line in lines]
-        for number, counts in self._counts.items():
-            if _TALLIES[number].digits and len(counts) <= _MOST:
-                self._count(_TALLIES[number], counts, block, lines)
-        if not later and not all(tally.digits for tally in begun):
+        for tally, counts in self._counts.items():
+            if tally.digits and len(counts) <= _MOST:
+                self._count(tally, counts, block, lines)
+        if not later and not all(tally.digits for tally in self._counts):
             self.add(Counter(block.translate(None, _DIGITS).split(b"\n")))
 
     def add(self, shapes: Mapping[bytes, int]) -> None:
         """Counts lines of blocks that were fed, given how many there are of each without digits."""
-        begun = [(_TALLIES[number], counts) for number, counts in (self._counts or {}).items()]
-        begun = [(tally, counts) for tally, counts in begun if not tally.digits]
+        begun = [each for each in (self._counts or {}).items() if not each[0].digits]
         heads: defaultdict[bytes, int] = defaultdict(int)
         words = self._words
         for shape, times in shapes.items() if begun else ():
@@ -208,85 +185,79 @@ class Tallies:
         elif tally is _BY_LINE:
             names = Counter(cast("list[bytes]", _NUMBERED.findall(block)))
             counts.update({name: times for name, times in names.items() if _may_be_file(name)})
-        elif tally is _BY_FILE:
-            named = [_plain(line) for line in lines if not self._other and line.strip()]
-            counts.update(name for name in named if name is not None)
-            self._other = self._other or None in named
-        else:
-            counts.update(name for line in lines if (name := tally.count(line)) is not None)
+        elif tally is not _BY_FILE or not self._other:
+            for line in lines:
+                found = self._found(tally, line)
+                if found is not None:
+                    counts[found] += 1
+                elif tally is _BY_FILE and line.strip():
+                    self._other = True
+
+    def _found(self, tally: _Tally, line: bytes) -> bytes | None:
+        """Returns what is counted of a line; None if it has none."""
+        if tally is _LEVELS:
+            level = _level(line)
+            return None if level is None or level[0] > self._deepest else level[1]
+        found = tally.pattern.search(line)
+        name = found[found.lastindex or 0] if found else None
+        return None if name is None or (tally is _BY_FILE and not _is_file(name)) else name
 
     def facts(self) -> tuple[str, ...]:
         """Returns a line per tally that was started, in whole numbers of lines."""
         out: list[str] = []
-        for number, counts in (self._counts or {}).items():
-            tally = _TALLIES[number]
+        for tally, counts in (self._counts or {}).items():
             if tally is _BY_LINE:
                 _drop_neighbours(counts)
             if not 0 < len(counts) <= _MOST or (tally is _BY_FILE and self._other):
                 continue
             if tally is _BY_LINE and 2 * sum([n == 1 and b" " in name for name, n in counts.items()]) > counts.total():
                 continue  # frames of a stack, for example: words before a number, hardly ever the same ones
-            named = [(name.decode("utf-8", "replace"), count) for name, count in _ordered(counts)]
+            ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            named = [f"{name.decode('utf-8', 'replace')} {count}" for name, count in ordered]
             total = f"{counts.total()} in {len(counts)}: " if tally.label == "Lines by file" else ""
-            out.append(f"{tally.label}: {total}{listed(named, tally.most)}")
+            out.append(f"{tally.label}: {total}{first_of(named, tally.most, separator=', ')}")
         return tuple(out)
 
-    def _found(self, tally: _Tally, shape: bytes) -> bytes | None:
-        if tally is not _LEVELS:
-            return tally.count(shape)
-        found = _LEVEL.search(shape, 0, _FAR)
-        depth = None if found is None else _depth(shape[: found.start()])
-        return found[found.lastindex or 0] if found and depth is not None and depth <= self._deepest else None
-
-    def _begin(self, lines: list[bytes]) -> None:
-        self._counts = {}
+    def _begun(self, lines: list[bytes]) -> dict[_Tally, Counter[bytes]]:
+        """Returns the tallies that are started, given the first lines."""
+        begun: dict[_Tally, Counter[bytes]] = {}
         filled = [line for line in lines if line and not line.isspace()]
         looked = [_ends(line) for line in filled[:: max(1, len(filled) // _LOOKED)]]
         if len(looked) < 5:  # noqa: PLR2004 - a tally of a handful of lines says less than the lines
-            return
+            return begun
         exact = b"\n".join(looked)
         plain = exact.translate(None, _DIGITS)
-        for number, tally in enumerate(_TALLIES):
+        for tally in _TALLIES:
             block = exact if tally.digits else plain
             least = tally.share * len(looked)
-            begun = tally is _BY_FILE and _TALLIES.index(_BY_LINE) in self._counts
             few = 1 if tally is _BY_LINE else min(least, _HINTED)  # lines around a match name no file
-            if begun or (tally is not _BY_FILE and tally.hint.count(block, few) < few):
+            if (tally is _BY_FILE and _BY_LINE in begun) or tally.hint.count(block, few) < few:
                 continue
-            lines = block.split(b"\n")
-            if tally is _LEVELS:
-                found = [_LEVEL.search(line, 0, _FAR) for line in lines]
-                before = [line[: each.start()] for line, each in zip(lines, found, strict=True) if each is not None]
-                depths = sorted(depth for each in before if (depth := _depth(each)) is not None)
-                self._deepest = depths[len(depths) * 3 // 4] if depths else 0
-                tallied = len(depths) >= least
-            elif tally is _BY_LINE:
-                tallied = _beside_files(block) >= least
-            else:
-                tallied = _is_tallied(lines, tally.count, least)
-            if tallied:
-                self._counts[number] = Counter()
-        if [_TALLIES[number] for number in self._counts if not _TALLIES[number].digits] == [_LEVELS]:
+            if self._tallied(tally, block) >= least:
+                begun[tally] = Counter()
+        if [tally for tally in begun if not tally.digits] == [_LEVELS]:
             self._words = self._deepest + 1
+        return begun
+
+    def _tallied(self, tally: _Tally, block: bytes) -> int:
+        """Returns how many of the first lines have what is counted, or are next to one that names a file."""
+        lines = block.split(b"\n")
+        if tally is _LEVELS:
+            depths = sorted(level[0] for line in lines if (level := _level(line)) is not None)
+            self._deepest = depths[len(depths) * 3 // 4] if depths else 0
+            return len(depths)
+        if tally is not _BY_LINE:
+            return sum(self._found(tally, line) is not None for line in lines)
+        files = sum([_is_file(name) and _WORD.search(name) is not None for name in _NUMBERED.findall(block)])
+        others = [line for line in lines if not ((found := _NUMBERED.match(line)) and _may_be_file(found[1]))]
+        return files + sum(_BESIDE.match(line) is not None for line in others) if files else 0
 
 
-def _is_tallied(lines: list[bytes], count: Count, least: float) -> bool:
-    """Returns whether at least `least` lines have what is counted; examines no more lines than necessary."""
-    misses = len(lines) - least
-    for line in lines:
-        if count(line) is None:
-            misses -= 1
-            if misses < 0:
-                return False
-    return True
-
-
-def _beside_files(block: bytes) -> int:
-    """Returns how many lines name a file with a line number, or are next to one that does; 0 if none does."""
-    files = sum([_is_file(name) and _WORD.search(name) is not None for name in _NUMBERED.findall(block)])
-    if not files:
-        return 0
-    return files + sum(_BESIDE.match(line) is not None for line in block.split(b"\n") if _numbered(line) is None)
+def tallied(text: bytes) -> tuple[str, ...]:
+    """Returns the tallies of a whole text."""
+    tallies = Tallies()
+    tallies.feed(text)
+    return tallies.facts()
 
 
 def _drop_neighbours(counts: Counter[bytes]) -> None:
@@ -294,19 +265,6 @@ def _drop_neighbours(counts: Counter[bytes]) -> None:
     for name in [each for each in counts if b"-" in each]:
         if any(name[: found.start()] in counts for found in _BETWEEN.finditer(name)):
             del counts[name]
-
-
-_BETWEEN: Final = re.compile(rb"-\d+-")
-
-
-def _ordered(counts: Counter[bytes]) -> list[tuple[bytes, int]]:
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
-def listed(counts: list[tuple[str, int]], most: int) -> str:
-    """Returns `a.py 12, b.py 3, … 4 more`: the first `most` of some names with their counts."""
-    shown = ", ".join(f"{name} {count}" for name, count in counts[:most])
-    return f"{shown}, … {len(counts) - most} more" if len(counts) > most else shown
 
 
 def _ends(line: bytes) -> bytes:
