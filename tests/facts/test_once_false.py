@@ -86,6 +86,13 @@ def test_a_log_is_no_table_because_of_its_milliseconds() -> None:
     _hold([Case("\n".join(lines).encode(), (TallyOracle("Levels", ["INFO"] * 89 + ["WARN"]),))])
 
 
+def test_outcomes_with_a_reason_are_counted() -> None:
+    outcomes = ["SKIPPED (needs a (real) server)", "XFAIL (slow: 4 s)", "PASSED", "PASSED", "PASSED"]
+    lines = [f"tests/test_a.py::test_{n} {outcomes[n % 5]}   [{n:3d}%]" for n in range(100)]
+    counted = [outcomes[n % 5].partition(" ")[0] for n in range(100)]
+    _hold([Case("\n".join(lines).encode(), (TallyOracle("Outcomes", counted),))])
+
+
 def test_source_is_no_page_because_of_its_strings() -> None:
     text = (
         '"""Tracebacks as HTML."""\n\n\ndef page():\n    return """\n'
