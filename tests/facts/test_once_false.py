@@ -31,6 +31,19 @@ def test_keys_are_counted_in_every_element() -> None:
     _hold([Case(made_json.packed(maps), (JsonOracle(maps),), document=maps)])
 
 
+def test_the_key_of_one_record_in_a_thousand_is_named() -> None:
+    for place in ("", ".by", ".lost"):
+        records: list[dict[str, object]] = [{"at": n, "by": {"k": n}, "lost": None} for n in range(999)]
+        if place:
+            records[621][place[1:]] = {"error": "gone"}
+        else:
+            records[621]["error"] = "gone"
+        case = Case(made_json.packed(records), (JsonOracle(records),), document=records)
+        _hold([case])
+        (line,) = [each for each in shown(case, 2_048).facts.shape if each.startswith(f"$[*]{place}: ")]
+        assert "error" in line
+
+
 def test_types_of_columns_hold_for_every_row() -> None:
     _hold(made_tables.plain(random.Random(2), 6, odd=True))
 
