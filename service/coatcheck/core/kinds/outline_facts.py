@@ -12,6 +12,8 @@ from coatcheck.core.outline.sections import of_sections
 _NAMED: Final = 80
 _INNER: Final = 30
 """Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
+_FEW: Final = 3
+"""Entries of the outermost level that alone would be no outline: a title, and a version or two."""
 _LARGEST: Final = 64 * 1024
 """Bytes at the beginning that are examined, in about 2 ms; for a larger file, the outline says where it ends."""
 _OUTER: Final = 2
@@ -40,7 +42,8 @@ def describe_entries(entries: list[Entry], data: bytes, *, partial: bool) -> Des
     """Returns a fact that names entries of the outer levels; None if there are fewer than two."""
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
-    deepest = _OUTER if sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
+    top = sum(entry.level == 1 for entry in entries)
+    deepest = _OUTER if top <= _FEW or sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
     outer = [entry for entry in entries if entry.level <= deepest] or entries
     lines = data.count(b"\n")
     where = f" of the first {lines} lines" if partial else ""
