@@ -35,7 +35,8 @@ def describe_diff(payload: PayloadProbe) -> Description:
     total = f"{counted(len(files), 'file')}, +{sum(n for n, _ in files.values())} -{sum(n for _, n in files.values())}"
     largest = sorted(files.items(), key=lambda file: -sum(file[1]))
     lines = [f"{name} +{added} -{removed}" for name, (added, removed) in largest]
-    sections = named_parts([name for name, _ in largest])
+    titles = Counter(entry.title for entry in entries)
+    sections = named_parts([name for name, _ in largest if titles[name] == 1])  # others are refused as ambiguous
     return Description(facts=(f"{total}: {first_of(lines, _FILES, 'more files')}",), sections=sections)
 
 
