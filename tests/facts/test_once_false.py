@@ -78,6 +78,19 @@ def test_files_of_a_log_with_patches_are_counted_once(tmp_path: Path) -> None:
     _hold(made_git.patches(rng, 6, repository))
 
 
+def test_what_follows_a_patch_is_no_change() -> None:
+    patch = b"diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@ def a\n a\n-old\n+new\n b\n"
+    for tail in (
+        b"",
+        b"\nWhat changed:\n\n- one\n- two\n+ three\n",
+        b"--\n2.39.5\n",
+        b"-- \n2.39.5\n",
+        b"$ set -x\n+ make\n",
+    ):
+        card = shown(Case(patch + tail, (), DeclaredMetadata(media_type="text/x-diff")), 600).card
+        assert card.shape == ("1 file, +1 -1: x.py +1 -1",)
+
+
 def test_commits_of_a_very_long_log_are_all_counted() -> None:
     _hold([made_large.long_log(random.Random(7))])
 
