@@ -78,6 +78,23 @@ def test_files_of_a_log_with_patches_are_counted_once(tmp_path: Path) -> None:
     _hold(made_git.patches(rng, 6, repository))
 
 
+def test_lines_that_begin_with_a_hash_are_not_all_commits() -> None:
+    rng = random.Random(8)
+    made = [f"{rng.getrandbits(160):040x}" for _ in range(40)]
+    outputs = {
+        "md5sum": [f"{digest[:32]}  docs/a page about {n}.txt" for n, digest in enumerate(made)],
+        "crc32": [f"{digest[:8]} docs/page-{n}.txt" for n, digest in enumerate(made)],
+        "git cat-file --batch-check": [f"{digest} blob {n * 71}" for n, digest in enumerate(made)],
+        "git show-ref": [f"{digest} refs/heads/topic-{n}" for n, digest in enumerate(made)],
+        "git blame -s": [f"{made[n // 9][:8]} {n:2d}) the words of a line of prose" for n in range(40)],
+        "nm": [f"{0xFFFFFFFF810000A0 + 48 * n:016x} T sys_call_{n}" for n in range(40)],
+        "docker ps -q": [digest[:12] for digest in made],
+        "docker ps --format": [f"{digest[:12]} web-{n} nginx:1.27" for n, digest in enumerate(made)],
+    }
+    for name, lines in outputs.items():
+        assert not shown(Case("\n".join(lines).encode(), ()), 600).card.shape, name
+
+
 def test_what_follows_a_patch_is_no_change() -> None:
     patch = b"diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@ def a\n a\n-old\n+new\n b\n"
     for tail in (
