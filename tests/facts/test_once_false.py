@@ -31,6 +31,19 @@ def test_keys_are_counted_in_every_element() -> None:
     _hold([Case(made_json.packed(maps), (JsonOracle(maps),), document=maps)])
 
 
+def test_the_key_of_one_record_in_a_thousand_is_named() -> None:
+    for place in ("", ".by", ".lost"):
+        records: list[dict[str, object]] = [{"at": n, "by": {"k": n}, "lost": None} for n in range(999)]
+        if place:
+            records[621][place[1:]] = {"error": "gone"}
+        else:
+            records[621]["error"] = "gone"
+        case = Case(made_json.packed(records), (JsonOracle(records),), document=records)
+        _hold([case])
+        (line,) = [each for each in shown(case, 2_048).facts.shape if each.startswith(f"$[*]{place}: ")]
+        assert "error" in line
+
+
 def test_types_of_columns_hold_for_every_row() -> None:
     _hold(made_tables.plain(random.Random(2), 6, odd=True))
 
@@ -65,6 +78,36 @@ def test_files_of_a_log_with_patches_are_counted_once(tmp_path: Path) -> None:
     _hold(made_git.patches(rng, 6, repository))
 
 
+def test_lines_that_begin_with_a_hash_are_not_all_commits() -> None:
+    rng = random.Random(8)
+    made = [f"{rng.getrandbits(160):040x}" for _ in range(40)]
+    outputs = {
+        "md5sum": [f"{digest[:32]}  docs/a page about {n}.txt" for n, digest in enumerate(made)],
+        "crc32": [f"{digest[:8]} docs/page-{n}.txt" for n, digest in enumerate(made)],
+        "git cat-file --batch-check": [f"{digest} blob {n * 71}" for n, digest in enumerate(made)],
+        "git show-ref": [f"{digest} refs/heads/topic-{n}" for n, digest in enumerate(made)],
+        "git blame -s": [f"{made[n // 9][:8]} {n:2d}) the words of a line of prose" for n in range(40)],
+        "nm": [f"{0xFFFFFFFF810000A0 + 48 * n:016x} T sys_call_{n}" for n in range(40)],
+        "docker ps -q": [digest[:12] for digest in made],
+        "docker ps --format": [f"{digest[:12]} web-{n} nginx:1.27" for n, digest in enumerate(made)],
+    }
+    for name, lines in outputs.items():
+        assert not shown(Case("\n".join(lines).encode(), ()), 600).card.shape, name
+
+
+def test_what_follows_a_patch_is_no_change() -> None:
+    patch = b"diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@ def a\n a\n-old\n+new\n b\n"
+    for tail in (
+        b"",
+        b"\nWhat changed:\n\n- one\n- two\n+ three\n",
+        b"--\n2.39.5\n",
+        b"-- \n2.39.5\n",
+        b"$ set -x\n+ make\n",
+    ):
+        card = shown(Case(patch + tail, (), DeclaredMetadata(media_type="text/x-diff")), 600).card
+        assert card.shape == ("1 file, +1 -1: x.py +1 -1",)
+
+
 def test_commits_of_a_very_long_log_are_all_counted() -> None:
     _hold([made_large.long_log(random.Random(7))])
 
@@ -84,6 +127,13 @@ def test_a_log_is_no_table_because_of_its_milliseconds() -> None:
         for n in range(90)
     ]
     _hold([Case("\n".join(lines).encode(), (TallyOracle("Levels", ["INFO"] * 89 + ["WARN"]),))])
+
+
+def test_outcomes_with_a_reason_are_counted() -> None:
+    outcomes = ["SKIPPED (needs a (real) server)", "XFAIL (slow: 4 s)", "PASSED", "PASSED", "PASSED"]
+    lines = [f"tests/test_a.py::test_{n} {outcomes[n % 5]}   [{n:3d}%]" for n in range(100)]
+    counted = [outcomes[n % 5].partition(" ")[0] for n in range(100)]
+    _hold([Case("\n".join(lines).encode(), (TallyOracle("Outcomes", counted),))])
 
 
 def test_source_is_no_page_because_of_its_strings() -> None:

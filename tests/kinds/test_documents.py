@@ -122,3 +122,11 @@ def test_a_place_whose_keys_are_partly_named_above_says_that_it_has_more() -> No
     facts = recognise(PayloadSample(payload, b"", len(payload)), DeclaredMetadata())
     assert "$: type, conditions[1]" in facts.shape
     assert "$.conditions[*]: status, …" in facts.shape
+
+
+def test_a_document_under_one_title_is_told_by_the_sections_below_it() -> None:
+    text = "# Changelog\n\n" + "".join(f"## v1.{n}.0\n\nWhat changed in it.\n\n" for n in range(60, 20, -1))
+    payload = text.encode()
+    facts = recognise(PayloadSample(payload, b"", len(payload)), DeclaredMetadata(title="CHANGELOG.md"))
+    assert facts.shape[0].startswith("Sections (with lines): Changelog 1; v1.60.0 3; v1.59.0 7; ")
+    assert facts.shape[0].endswith("v1.21.0 159")

@@ -108,3 +108,18 @@ def test_lists_are_not_counted_where_objects_stand_at_the_same_place() -> None:
     jobs[30]["steps"] = {"only": {"status": "failed"}}  # which a path to all steps would reach, too
     _, text, _ = card_of(json.dumps({"jobs": jobs}).encode(), DeclaredMetadata(), 400)
     assert "Counts of" not in text
+
+
+def test_a_file_that_several_patches_change_is_not_the_next_part() -> None:
+    hunk = "--- a/{0}\n+++ b/{0}\n@@ -1,{1} +1,{1} @@\n" + "-old\n+new\n" * 40
+    patches = [
+        f"From {n}{'0' * 39} Mon Sep 17 00:00:00 2001\nSubject: [PATCH {n}/2] Change {n}\n\n---\n\n"
+        f"diff --git a/both.py b/both.py\n{hunk.format('both.py', 40)}"
+        f"diff --git a/only{n}.py b/only{n}.py\n{hunk.format(f'only{n}.py', 40)}-- \n2.39.5\n\n"
+        for n in (1, 2)
+    ]
+    payload = "".join(patches).encode()
+    facts = recognise(PayloadSample(payload, b"", len(payload)), DeclaredMetadata())
+    assert facts.kind is Kind.DIFF
+    assert facts.shape[0].startswith("3 files, +160 -160: both.py +80 -80; ")
+    assert facts.sections == ("only1.py", "only2.py")

@@ -281,6 +281,13 @@ def test_the_blocks_in_which_lines_come_change_nothing() -> None:
             assert shown(scan(Symbols(language), text, (cut,))) == expected
 
 
+def test_what_follows_a_complete_hunk_is_not_counted_however_it_comes() -> None:
+    text = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n\n- a remark\n- another\n--\n2.39\n"
+    for cut in range(1, text.count("\n")):
+        file, hunk = scan(Diff(), text, (cut,))
+        assert (file.added, file.removed, hunk.added, hunk.removed) == (1, 1, 1, 1)
+
+
 def test_a_diff_without_git_names_its_files_too() -> None:
     old = "--- a/x.c\t2026-01-01\n+++ b/x.c\t2026-01-02\n@@ -1 +1 @@\n-a\n+b\n"
     text = f"{old}--- /dev/null\n+++ b/new.c\n@@ -0,0 +1 @@\n+n\n"

@@ -3,6 +3,7 @@
 from collections import deque
 from typing import Final, cast
 
+from msgspec import Struct
 from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import step
@@ -22,13 +23,23 @@ _SCALARS: Final = 24
 _NESTED: Final = 12
 """Maximum members of an object below the top whose values are named too."""
 _ELEMENTS: Final = 200
-"""Elements of a list, evenly spread, that are examined."""
+"""Elements of a list, evenly spread, that are examined; others only for their keys."""
 _FEW: Final = 0.05
 """Maximum share of the objects at a place that have a rare member, whose values are then named."""
 _DIFFERENT: Final = 3
 """Maximum different values of such a member that are named."""
+_DEEP: Final = 6
+"""Depth of objects in such an element in which keys are compared."""
 _MAP: Final = 40
 """Members from which an object with similar members is a map: its keys are data."""
+
+
+class _Keys(Struct):
+    """The keys of the objects at one place."""
+
+    names: set[str]
+    inner: "dict[str, _Keys]"
+    """By key: those of the objects there, if its value may be an object."""
 
 
 def describe_json(payload: PayloadProbe) -> Description:
@@ -112,7 +123,7 @@ def key_lines(value: object, *, complete: bool) -> list[str]:
             elif isinstance(each, list):
                 every = cast("list[object]", each)
                 exact = exact and len(every) <= _ELEMENTS
-                elements += every[:: max(1, len(every) // _ELEMENTS)]
+                elements += _examined(every)
         parts = [counted(len(cast("list[object]", value)), "element")] if path == "$" and elements and complete else []
         if elements:
             queue.append((f"{path}[*]", elements, exact))
@@ -132,6 +143,35 @@ def key_lines(value: object, *, complete: bool) -> list[str]:
         if any(parts):
             lines.append(f"{path}: {'; '.join(part for part in parts if part)}")
     return lines
+
+
+def _examined(elements: list[object]) -> list[object]:
+    """Returns elements evenly spread over a list, and up to as many with a key that none of these has."""
+    spread = elements[:: max(1, len(elements) // _ELEMENTS)]
+    if len(spread) == len(elements):
+        return spread
+    odd = _odd(list(enumerate(elements)), _keys_of(spread, _DEEP))
+    return [*spread, *[elements[number] for number in sorted(odd)[:_ELEMENTS]]]
+
+
+def _keys_of(values: list[object], deeper: int) -> _Keys:
+    objects = [cast("dict[str, object]", value) for value in values if isinstance(value, dict)]
+    inner: dict[str, list[object]] = {}
+    for each in objects if deeper else ():
+        for key, member in each.items():
+            if member is None or isinstance(member, dict):
+                inner.setdefault(key, []).append(cast("object", member))
+    names = {key for each in objects for key in each}
+    return _Keys(names, {key: _keys_of(members, deeper - 1) for key, members in inner.items()})
+
+
+def _odd(numbered: list[tuple[int, object]], known: _Keys) -> set[int]:
+    """Returns the numbers of the objects that have a key that is not known, or an object in them has."""
+    objects = cast("list[tuple[int, dict[str, object]]]", [each for each in numbered if isinstance(each[1], dict)])
+    odd = {number for number, members in objects if not members.keys() <= known.names}
+    for key, inner in known.inner.items():
+        odd |= _odd([(number, members[key]) for number, members in objects if key in members], inner)
+    return odd
 
 
 def _member(key: str, values: list[object], exact: bool, valued: bool) -> str:

@@ -23,6 +23,8 @@ _NAMED: Final = 80
 _INNER: Final = 30
 """Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
 _OUTER: Final = 2
+_FEW: Final = 3
+"""Entries of the outermost level that alone would be no outline: a title, and a version or two."""
 _LOOK: Final = 16 * 1024
 _LARGEST: Final = 64 * 1024
 """Bytes at the beginning that are examined, in about 2 ms; for a larger file, the outline says where it ends."""
@@ -43,7 +45,9 @@ def describe_diff(payload: PayloadProbe) -> Description:
     largest = sorted(added, key=lambda name: -added[name] - removed[name])
     lines = first_of([f"{name} +{added[name]} -{removed[name]}" for name in largest], _FILES, "more files")
     total = f"{counted(len(added), 'file')}, +{added.total()} -{removed.total()}"
-    return Description(facts=(f"{total}: {lines}",), sections=named_parts(largest))
+    titles = Counter(entry.title for entry in entries)
+    once = [name for name in largest if titles[name] == 1]  # others are refused as ambiguous
+    return Description(facts=(f"{total}: {lines}",), sections=named_parts(once))
 
 
 def describe_output(payload: PayloadProbe) -> Description:
@@ -87,7 +91,8 @@ def _described(entries: list[Entry], data: bytes, *, partial: bool) -> Descripti
     """Returns a fact that names entries of the outer levels; None if there are fewer than two."""
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
-    deepest = _OUTER if sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
+    top = sum(entry.level == 1 for entry in entries)
+    deepest = _OUTER if top <= _FEW or sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
     outer = [entry for entry in entries if entry.level <= deepest] or entries
     lines = data.count(b"\n")
     where = f" of the first {lines} lines" if partial else ""

@@ -16,6 +16,7 @@ _JOINT: Final = re.compile(rb"[*|/\\_. -]{0,40}$")
 _FIRST: Final = 20
 """Lines that must all be commits for a text to be considered such a log."""
 _LEAST: Final = 3
+_WORDS: Final = re.compile(rb"(?<![^\s(\"'`])[A-Za-z\x80-\xff]{2,}(?![^\s.,:;!?)(\"'`])")
 
 
 def is_log(head: bytes) -> bool:
@@ -24,15 +25,26 @@ def is_log(head: bytes) -> bool:
 
 
 def is_oneline(head: bytes) -> bool:
-    """Returns whether a text begins with commits, one per line, whose hashes cannot be mere numbers or words."""
+    """Returns whether a text begins with commits, one per line.
+
+    Their hashes are distinct, and no mere numbers or words; most have a subject in words, which checksums, addresses of
+    symbols, identifiers of containers and annotated source do not.
+    """
     lines = head[: _FIRST * 400].split(b"\n")[:_FIRST]
     if not all(_LINE.match(line) or _JOINT.match(line.rstrip()) for line in lines[:-1]):
         return False
     commits = [line for line in lines[:-1] or lines if _LINE.match(line)]
-    hashes = [re.search(rb"[0-9a-f]{7,40}", line) for line in commits]
-    mixed = any(h is not None and re.search(rb"[0-9]", h[0]) and re.search(rb"[a-f]", h[0]) for h in hashes)
-    same = len({len(h[0]) for h in hashes if h is not None})
-    return len(commits) >= _LEAST and mixed and same <= _LEAST
+    hashes = [found[0] for line in commits if (found := re.search(rb"[0-9a-f]{7,40}", line)) is not None]
+    mixed = any(re.search(rb"[0-9]", each) and re.search(rb"[a-f]", each) for each in hashes)
+    if len(hashes) < _LEAST or not mixed or len(set(hashes)) < len(hashes) or len(set(map(len, hashes))) > _LEAST:
+        return False
+    subjects = [line.partition(each)[2].strip() for line, each in zip(commits, hashes, strict=True)]
+    return sum(map(_is_prose, subjects)) * 2 >= len(subjects)
+
+
+def _is_prose(subject: bytes) -> bool:
+    words = _WORDS.findall(subject)
+    return b"  " not in subject and (len(words) >= _LEAST or not all(map(bytes.isascii, words)))
 
 
 @final

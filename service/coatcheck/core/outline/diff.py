@@ -36,6 +36,11 @@ _ESCAPE: Final = re.compile(rb'\\([0-7]{3}|["\\abfnrtv])')
 _ESCAPED: Final = dict(zip(b'"\\abfnrtv', b'"\\\a\b\f\n\r\t\v', strict=True))
 
 
+_SIGNS: Final = (b"+", b"-", b"\\")
+_BODY: Final = {b" ", *_SIGNS}
+"""What the lines of a hunk begin with, but for empty ones that lost a blank."""
+
+
 @final
 class Diff(StartScanner):
     """Finds files, hunks and commits. A line inside a hunk, by the hunk's own counts, names no file."""
@@ -96,26 +101,40 @@ class Diff(StartScanner):
         return replace(entry, detail=detail, added=counts[0], removed=counts[1])
 
     def _count(self, data: bytes, start: int, end: int) -> None:
-        """Counts the lines of the open hunk up to the next mark, without its own first line."""
+        """Counts the lines of the open hunk up to the next mark; what follows a complete hunk does not belong to it."""
         counts = self._counts[-1] if self._counts else None
         if not self._open or end <= start or counts is None:
             return
+        before = counts.copy()
         low = max(start - 1, 0)
-        for kind, sign in enumerate((b"+", b"-", b"\\")):
+        for kind, sign in enumerate(_SIGNS):
             counts[kind] += data.count(b"\n" + sign, low, end) + (start == 0 and data.startswith(sign))
         counts[3] += data.count(b"\n", start, end)
+        if max(self._beyond()) > 0:
+            counts[:] = before
+            self._open = not self._closed_by(data[start:end].removesuffix(b"\n").split(b"\n"), counts)
 
-    def _complete(self) -> bool:
-        """Returns whether the open hunk has all the lines that it announced; it counts its own first line, too."""
-        counts = self._counts[-1]
-        if counts is None:
-            return True
-        added, removed, odd, lines = counts
+    def _closed_by(self, lines: list[bytes], counts: list[int]) -> bool:
+        """Counts lines up to the first that does not belong to the hunk; returns whether there is one."""
+        for line in lines:
+            if min(self._beyond()) >= 0 and (line[:1] not in _BODY or line.rstrip() == b"--"):
+                return True
+            for kind, sign in enumerate(_SIGNS):
+                counts[kind] += line.startswith(sign)
+            counts[3] += 1
+        return False
+
+    def _beyond(self) -> tuple[int, int]:
+        """Returns how many lines the hunk has beyond those that it announced of each file; negative: how many lack.
+
+        It counts its own first line, too.
+        """
+        added, removed, odd, lines = self._counts[-1] or (0, 0, 0, 0)
         lines -= odd + 1
-        return lines - added >= self._wanted[0] and lines - removed >= self._wanted[1]
+        return lines - added - self._wanted[0], lines - removed - self._wanted[1]
 
     def _mark(self, line: bytes, here: Position) -> None:
-        if self._open and line.startswith((b"--", b"++")) and not self._complete():
+        if self._open and line.startswith((b"--", b"++")) and min(self._beyond()) < 0:
             return
         commit = self._commit(line)
         if commit is None and _NAMED.match(line):

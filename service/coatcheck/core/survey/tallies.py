@@ -43,7 +43,7 @@ _DATED: Final = re.compile(rb"^\W{0,3}(?:--|//)|(?:^|[^A-Za-z]|T)::|(?:\b|_)(?:t
 _FAR: Final = 160
 """Bytes of a line within which its level must be."""
 _OUTCOME: Final = re.compile(
-    rb"^[^\s:]+::\S.*\s(PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR)(?: +\[ *%\])?\s*$"
+    rb"^[^\s:]+::\S.*\s(PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR)(?: \(.*\))?(?: +\[ *%\])?\s*$"
     rb"|^\[gw\] \[ *%\] (PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR) \S+::"
     rb"|^(?!E |\w*(?:Error|Exception|Failure): )\S.*\s\.\.\. (ok|FAIL|FAILED|ERROR|ignored|skipped)(?: ['\"].*)?\s*$"
     rb"|^(ok|not ok) (?:\s*$| (?!\s*\t))|^\s*--- (PASS|FAIL|SKIP):"
