@@ -47,6 +47,14 @@ def test_the_kind_never_costs_the_failure() -> None:
             assert "exit status 2" in text
 
 
+@pytest.mark.parametrize("tool", [None, "bash", "get_logs"])
+def test_a_number_that_no_similar_line_has_is_on_the_card(tool: str | None) -> None:
+    rows = [f"deployment/shop-{n} is ready 3/3 after {n * 7 % 91} s" for n in range(300)]
+    rows[171] = rows[171].replace("3/3", "2/3")
+    _, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(tool_name=tool), 400)
+    assert "deployment/shop-171 is ready 2/3" in text
+
+
 def test_alike_failures_leave_room_for_the_one_that_differs() -> None:
     rows = [f"ERROR: request {n} timed out after 30 s" for n in range(500)]
     rows[211] = "ERROR: disk /dev/sdb is read-only"

@@ -61,6 +61,13 @@ _KNOWN: Final = 0.5
 """Share of a statement's worth that is left if an earlier run has the line too."""
 _ODD: Final = 5.0
 """Worth of the only line that resembles no other."""
+_OTHERS: Final = 13
+"""Minimum similar lines that all have the same number where a few have another."""
+_FEW: Final = 2
+_NUMBERS: Final = 24
+"""Numbers of a line that are compared."""
+_DIFFERING: Final = 8
+"""Such lines in a text; if there are more, none is odd."""
 _MANY: Final = 60
 _ALIKE: Final = 10
 """Lines per shape from which a line with a shape of its own is odd."""
@@ -80,6 +87,7 @@ _CODE: Final = re.compile(
 _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 """Matches times without a date or a time of day."""
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
+_NUMBERS_ONLY: Final = bytes(c if c in b"0123456789\n" else 0x20 for c in range(256))
 _SHORT: Final = 20
 """Minimum bytes that a unit counts as having when its topics are related to its length."""
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
@@ -100,8 +108,8 @@ class Worth(Struct):
     """The worth of each of these words the first time it is shown."""
     stated: dict[int, float]
     """The part of `base` that units have for what they say, wherever they are."""
-    answers: frozenset[int] = frozenset()
-    """Those that answer the query."""
+    single: frozenset[int] = frozenset()
+    """Those that are shown however many similar ones are: answers to the query, and those with an odd number."""
 
     def covered(self, words: frozenset[bytes], text: bytes) -> float:
         """Returns the worth of some words of a unit, the first time that they are shown."""
@@ -181,6 +189,9 @@ def worth_of(
     if compared is not None:
         _novel(base, units, compared)
     _odd(base, units)
+    odd = _odd_numbers(units)
+    for place in odd:
+        base[place] = max(base.get(place, 0.0), _ODD / len(odd) ** 0.5)
     stated = base.copy()
     _ends(base, units, chosen, reach)
     if verdict is not None:
@@ -188,7 +199,7 @@ def worth_of(
     answering = answers(units, query) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, flags, {}, {}, stated, frozenset(answering))
+    made = Worth(chosen, base, flags, {}, {}, stated, odd.union(answering))
     if chosen.cover:
         _covers(made, units)
     return made
@@ -222,6 +233,29 @@ def _odd(base: dict[int, float], units: Units) -> None:
     single = [place for place, shape in enumerate(units.shape) if units.count[shape] == 1 and shape.strip()]
     for place in single:
         base[place] = max(base.get(place, 0.0), _ODD / len(single) ** 0.5)
+
+
+def _odd_numbers(units: Units) -> frozenset[int]:
+    """Returns lines with another number than nearly all similar lines: `ready 2/3` among many `ready 3/3`."""
+    if max(units.count.values(), default=0) <= _OTHERS:
+        return frozenset()
+    groups: dict[bytes, list[int]] = {}
+    for place, shape in enumerate(units.shape):
+        if units.count[shape] > _OTHERS and units.opens[place] and units.closes[place]:
+            groups.setdefault(shape, []).append(place)
+    found: set[int] = set()
+    for places in groups.values():
+        block = b"\n".join([units.text[place] for place in places]).translate(_NUMBERS_ONLY)
+        rows = [row.split(None, _NUMBERS)[:_NUMBERS] for row in block.split(b"\n")]
+        if len(places) <= _OTHERS or len(set(map(len, rows))) > 1:
+            continue
+        for column in zip(*rows, strict=True):
+            if not 1 < len(set(column)) <= 1 + _FEW:
+                continue
+            value, times = Counter(column).most_common(1)[0]
+            if times >= max(_OTHERS, len(places) - _FEW):
+                found.update(place for place, number in zip(places, column, strict=True) if number != value)
+    return frozenset(found if len(found) <= _DIFFERING else ())
 
 
 def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: float) -> None:
