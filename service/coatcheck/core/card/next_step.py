@@ -88,11 +88,12 @@ class ShownUnits:
         units, shown = self.units, set(self._selection.places)
         begun = {units.line[place] for place in shown}
         left = [place for place, line in enumerate(units.line) if line not in begun]
-        block = b"\n".join([units.shape[place] for place in left])
+        block = b"\n".join([units.shape[place] for place in left]) if self._words else b""
         counts = [(-len({units.line[left[row]] for row in rows_with(word, block)}), word) for word in self._words]
         named = tuple([(_told(word), -count) for count, word in sorted(counts) if count][:_NAMED])
-        hidden = [] if named else [p for p, line in enumerate(units.line) if line in begun and p not in shown]
-        inside = next((word for word in self._words if any(word in units.text[place] for place in hidden)), None)
+        words = [] if named else self._words
+        hidden = [p for p, line in enumerate(units.line) if line in begun and p not in shown] if words else []
+        inside = next((word for word in words if any(word in units.text[place] for place in hidden)), None)
         return Rest(named, self._like(left, len(units) - len(shown)), None if inside is None else _told(inside))
 
     def _like(self, left: list[int], hidden: int) -> tuple[str, int] | None:

@@ -24,8 +24,7 @@ _MISSES: Final = 40
 _PLENTY: Final = 3
 """Number of budgets' worth of units that are priced exactly."""
 _ALIKE: Final = 3
-"""Units that differ only in numbers, apart from those in the ends' shares: more of them say no more than their
-count."""
+"""Units that differ only in numbers, beside those in the ends' shares: more of them say no more than their count."""
 _CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
 
 
@@ -63,7 +62,7 @@ class Selection:
         found = {place: value for place, value in worth.stated.items() if units.shape[place].strip() not in seen}
         for place, words in worth.words.items():
             if new := words - self._said:
-                found[place] = found.get(place, 0.0) + worth.covered(new, units.text[place])
+                found[place] = found.get(place, 0.0) + worth.words_worth(new, units.text[place])
         return found
 
     def drop(self, tokens: int) -> bool:
@@ -196,7 +195,7 @@ class Selection:
         new = words - self._said
         value = worth.base.get(place, 0.0)
         if place in worth.words:
-            value += worth.covered(new, self._units.text[place])
+            value += worth.words_worth(new, self._units.text[place])
         if weights.repeats and words:
             value *= 1 - weights.repeats * (1 - len(new) / len(words))
         return value / self._costs[place]

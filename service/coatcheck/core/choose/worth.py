@@ -111,7 +111,7 @@ class Worth(Struct):
     single: frozenset[int] = frozenset()
     """Those that are shown however many similar ones are: answers to the query, and those with an odd number."""
 
-    def covered(self, words: frozenset[bytes], text: bytes) -> float:
+    def words_worth(self, words: frozenset[bytes], text: bytes) -> float:
         """Returns the worth of some words of a unit, the first time that they are shown."""
         return self.weights.cover * sum(map(self.rarity.__getitem__, words)) / max(_SHORT, len(text)) ** 0.5
 
@@ -119,7 +119,7 @@ class Worth(Struct):
         """Returns the worth of each unit while nothing is shown, without worthless ones."""
         values = dict(self.base)
         for place, words in self.words.items():
-            values[place] = values.get(place, 0.0) + self.covered(words, units.text[place])
+            values[place] = values.get(place, 0.0) + self.words_worth(words, units.text[place])
         return {place: value for place, value in values.items() if units.text[place].strip()}
 
 

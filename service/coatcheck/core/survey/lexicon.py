@@ -7,6 +7,7 @@ payload failed: a manual that explains errors states none, and only the payload 
 # ruff: noqa: E501, RUF001 - an expression is read best whole, and quotes what programs print
 
 from collections import Counter
+from math import inf
 from typing import Any, Final, cast
 
 import re2
@@ -126,12 +127,12 @@ def count_shapes(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counte
     return shapes, Counter(shapes) if rows else counts
 
 
-def speaking(lines: list[bytes]) -> list[int]:
-    """Returns the numbers of the lines that state anything, from 0.
+def speaking(lines: list[bytes], most: float = inf) -> list[int]:
+    """Returns the numbers of the first `most` lines that state anything, from 0.
 
     Runs in C at 200 to 700 MB/s where few lines match; `classify` says what such a line states.
     """
-    return _ANY.rows(b"\n".join(lines))
+    return _ANY.rows(b"\n".join(lines), most)
 
 
 def stating(line: bytes) -> bytes:

@@ -196,7 +196,7 @@ class Surveyor:
     def _statements(self, lines: list[bytes], numbers: Sequence[int]) -> None:
         """Keeps those of some lines of the block, which have these numbers, that state something."""
         found: dict[int, list[int]] = {level: [] for level in self._first}
-        for row in speaking(lines)[:_MATCHES]:
+        for row in speaking(lines, _MATCHES):
             if level := level_of(lines[row]):
                 found[level].append(numbers[row])
         for level, rows in found.items():

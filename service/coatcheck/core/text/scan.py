@@ -49,12 +49,12 @@ class BlockPattern:
             at = data.find(b"\n", max(found[1], found[0])) + 1 or len(data)
             yield start, at, *found
 
-    def rows(self, data: bytes) -> list[int]:
-        """Returns the numbers of the lines with a match, from 0."""
+    def rows(self, data: bytes, enough: float = math.inf) -> list[int]:
+        """Returns the numbers of the lines with a match, from 0; stops when it has found `enough`."""
         match, anchor, size = self._match, UNANCHORED, len(data)
         found: list[int] = []
         row = at = 0
-        while at < size:
+        while at < size and len(found) < enough:
             low, high = match(anchor, data, at, size)[0]
             if low < 0:
                 break
