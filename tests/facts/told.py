@@ -6,7 +6,9 @@ What is not understood is a failure: a fact that nobody checks could be false fo
 import json
 import re
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
+
+import jsonpath_rfc9535
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.survey.lexicon import count_shapes
@@ -15,6 +17,9 @@ from coatcheck_client.contract.inert import inert, one_line
 from core.sample_payloads import TOKENIZER
 from facts.cases import Shown
 from facts.paths import parsed_path, values_at
+
+if TYPE_CHECKING:
+    from jsonpath_rfc9535 import JSONValue
 
 _FIRST: Final = re.compile(
     r"\[(art_\d{18}) · ([a-z_]+)(?: · (as text )?(\d+) lines?, (~?)(\d+) tokens?)? · stored outside this conversation"
@@ -213,7 +218,11 @@ def _call(shown: Shown, written: str, hidden: dict[int, str], total: int) -> Non
         assert title in {*shown.facts.sections, *titles, *names}
     elif "path" in arguments:
         path = arguments["path"][1:-1].replace('\\"', '"').replace("\\\\", "\\")
-        assert list(values_at(shown.case.document, parsed_path(path))), path
+        document = shown.case.document
+        if "[?@" in path and "==" not in path:
+            assert jsonpath_rfc9535.find(path, cast("JSONValue", document)), path
+        else:  # the library takes `true` for 1
+            assert list(values_at(document, parsed_path(path))), path
     elif "+" in arguments["offset"]:
         line, _, inside = arguments["offset"].strip('"').partition("+")
         assert int(inside) < len(shown.view.split(b"\n")[int(line) - 1])

@@ -2,6 +2,7 @@
 
 import json
 
+import jsonpath_rfc9535
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import DeclaredMetadata, Kind, PayloadSample
@@ -44,6 +45,16 @@ def test_values_that_recur_in_lists_within_records_are_counted_and_the_rare_one_
     assert 'Counts of $.jobs[*].steps[*].status: "ok" 999, "failed" 1' in text
     assert card.next is not None
     assert card.next.arguments["path"] == "$.jobs[*].steps[?@.status=='failed']"
+
+
+def test_records_with_a_member_that_few_have_are_next() -> None:
+    pods: list[dict[str, object]] = [{"name": f"web-{n}", "states": [{"up": True, "since": n}]} for n in range(90)]
+    pods[61]["states"] = [{"since": 61, "waiting": {"reason": "CrashLoopBackOff"}}]
+    card, text, _ = card_of(json.dumps({"pods": pods}).encode(), DeclaredMetadata(), 400)
+    assert 'waiting: reason="CrashLoopBackOff"' in text
+    assert card.next is not None
+    (found,) = jsonpath_rfc9535.find(str(card.next.arguments["path"]), {"pods": pods}).values()
+    assert found == pods[61]
 
 
 def test_values_that_recur_in_objects_within_records_are_counted() -> None:

@@ -61,8 +61,8 @@ def describe_json(payload: PayloadProbe) -> Description:
     else:
         first = scalars(value)
     found = recurring(value)
-    path = next_path(value, found, lines=reading.lines > 0)
-    lines = key_lines(value, complete=reading.complete)
+    lines, rare = key_lines(value, complete=reading.complete)
+    path = next_path(value, found, rare, lines=reading.lines > 0)
     if payload.survey is not None and payload.survey.members:
         lines = [*_members(payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
         return Description(facts=tuple(lines), path=path)
@@ -102,15 +102,16 @@ def _short(value: object) -> str | None:
     return shown if len(shown) <= _VALUE else None
 
 
-def key_lines(value: object, *, complete: bool) -> list[str]:
+def key_lines(value: object, *, complete: bool) -> tuple[list[str], dict[str, int]]:
     """Returns a line per place with an object, outermost first, with the keys that no earlier line names.
 
-    A line ends with `…` if the objects have further keys, which a line above it names. A member that only few of many
-    records have is named with its short values, as it tells these records apart.
+    Also returns the paths of members that only few of many records have, and how many have them: such a member is named
+    with its short values, as it tells these records apart. A line ends with `…` if the objects have further keys, which
+    a line above it names.
     """
     lines: list[str] = []
     queue: deque[tuple[str, list[object], bool]] = deque([("$", [value], complete)])
-    few: set[str] = set()
+    few: dict[str, int] = {}
     named: set[str] = set()
     while queue and len(lines) < _LINES and sum(map(len, lines)) < _CHARS:
         path, values, exact = queue.popleft()
@@ -127,7 +128,7 @@ def key_lines(value: object, *, complete: bool) -> list[str]:
         parts = [counted(len(cast("list[object]", value)), "element")] if path == "$" and elements and complete else []
         if elements:
             queue.append((f"{path}[*]", elements, exact))
-            few.update([f"{path}[*]"] if path in few else [])
+            few.update({f"{path}[*]": len(elements)} if path in few else {})
         if len(members) > _MAP and len({type(member) for inner in members.values() for member in inner}) == 1:
             queue.append((f"{path}.*", [member for inner in members.values() for member in inner], exact))
             count = counted(len(members), "key") if exact else "keys"
@@ -135,14 +136,14 @@ def key_lines(value: object, *, complete: bool) -> list[str]:
         elif members:
             objects = sum(isinstance(each, dict) for each in values)
             rare = {key for key, inner in members.items() if path in few or len(inner) <= objects * _FEW}
-            few.update(f"{path}{step(key)}" for key in rare)
+            few.update({f"{path}{step(key)}": len(members[key]) for key in rare})
             new = [_member(key, members[key], exact, key in rare) for key in members if key in rare or key not in named]
             parts.append(", ".join([*new, "…"] if 0 < len(new) < len(members) else new))
             named.update(members)
             queue.extend((f"{path}{step(key)}", inner, exact) for key, inner in members.items())
         if any(parts):
             lines.append(f"{path}: {'; '.join(part for part in parts if part)}")
-    return lines
+    return lines, few
 
 
 def _examined(elements: list[object]) -> list[object]:

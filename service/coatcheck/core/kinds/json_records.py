@@ -120,17 +120,23 @@ def _is_few(counts: Counter[tuple[type, object]], records: int) -> bool:
     return few and all(len(str(value)) <= _CHARS for _, value in counts)
 
 
-def next_path(value: object, found: list[Recurring], *, lines: bool) -> str | None:
-    """Returns a path to what a card is least likely to show: records with a rare value, or the largest value.
+def next_path(value: object, found: list[Recurring], few: dict[str, int], *, lines: bool) -> str | None:
+    """Returns a path to what a card is least likely to show: records with a rare value or member, or the largest value.
 
     Args:
         value: the document, as far as it was read.
         found: what recurs in its records.
+        few: the paths of members that only few records have, outermost first, and how many have them.
         lines: whether each record is a line, so that a card shows the few odd ones in full.
     """
-    rare = next((each.rare for each in found if each.rare is not None), None)
-    if rare is not None and not (lines and rare[1] <= _MEMBERS):
-        return rare[0]
+    rare = [each.rare for each in found if each.rare is not None]
+    for member, count in few.items():
+        before, every, after = member.partition("[*]")
+        if every and after and not after.endswith("[*]") and "'" not in before:
+            rare.append((f"{before}[?@{after}]", count))
+    for wanted, count in rare:
+        if not (lines and count <= _MEMBERS):
+            return wanted
     path, inner, size = "$", value, 0
     for _ in range(_DEEPEST):
         if isinstance(inner, list):
