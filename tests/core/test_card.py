@@ -143,6 +143,21 @@ def test_random_slices_of_every_payload_make_true_cards() -> None:
         check(piece, *card_of(piece, said, budget), budget)
 
 
+@pytest.mark.parametrize("key", ["z" * 80, "漢字" * 40, "\"'\\" * 20])
+@pytest.mark.parametrize("budget", [64, 80, 128, 256])
+def test_a_path_of_any_length_never_breaks_the_budget(key: str, budget: int) -> None:
+    documents: tuple[object, ...] = (
+        {key: [{"a": n, "b": "x" * 50} for n in range(200)]},
+        {"data": {key: {"x": ["y" * 40] * 200}}},
+        [{"id": n, **({key: 1} if n == 77 else {})} for n in range(400)],
+    )
+    for document in documents:
+        card, text, count = card_of(json.dumps(document).encode(), DeclaredMetadata(), budget)
+        assert count <= budget
+        assert card.next is not None
+        assert "Next: " in text
+
+
 def test_a_budget_out_of_bounds_is_refused() -> None:
     for budget in (MIN_BUDGET - 1, MAX_BUDGET + 1, 0, -5):
         with pytest.raises(CoatcheckError) as refused:

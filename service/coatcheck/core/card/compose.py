@@ -90,7 +90,8 @@ def cut(
         stored=stored,
         tools=tools,
     )
-    return _composed(inputs) or _assembled(replace(inputs, budget=MIN_BUDGET), None, None)
+    least = replace(inputs, budget=MIN_BUDGET, facts=replace(facts, path=None))  # whose keys may be of any length
+    return _composed(inputs) or _assembled(least, None, None)
 
 
 def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
