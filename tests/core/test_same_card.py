@@ -11,6 +11,7 @@ import hashlib, random
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import card
 from coatcheck.core.artifact import DeclaredMetadata
+from coatcheck.core.card.model import CardInput
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 
@@ -29,8 +30,9 @@ for number in range(60):
     for budget in (128, 600, 2000):
         query = "delta golf" if number % 5 == 0 else None
         said = DeclaredMetadata()
-        _, text, _ = card.cut("art_830561827364510297", said, intake.measure(), facts, sample, budget=budget,
-                              query=query, tokenizer=tokenizer)
+        inputs = CardInput("art_830561827364510297", said, intake.measure(), facts, sample, budget=budget,
+                           query=query, tokenizer=tokenizer)
+        _, text, _ = card.cut(inputs)
         told.update(text.encode())
 print(told.hexdigest())
 """

@@ -1,5 +1,6 @@
 """A card as data: what it is made of, and the facts of its text, for programs."""
 
+from functools import cached_property
 from typing import Final, Literal
 
 from msgspec import Struct, field
@@ -16,25 +17,41 @@ BRIEF: Final = 300
 """Budget in tokens below which every word counts."""
 
 
-class CardInput(Struct, frozen=True, kw_only=True):
-    """What a card is made of; see `cut`."""
+class CardInput(Struct, frozen=True, dict=True):
+    """What a card is made of."""
 
     id: str
+    """The ID that a reader will use."""
     declared: DeclaredMetadata
     measure: Measure
     """Sizes of the payload."""
     facts: DetectedMetadata
-    evidence: PayloadSample
-    """What excerpts are cut from: the payload, or its text view."""
-    sizes: Measure
-    """Sizes of that."""
-    survey: Survey | None
-    text: CardSource | None
-    query: str | None
+    """What `recognise` found."""
+    sample: PayloadSample
+    """The ends of the payload, or all of it."""
     budget: int
+    """64 to 8,192 tokens in the tokenizer's encoding, which the text never exceeds."""
     tokenizer: Tokenizer
-    stored: bool
-    tools: bool
+    query: str | None = None
+    """If given, what answers it is worth more."""
+    survey: Survey | None = None
+    """What was found between the ends of a payload that is not completely in the sample."""
+    text: CardSource | None = None
+    """Its text view, if excerpts, omissions and the next call are to refer to that."""
+    stored: bool = True
+    """Whether the payload can be read further; otherwise the card says that it cannot."""
+    tools: bool = True
+    """Whether the reader has the declared tool; otherwise the card names none."""
+
+    @cached_property
+    def evidence(self) -> PayloadSample:
+        """What excerpts are cut from: the payload, or its text view."""
+        return self.sample if self.text is None else self.text.evidence
+
+    @cached_property
+    def sizes(self) -> Measure:
+        """Sizes of the payload, or of its text view."""
+        return self.measure if self.text is None else self.text.sizes()
 
     @property
     def brief(self) -> bool:
