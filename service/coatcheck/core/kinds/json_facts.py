@@ -1,9 +1,9 @@
 """Describes a JSON document: the short values near its top, and every distinct key once, breadth first, by path."""
 
 from collections import deque
-from typing import Final, cast
+from itertools import chain
+from typing import Final, TypeAlias, cast
 
-from msgspec import Struct
 from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import step
@@ -34,12 +34,8 @@ _MAP: Final = 40
 """Members from which an object with similar members is a map: its keys are data."""
 
 
-class _Keys(Struct):
-    """The keys of the objects at one place."""
-
-    names: set[str]
-    inner: "dict[str, _Keys]"
-    """By key: those of the objects there, if its value may be an object."""
+_Keys: TypeAlias = "dict[str, _Keys | None]"
+"""The keys of the objects at one place, each with those of the objects in it; None if it has no object and no null."""
 
 
 def describe_json(payload: PayloadProbe) -> Description:
@@ -115,16 +111,10 @@ def key_lines(value: object, *, complete: bool) -> tuple[list[str], dict[str, in
     named: set[str] = set()
     while queue and len(lines) < _LINES and sum(map(len, lines)) < _CHARS:
         path, values, exact = queue.popleft()
-        members: dict[str, list[object]] = {}
-        elements: list[object] = []
-        for each in values:
-            if isinstance(each, dict):
-                for key, member in cast("dict[str, object]", each).items():
-                    members.setdefault(key, []).append(member)
-            elif isinstance(each, list):
-                every = cast("list[object]", each)
-                exact = exact and len(every) <= _ELEMENTS
-                elements += _examined(every)
+        members = _by_key(values)
+        lists = [cast("list[object]", each) for each in values if isinstance(each, list)]
+        exact = exact and all(len(each) <= _ELEMENTS for each in lists)
+        elements = list(chain.from_iterable(map(_examined, lists)))
         parts = [counted(len(cast("list[object]", value)), "element")] if path == "$" and elements and complete else []
         if elements:
             queue.append((f"{path}[*]", elements, exact))
@@ -155,23 +145,31 @@ def _examined(elements: list[object]) -> list[object]:
     return [*spread, *[elements[number] for number in sorted(odd)[:_ELEMENTS]]]
 
 
+def _by_key(values: list[object]) -> dict[str, list[object]]:
+    """Returns the members of all objects among values, by key."""
+    members: dict[str, list[object]] = {}
+    for each in values:
+        for key, member in cast("dict[str, object]", each).items() if isinstance(each, dict) else ():
+            members.setdefault(key, []).append(member)
+    return members
+
+
 def _keys_of(values: list[object], deeper: int) -> _Keys:
-    objects = [cast("dict[str, object]", value) for value in values if isinstance(value, dict)]
-    inner: dict[str, list[object]] = {}
-    for each in objects if deeper else ():
-        for key, member in each.items():
-            if member is None or isinstance(member, dict):
-                inner.setdefault(key, []).append(cast("object", member))
-    names = {key for each in objects for key in each}
-    return _Keys(names, {key: _keys_of(members, deeper - 1) for key, members in inner.items()})
+    return {
+        key: _keys_of(members, deeper - 1)
+        if deeper and any(member is None or isinstance(member, dict) for member in members)
+        else None
+        for key, members in _by_key(values).items()
+    }
 
 
 def _odd(numbered: list[tuple[int, object]], known: _Keys) -> set[int]:
     """Returns the numbers of the objects that have a key that is not known, or an object in them has."""
     objects = cast("list[tuple[int, dict[str, object]]]", [each for each in numbered if isinstance(each[1], dict)])
-    odd = {number for number, members in objects if not members.keys() <= known.names}
-    for key, inner in known.inner.items():
-        odd |= _odd([(number, members[key]) for number, members in objects if key in members], inner)
+    odd = {number for number, members in objects if not members.keys() <= known.keys()}
+    for key, inner in known.items():
+        if inner is not None:
+            odd |= _odd([(number, members[key]) for number, members in objects if key in members], inner)
     return odd
 
 
