@@ -143,6 +143,16 @@ def test_random_slices_of_every_payload_make_true_cards() -> None:
         check(piece, *card_of(piece, said, budget), budget)
 
 
+@pytest.mark.parametrize("budget", [64, 80, 128])
+def test_a_path_that_is_longer_than_a_card_is_not_its_next_call(budget: int) -> None:
+    data = json.dumps({"数据" * 200: [{"name" * 100: {"text": "word " * 200}}], "id": 1}).encode()
+    card, text, tokens = card_of(data, DeclaredMetadata(), budget)
+    assert tokens <= budget
+    assert card.next is not None
+    assert "path" not in card.next.arguments
+    assert "Next: read_artifact(" in text
+
+
 def test_a_budget_out_of_bounds_is_refused() -> None:
     for budget in (MIN_BUDGET - 1, MAX_BUDGET + 1, 0, -5):
         with pytest.raises(CoatcheckError) as refused:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 _SCRIPT = """
-import hashlib, random
+import hashlib, json, random
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import card
 from coatcheck.core.artifact import DeclaredMetadata
@@ -22,6 +22,10 @@ for number in range(60):
     if number % 3 == 1:
         lines = [f"def {rng.choice('abc')}_{n}(value):\\n    return '{line}'" for n, line in enumerate(lines)]
     payload = "\\n".join(lines).encode()
+    if number % 6 == 5:
+        rare = dict.fromkeys(rng.sample(words, 4), number)
+        records = [{"id": n, "line": line} | (rare if n == 9 else {}) for n, line in enumerate(lines)]
+        payload = json.dumps(records).encode()
     intake = PayloadEncoder(tokenizer)
     intake.end(payload)
     intake.count()

@@ -44,7 +44,11 @@ def cut(inputs: CardInput) -> tuple[Card, str, int]:
         raise CoatcheckError(
             Code.INVALID_REQUEST, f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {inputs.budget}."
         )
-    return _composed(inputs) or _assembled(replace(inputs, budget=MIN_BUDGET), None, None)
+    smallest = replace(inputs, budget=MIN_BUDGET)
+    made = _composed(inputs) or _assembled(smallest, None, None)
+    if made[2] <= inputs.budget:
+        return made
+    return _assembled(replace(smallest, facts=replace(inputs.facts, path=None)), None, None)
 
 
 def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
@@ -76,7 +80,7 @@ def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts:
 def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
     """Composes our own lines, then excerpts with what is left; drops what is worth least until it fits.
 
-    Returns None if only the first line and the next call do, which fit into 64 tokens for every payload.
+    Returns None if only the first line and the next call do, which need at most 64 tokens if the call has no path.
     """
     own = OwnLines(inputs)
     last, _ = _last(inputs, None, [], omissions([], inputs.sizes))

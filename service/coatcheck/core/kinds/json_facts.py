@@ -125,7 +125,7 @@ def key_lines(value: object, *, complete: bool) -> tuple[list[str], dict[str, in
             parts.append(f"{count} such as {', '.join(map(_quoted, list(members)[:3]))}")
         elif members:
             objects = sum(isinstance(each, dict) for each in values)
-            rare = {key for key, inner in members.items() if path in few or len(inner) <= objects * _FEW}
+            rare = [key for key, inner in members.items() if path in few or len(inner) <= objects * _FEW]
             few.update({f"{path}{step(key)}": len(members[key]) for key in rare})
             new = [_member(key, members[key], exact, key in rare) for key in members if key in rare or key not in named]
             parts.append(", ".join([*new, "…"] if 0 < len(new) < len(members) else new))
