@@ -10,6 +10,7 @@ from coatcheck_client.contract.inert import MARK
 EMPTY: Final = f"{MARK} The payload is empty."
 KEPT: Final = f"{MARK} It is kept under this ID."
 """The line for omissions if the model has no tool to read them."""
+_CUTS: Final = {"": "", "start": ", first cut", "end": ", last cut", "both": ", both ends cut"}
 
 
 def first_line(inputs: CardInput, *, sized: bool) -> str:
@@ -42,21 +43,12 @@ def excerpt_lines(excerpts: list[Excerpt], measure: Measure) -> list[str]:
     for each in excerpts:
         never = _dropped(measure, before, each.bytes.start)
         prefix = f"{counted(never, 'byte')} never kept {MARK} " if never else ""
-        lines.append(f"{MARK} {prefix}{_numbers(each)}")
+        first, last = each.lines.first, each.lines.last
+        span = f"{first}-{last}{_CUTS[each.cut]}" if first < last else f"{first}, part" if each.cut else f"{first}"
+        lines.append(f"{MARK} {prefix}{span}")
         lines.append(each.text[:-2] if each.text.endswith("\r\n") else each.text.removesuffix("\n"))
         before = each.bytes.end
     return lines
-
-
-def _numbers(each: Excerpt) -> str:
-    lines = each.lines
-    span = f"{lines.first}" if lines.first == lines.last else f"{lines.first}-{lines.last}"
-    if not each.cut:
-        return span
-    return f"{span}, part" if lines.first == lines.last else f"{span}, {_CUTS[each.cut]}"
-
-
-_CUTS: Final = {"start": "first cut", "end": "last cut", "both": "both ends cut"}
 
 
 def _dropped(measure: Measure, start: int, end: int) -> int:
@@ -81,10 +73,8 @@ def end_line(measure: Measure, *, text: bool) -> str:
 def left_out(excerpts: list[Excerpt], omitted: list[Omission], measure: Measure, words: str) -> str:
     """Returns what is not shown, in numbers that add up, and what matters of it."""
     never = _dropped(measure, excerpts[-1].bytes.end, measure.size) if excerpts else 0
-    whole = sum(gap.whole_lines for gap in omitted)
-    count = (
-        counted(whole, "line") if whole else counted(sum(gap.bytes.end - gap.bytes.start for gap in omitted), "byte")
-    )
+    lines, size = sum(gap.whole_lines for gap in omitted), sum(gap.bytes.end - gap.bytes.start for gap in omitted)
+    count = counted(lines, "line") if lines else counted(size, "byte")
     named = f" ({words})" if words else ""
     lost = f" {MARK} {counted(never, 'byte')} never kept" if never else ""
     return f"{MARK} {'' if excerpts else 'verbatim text '}left out: {count}{named}{lost}"

@@ -39,10 +39,7 @@ _Keys: TypeAlias = "dict[str, _Keys | None]"
 
 
 def describe_json(payload: PayloadProbe) -> Description:
-    """Returns short values near the top, then keys by path.
-
-    From the beginning of a document that is not available in full.
-    """
+    """Returns short values near the top, then keys by path; those of the beginning, if that is all there is."""
     sample, reading = payload.sample, payload.json
     if reading is None:
         return NOTHING
