@@ -45,13 +45,18 @@ class CardInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def evidence(self) -> PayloadSample:
-        """What excerpts are cut from: the payload, or its text view."""
-        return self.sample if self.text is None else self.text.evidence
+        """What excerpts are cut from: the payload, or its text view as far as that may be shown."""
+        sample, end = (self.sample, self.sample.size) if self.text is None else (self.text.sample, self.text.end)
+        cut = sample.whole and end < sample.size
+        return PayloadSample(sample.head[:end], b"", end, sample.masked) if cut else sample
 
     @cached_property
     def sizes(self) -> Measure:
-        """Sizes of the payload, or of its text view."""
-        return self.measure if self.text is None else self.text.sizes()
+        """Sizes of the payload, or those of its text view, without dropped bytes."""
+        if self.text is None:
+            return self.measure
+        m = self.text.measure
+        return Measure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens, sha256=b"", utf8=True)
 
     @property
     def brief(self) -> bool:

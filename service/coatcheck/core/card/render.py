@@ -59,7 +59,7 @@ def _dropped(measure: Measure, start: int, end: int) -> int:
 def unreadable_line(document: NextCall | None = None) -> str:
     """Returns the line for images and other binaries; for a document, it says how to read its text."""
     if document is not None:
-        return f"{MARK} Next: {_call(document)} reads its text, where this service can extract it."
+        return f"{next_line(document, brief=False)} reads its text, where this service can extract it."
     return f"{MARK} Its bytes are kept under this ID; they are not text to read."
 
 
@@ -81,8 +81,10 @@ def left_out(excerpts: list[Excerpt], omitted: list[Omission], measure: Measure,
 
 
 def next_line(next_call: NextCall, *, brief: bool) -> str:
-    """Returns the literal next call; in a brief card, the ID is only in the first line."""
-    return f"{MARK} Next: {_call(next_call, brief=brief)}"
+    """Returns the next call as a model writes it; in a brief card, the ID is only in the first line."""
+    named = next_call.arguments.items()
+    shown = [f"{name}={_literal(value)}" for name, value in named if not (brief and name == "artifact_id")]
+    return f"{MARK} Next: {next_call.tool}({', '.join(['…', *shown] if brief else shown)})"
 
 
 def lost_line(*, brief: bool) -> str:
@@ -93,13 +95,6 @@ def lost_line(*, brief: bool) -> str:
         f"{MARK} It could not be stored and cannot be read back under this ID. "
         "Run the tool again, for less at a time, if you need what is left out."
     )
-
-
-def _call(next_call: NextCall, *, brief: bool = False) -> str:
-    """Returns a call as a model writes it."""
-    named = next_call.arguments.items()
-    shown = [f"{name}={_literal(value)}" for name, value in named if not (brief and name == "artifact_id")]
-    return f"{next_call.tool}({', '.join(['…', *shown] if brief else shown)})"
 
 
 def _literal(value: str | int) -> str:

@@ -244,9 +244,10 @@ def _odd_numbers(units: Units) -> frozenset[int]:
         rows = [row.split(None, _NUMBERS)[:_NUMBERS] for row in block.split(b"\n")]
         same = len(places) > _OTHERS and len(set(map(len, rows))) == 1
         for column in zip(*rows, strict=True) if same else ():
-            value, times = Counter(column).most_common(1)[0] if len(set(column)) <= 1 + _FEW else (b"", 0)
-            if times >= max(_OTHERS, len(places) - _FEW):
-                found.update(place for place, number in zip(places, column, strict=True) if number != value)
+            if 1 < len(set(column)) <= 1 + _FEW:
+                value, times = Counter(column).most_common(1)[0]
+                if times >= max(_OTHERS, len(places) - _FEW):
+                    found.update(place for place, number in zip(places, column, strict=True) if number != value)
     return frozenset(found if len(found) <= _DIFFERING else ())
 
 

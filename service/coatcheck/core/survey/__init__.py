@@ -1,1 +1,1 @@
-"""Surveys every byte of a text payload in one pass: statements, shapes, tallies, of which a card is cut."""
+"""Surveys every byte of a text payload in one pass: statements, shapes, tallies; `core/card` chooses from them."""
