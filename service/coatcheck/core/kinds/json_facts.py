@@ -2,6 +2,7 @@
 
 from collections import deque
 from itertools import chain
+from types import NoneType
 from typing import Final, TypeAlias, cast
 
 from msgspec.json import encode
@@ -146,18 +147,18 @@ def _by_key(values: list[object]) -> dict[str, list[object]]:
     """Returns the members of all objects among values, by key."""
     members: dict[str, list[object]] = {}
     for each in values:
-        for key, member in cast("dict[str, object]", each).items() if isinstance(each, dict) else ():
-            members.setdefault(key, []).append(member)
+        if isinstance(each, dict):
+            for key, member in cast("dict[str, object]", each).items():
+                members.setdefault(key, []).append(member)
     return members
 
 
 def _keys_of(values: list[object], deeper: int) -> _Keys:
-    return {
-        key: _keys_of(members, deeper - 1)
-        if deeper and any(member is None or isinstance(member, dict) for member in members)
-        else None
-        for key, members in _by_key(values).items()
-    }
+    known: _Keys = {}
+    for key, members in _by_key(values).items():
+        nested = deeper and not {dict, NoneType}.isdisjoint(map(type, members))
+        known[key] = _keys_of(members, deeper - 1) if nested else None
+    return known
 
 
 def _odd(numbered: list[tuple[int, object]], known: _Keys) -> set[int]:
