@@ -15,6 +15,7 @@ from bench.throughput import text
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import card
 from coatcheck.core.artifact import SAMPLE_BYTES, DeclaredMetadata, Measure, PayloadSample, Tokens
+from coatcheck.core.card.model import CardInput
 from coatcheck.core.kinds import recognise
 from coatcheck.core.tokens import Tokenizer
 
@@ -133,7 +134,7 @@ def timed(
     for _ in range(TIMES):
         began = time.process_time()
         facts = recognise(sample, said)
-        made = card.cut(ARTIFACT, said, measure, facts, sample, budget=BUDGET, query=None, tokenizer=tokenizer)
+        made = card.cut(CardInput(ARTIFACT, said, measure, facts, sample, budget=BUDGET, tokenizer=tokenizer))
         cut = time.process_time()
         tokenizer.count(made[1])
         floor.append(time.process_time() - cut)

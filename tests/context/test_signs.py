@@ -5,6 +5,7 @@ from msgspec import structs
 
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import MAX_BUDGET, cut
+from coatcheck.core.card.model import CardInput
 from coatcheck.core.card.recognition import is_card
 from coatcheck.core.context.signs import (
     is_marker,
@@ -33,7 +34,7 @@ def test_every_card_is_known_again_and_no_payload_is_taken_for_one(name: str) ->
     facts = recognise(sample, said)
     for budget, stored in ((64, True), (256, False), (600, True), (2_000, False)):
         text = cut(
-            ARTIFACT, said, measure, facts, sample, budget=budget, query=None, tokenizer=TOKENIZER, stored=stored
+            CardInput(ARTIFACT, said, measure, facts, sample, budget=budget, tokenizer=TOKENIZER, stored=stored)
         )[1]
         assert is_card(text)
         assert not is_card("x" + text)
@@ -44,7 +45,7 @@ def test_every_card_is_known_again_and_no_payload_is_taken_for_one(name: str) ->
 def test_a_long_text_that_begins_like_a_card_is_none() -> None:
     data, said = b"hello\n" * 900, DeclaredMetadata()
     facts = recognise(sample_of(data), structs.replace(said, tool_name="run"))
-    text = cut(ARTIFACT, said, measure_of(data), facts, sample_of(data), budget=600, query=None, tokenizer=TOKENIZER)[1]
+    text = cut(CardInput(ARTIFACT, said, measure_of(data), facts, sample_of(data), budget=600, tokenizer=TOKENIZER))[1]
     assert is_card(text)
     assert not is_card(text + "x" * 32 * MAX_BUDGET)
 

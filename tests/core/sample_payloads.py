@@ -12,6 +12,7 @@ from typing import Final
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.artifact import SAMPLE_BYTES, DeclaredMetadata, Measure, PayloadSample
 from coatcheck.core.card import Card, cut
+from coatcheck.core.card.model import CardInput
 from coatcheck.core.kinds import recognise
 from coatcheck.core.survey.survey import Survey, Surveyor
 from coatcheck.core.text.count import TokenMeter
@@ -60,7 +61,8 @@ def card_of(
     measure = measure or measure_of(data)
     sample, survey = sample_of(data), survey_of(data)
     facts = recognise(sample, said, survey)
-    return cut(ARTIFACT, said, measure, facts, sample, budget=budget, query=query, tokenizer=TOKENIZER, survey=survey)
+    inputs = CardInput(ARTIFACT, said, measure, facts, sample, budget, TOKENIZER, query=query, survey=survey)
+    return cut(inputs)
 
 
 def png(width: int, height: int) -> bytes:

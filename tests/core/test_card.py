@@ -11,7 +11,7 @@ from msgspec import structs
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Kind, Marker, Measure, Tokens
 from coatcheck.core.card import MAX_BUDGET, MIN_BUDGET, Card, cut
-from coatcheck.core.card.model import BRIEF, NextCall
+from coatcheck.core.card.model import BRIEF, CardInput, NextCall
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
 from coatcheck.core.media.documents import is_document
@@ -79,7 +79,7 @@ def test_a_card_is_within_its_budget_and_its_ranges_are_true(name: str) -> None:
     facts = recognise(sample, said, survey)
     for budget in BUDGETS if name in ORDINARY else HOSTILE_BUDGETS:
         card, text, tokens = cut(
-            ARTIFACT, said, measure, facts, sample, budget=budget, query=None, tokenizer=TOKENIZER, survey=survey
+            CardInput(ARTIFACT, said, measure, facts, sample, budget=budget, tokenizer=TOKENIZER, survey=survey)
         )
         check(data, card, text, tokens, budget)
 
@@ -104,7 +104,7 @@ def test_the_budget_holds_in_the_other_encoding_too(name: str) -> None:
     measure, sample = measure_of(data), sample_of(data)
     facts = recognise(sample, said)
     for budget in (64, 300, 1024):
-        _, text, tokens = cut(ARTIFACT, said, measure, facts, sample, budget=budget, query=None, tokenizer=tokenizer)
+        _, text, tokens = cut(CardInput(ARTIFACT, said, measure, facts, sample, budget=budget, tokenizer=tokenizer))
         assert tokens == tokenizer.count(text) <= budget
 
 
@@ -156,6 +156,16 @@ def test_a_path_of_any_length_never_breaks_the_budget(key: str, budget: int) -> 
         assert count <= budget
         assert card.next is not None
         assert "Next: " in text
+
+
+@pytest.mark.parametrize("budget", [64, 80, 128])
+def test_a_path_that_is_longer_than_a_card_is_not_its_next_call(budget: int) -> None:
+    data = json.dumps({"数据" * 200: [{"name" * 100: {"text": "word " * 200}}], "id": 1}).encode()
+    card, text, tokens = card_of(data, DeclaredMetadata(), budget)
+    assert tokens <= budget
+    assert card.next is not None
+    assert "path" not in card.next.arguments
+    assert "Next: read_artifact(" in text
 
 
 def test_a_budget_out_of_bounds_is_refused() -> None:
@@ -317,14 +327,15 @@ def test_a_card_of_facts_alone_needs_no_more_of_the_payload_than_the_sample() ->
     )
     huge = type(sample)(sample.head, sample.tail, 100_000_000)
     card, text, _ = cut(
-        ARTIFACT,
-        DeclaredMetadata(),
-        measure,
-        DetectedMetadata(kind=Kind.LOG),
-        huge,
-        budget=600,
-        query=None,
-        tokenizer=TOKENIZER,
+        CardInput(
+            ARTIFACT,
+            DeclaredMetadata(),
+            measure,
+            DetectedMetadata(kind=Kind.LOG),
+            huge,
+            budget=600,
+            tokenizer=TOKENIZER,
+        )
     )
     assert card.excerpts[-1].lines.last == 1_000_000
     assert "Process exited with code 1" in text

@@ -14,6 +14,7 @@ import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.card import Card, cut
+from coatcheck.core.card.model import CardInput
 from coatcheck.core.kinds import recognise
 from coatcheck.core.text.terminal import overwrites, visible
 from coatcheck_client.contract.inert import MARK, inert
@@ -210,17 +211,19 @@ def test_cards_of_thousands_of_payloads_keep_every_promise(batch: int) -> None:
         budget = rng.choice(BUDGETS)
         measure, sample = measure_of(data), sample_of(data)
         facts = recognise(sample, said)
-        made = cut(ARTIFACT, said, measure, facts, sample, budget=budget, query=query, tokenizer=TOKENIZER)
+        made = cut(CardInput(ARTIFACT, said, measure, facts, sample, budget=budget, query=query, tokenizer=TOKENIZER))
         promises(data, *made, budget)
         if number % 10 == 0:
             again = cut(
-                ARTIFACT,
-                said,
-                measure,
-                recognise(sample, said),
-                sample,
-                budget=budget,
-                query=query,
-                tokenizer=TOKENIZER,
+                CardInput(
+                    ARTIFACT,
+                    said,
+                    measure,
+                    recognise(sample, said),
+                    sample,
+                    budget=budget,
+                    query=query,
+                    tokenizer=TOKENIZER,
+                )
             )
             assert made == again

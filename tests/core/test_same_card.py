@@ -7,10 +7,11 @@ import sys
 import pytest
 
 _SCRIPT = """
-import hashlib, random
+import hashlib, json, random
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core import card
 from coatcheck.core.artifact import DeclaredMetadata
+from coatcheck.core.card.model import CardInput
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 
@@ -21,6 +22,10 @@ for number in range(60):
     if number % 3 == 1:
         lines = [f"def {rng.choice('abc')}_{n}(value):\\n    return '{line}'" for n, line in enumerate(lines)]
     payload = "\\n".join(lines).encode()
+    if number % 6 == 5:
+        rare = dict.fromkeys(rng.sample(words, 4), number)
+        records = [{"id": n, "line": line} | (rare if n == 9 else {}) for n, line in enumerate(lines)]
+        payload = json.dumps(records).encode()
     intake = PayloadEncoder(tokenizer)
     intake.end(payload)
     intake.count()
@@ -29,8 +34,9 @@ for number in range(60):
     for budget in (128, 600, 2000):
         query = "delta golf" if number % 5 == 0 else None
         said = DeclaredMetadata()
-        _, text, _ = card.cut("art_830561827364510297", said, intake.measure(), facts, sample, budget=budget,
-                              query=query, tokenizer=tokenizer)
+        inputs = CardInput("art_830561827364510297", said, intake.measure(), facts, sample, budget=budget,
+                           query=query, tokenizer=tokenizer)
+        _, text, _ = card.cut(inputs)
         told.update(text.encode())
 print(told.hexdigest())
 """

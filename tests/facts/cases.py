@@ -6,6 +6,7 @@ from typing import NamedTuple
 from coatcheck.adapters.extract.documents import extract_document
 from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind
 from coatcheck.core.card import Card, cut, may_show_text, shows_text, text_of
+from coatcheck.core.card.model import CardInput
 from coatcheck.core.extract import extract_text
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of
@@ -56,16 +57,18 @@ def shown(case: Case, budget: int, query: str | None = None) -> Shown:
         sizes = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
         text = text_of(sample_of(view), sizes, extracted.sections, facts.kind)
     card, told, count = cut(
-        ARTIFACT,
-        said,
-        measure_of(data),
-        facts,
-        sample,
-        budget=budget,
-        query=query,
-        tokenizer=TOKENIZER,
-        survey=survey,
-        text=text,
+        CardInput(
+            ARTIFACT,
+            said,
+            measure_of(data),
+            facts,
+            sample,
+            budget=budget,
+            query=query,
+            tokenizer=TOKENIZER,
+            survey=survey,
+            text=text,
+        )
     )
     assert count <= budget
     return Shown(case, facts, card, told, data if view is None else view, extracted if view is not None else None)

@@ -13,6 +13,7 @@ import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import Card, cut
+from coatcheck.core.card.model import CardInput
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 from coatcheck.core.survey.survey import pack_survey
@@ -37,15 +38,16 @@ def streamed(pieces: Iterator[bytes]) -> tuple[Card, str, int]:
     sample, survey = intake.sample(), intake.survey()
     facts = recognise(sample, DeclaredMetadata(), survey)
     card, text, tokens = cut(
-        ARTIFACT,
-        DeclaredMetadata(),
-        intake.measure(),
-        facts,
-        sample,
-        budget=BUDGET,
-        query=None,
-        tokenizer=TOKENIZER,
-        survey=survey,
+        CardInput(
+            ARTIFACT,
+            DeclaredMetadata(),
+            intake.measure(),
+            facts,
+            sample,
+            budget=BUDGET,
+            tokenizer=TOKENIZER,
+            survey=survey,
+        )
     )
     assert tokens <= BUDGET
     return card, text, 0 if survey is None else len(pack_survey(survey))

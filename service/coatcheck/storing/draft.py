@@ -24,6 +24,7 @@ from coatcheck.core.artifact import (
     PayloadSample,
 )
 from coatcheck.core.card import Card, CardSource
+from coatcheck.core.card.model import CardInput
 from coatcheck.core.choose.novelty import compared
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
@@ -146,7 +147,7 @@ def cut(
     """Returns a draft's card; unless `stored` it says that nothing can be read back; without `tools` it names none."""
     d = draft if draft.engine == ENGINE else _described(draft)
     veil = None if mask is None else d.veil or masked_draft(mask, d.said, d.facts, d.sample, d.survey, d.text)
-    made = card.cut(
+    inputs = CardInput(
         d.id,
         d.said if veil is None else veil.said,
         d.measure,
@@ -160,7 +161,7 @@ def cut(
         stored=stored,
         tools=tools,
     )
-    return RenderedCard(*made, None if veil is None else veil.plain)
+    return RenderedCard(*card.cut(inputs), None if veil is None else veil.plain)
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Marker, Measure, PayloadSample
+from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Marker, Measure
 from coatcheck.core.card import render
 from coatcheck.core.card.excerpts import excerpts_of, omissions
 from coatcheck.core.card.model import Card, CardInput, Excerpt, NextCall, Omission
 from coatcheck.core.card.next_step import TOOL, Rest, ShownUnits, next_call
 from coatcheck.core.card.own_lines import OwnLines
-from coatcheck.core.card.text import CardSource
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import units_of
 from coatcheck.core.choose.worth import worth_of
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
-from coatcheck.core.survey.survey import Survey
-from coatcheck.core.tokens import Tokenizer
 
 FAILED: Final = Marker("error", "reported by the tool")
 """What the provider's result said."""
@@ -37,61 +34,21 @@ _DENSE: Final = 16
 """Maximum bytes per token in a payload that is tried as a whole."""
 
 
-def cut(
-    artifact_id: str,
-    declared: DeclaredMetadata,
-    measure: Measure,
-    facts: DetectedMetadata,
-    sample: PayloadSample,
-    *,
-    budget: int,
-    query: str | None,
-    tokenizer: Tokenizer,
-    survey: Survey | None = None,
-    text: CardSource | None = None,
-    stored: bool = True,
-    tools: bool = True,
-) -> tuple[Card, str, int]:
+def cut(inputs: CardInput) -> tuple[Card, str, int]:
     """Returns the card of a payload, its text, and the text's number of tokens.
-
-    Args:
-        artifact_id: the ID that a reader will use.
-        declared: what the caller declared about the payload.
-        measure: its sizes.
-        facts: what `recognise` found.
-        sample: its ends, or all of it.
-        budget: 64 to 8,192 tokens in the tokenizer's encoding, which the text never exceeds.
-        query: if given, what answers it is worth more.
-        tokenizer: counts tokens.
-        survey: what was found between the ends of a payload that is not completely in the sample.
-        text: its text view, if excerpts, omissions and the next call are to refer to that.
-        stored: whether the payload can be read further; otherwise the card says that it cannot.
-        tools: whether the reader has the declared tool; otherwise the card names none.
 
     Raises:
         CoatcheckError: `invalid_request` for a budget out of bounds.
     """
-    if not MIN_BUDGET <= budget <= MAX_BUDGET:
+    if not MIN_BUDGET <= inputs.budget <= MAX_BUDGET:
         raise CoatcheckError(
-            Code.INVALID_REQUEST, f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {budget}."
+            Code.INVALID_REQUEST, f"card_tokens must be between {MIN_BUDGET} and {MAX_BUDGET}, not {inputs.budget}."
         )
-    inputs = CardInput(
-        id=artifact_id,
-        declared=declared,
-        measure=measure,
-        facts=facts,
-        evidence=sample if text is None else text.evidence,
-        sizes=measure if text is None else text.sizes(),
-        survey=survey if text is None else None,
-        text=text,
-        query=" ".join((query or "").split())[:_QUERY] or None,
-        budget=budget,
-        tokenizer=tokenizer,
-        stored=stored,
-        tools=tools,
-    )
-    least = replace(inputs, budget=MIN_BUDGET, facts=replace(facts, path=None))  # whose keys may be of any length
-    return _composed(inputs) or _assembled(least, None, None)
+    smallest = replace(inputs, budget=MIN_BUDGET)
+    made = _composed(inputs) or _assembled(smallest, None, None)
+    if made[2] <= inputs.budget:
+        return made
+    return _assembled(replace(smallest, facts=replace(inputs.facts, path=None)), None, None)
 
 
 def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
@@ -123,7 +80,7 @@ def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts:
 def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
     """Composes our own lines, then excerpts with what is left; drops what is worth least until it fits.
 
-    Returns None if only the first line and the next call do, which fit into 64 tokens for every payload.
+    Returns None if only the first line and the next call do, which need at most 64 tokens if the call has no path.
     """
     own = OwnLines(inputs)
     last, _ = _last(inputs, None, [], omissions([], inputs.sizes))
@@ -147,14 +104,15 @@ def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
 
 def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits | None:
     size, tokens = inputs.sizes.size, inputs.sizes.tokens
-    units = units_of(inputs.evidence, inputs.sizes.lines, inputs.survey) if room > 0 else ()
+    survey = inputs.survey if inputs.text is None else None
+    units = units_of(inputs.evidence, inputs.sizes.lines, survey) if room > 0 else ()
     if not units:
         return None
     if whole and inputs.evidence.whole and tokens.exact and tokens.count <= room - 4 and size <= room * _DENSE:
         return ShownUnits(units)
     reach = room * min(8.0, max(1.5, size / max(tokens.count, 1)))
-    novelty = inputs.facts.novelty
-    worth = worth_of(units, reach, inputs.spec.weights, inputs.sizes.lines, query=inputs.query, compared=novelty)
+    query, novelty = " ".join((inputs.query or "").split())[:_QUERY], inputs.facts.novelty
+    worth = worth_of(units, reach, inputs.spec.weights, inputs.sizes.lines, query=query, compared=novelty)
     return ShownUnits(units, Selection(units, worth, room, inputs.tokenizer))
 
 

@@ -1,5 +1,6 @@
 """A card as data: what it is made of, and the facts of its text, for programs."""
 
+from functools import cached_property
 from typing import Final, Literal
 
 from msgspec import Struct, field
@@ -16,25 +17,46 @@ BRIEF: Final = 300
 """Budget in tokens below which every word counts."""
 
 
-class CardInput(Struct, frozen=True, kw_only=True):
-    """What a card is made of; see `cut`."""
+class CardInput(Struct, frozen=True, dict=True):
+    """What a card is made of."""
 
     id: str
+    """The ID that a reader will use."""
     declared: DeclaredMetadata
     measure: Measure
     """Sizes of the payload."""
     facts: DetectedMetadata
-    evidence: PayloadSample
-    """What excerpts are cut from: the payload, or its text view."""
-    sizes: Measure
-    """Sizes of that."""
-    survey: Survey | None
-    text: CardSource | None
-    query: str | None
+    """What `recognise` found."""
+    sample: PayloadSample
+    """The ends of the payload, or all of it."""
     budget: int
+    """64 to 8,192 tokens in the tokenizer's encoding, which the text never exceeds."""
     tokenizer: Tokenizer
-    stored: bool
-    tools: bool
+    query: str | None = None
+    """If given, what answers it is worth more."""
+    survey: Survey | None = None
+    """What was found between the ends of a payload that is not completely in the sample."""
+    text: CardSource | None = None
+    """Its text view, if excerpts, omissions and the next call are to refer to that."""
+    stored: bool = True
+    """Whether the payload can be read further; otherwise the card says that it cannot."""
+    tools: bool = True
+    """Whether the reader has the declared tool; otherwise the card names none."""
+
+    @cached_property
+    def evidence(self) -> PayloadSample:
+        """What excerpts are cut from: the payload, or its text view as far as that may be shown."""
+        sample, end = (self.sample, self.sample.size) if self.text is None else (self.text.sample, self.text.end)
+        cut = sample.whole and end < sample.size
+        return PayloadSample(sample.head[:end], b"", end, sample.masked) if cut else sample
+
+    @cached_property
+    def sizes(self) -> Measure:
+        """Sizes of the payload, or those of its text view, without dropped bytes."""
+        if self.text is None:
+            return self.measure
+        m = self.text.measure
+        return Measure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens, sha256=b"", utf8=True)
 
     @property
     def brief(self) -> bool:

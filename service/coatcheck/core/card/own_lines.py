@@ -16,7 +16,6 @@ _URL_KEPT: Final = 256
 """Budget in tokens from which a URL is never dropped, only clipped: some APIs fetch only URLs that they have seen."""
 _NAME: Final = 120
 """Maximum characters of a tool's name, and of a call's ID."""
-_FAILED: Final = "tool reported an error"
 _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
 """Facts that are sentences rather than enumerations."""
 _ITEM: Final = re.compile(r'"(?:\\.|[^"\\])*"?|[,;](?= )')
@@ -47,7 +46,7 @@ class OwnLines:
         limit = max(room // 3, min(room, 170)) if inputs.budget >= _URL_KEPT else room // 2
         last = (
             "" if inputs.readable else render.bytes_line(inputs.measure, facts.media_type),
-            _FAILED if declared.failed else "",
+            "tool reported an error" if declared.failed else "",
             render.dropped_line(inputs.measure) if inputs.measure.dropped else "",
             *facts.comparison,
             f"Redacted: {facts.redacted}" if facts.redacted else "",

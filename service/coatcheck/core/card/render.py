@@ -10,6 +10,7 @@ from coatcheck_client.contract.inert import MARK
 EMPTY: Final = f"{MARK} The payload is empty."
 KEPT: Final = f"{MARK} It is kept under this ID."
 """The line for omissions if the model has no tool to read them."""
+_CUTS: Final = {"": "", "start": ", first cut", "end": ", last cut", "both": ", both ends cut"}
 
 
 def first_line(inputs: CardInput, *, sized: bool) -> str:
@@ -42,21 +43,12 @@ def excerpt_lines(excerpts: list[Excerpt], measure: Measure) -> list[str]:
     for each in excerpts:
         never = _dropped(measure, before, each.bytes.start)
         prefix = f"{counted(never, 'byte')} never kept {MARK} " if never else ""
-        lines.append(f"{MARK} {prefix}{_numbers(each)}")
+        first, last = each.lines.first, each.lines.last
+        span = f"{first}-{last}{_CUTS[each.cut]}" if first < last else f"{first}, part" if each.cut else f"{first}"
+        lines.append(f"{MARK} {prefix}{span}")
         lines.append(each.text[:-2] if each.text.endswith("\r\n") else each.text.removesuffix("\n"))
         before = each.bytes.end
     return lines
-
-
-def _numbers(each: Excerpt) -> str:
-    lines = each.lines
-    span = f"{lines.first}" if lines.first == lines.last else f"{lines.first}-{lines.last}"
-    if not each.cut:
-        return span
-    return f"{span}, part" if lines.first == lines.last else f"{span}, {_CUTS[each.cut]}"
-
-
-_CUTS: Final = {"start": "first cut", "end": "last cut", "both": "both ends cut"}
 
 
 def _dropped(measure: Measure, start: int, end: int) -> int:
@@ -67,7 +59,7 @@ def _dropped(measure: Measure, start: int, end: int) -> int:
 def unreadable_line(document: NextCall | None = None) -> str:
     """Returns the line for images and other binaries; for a document, it says how to read its text."""
     if document is not None:
-        return f"{MARK} Next: {_call(document)} reads its text, where this service can extract it."
+        return f"{next_line(document, brief=False)} reads its text, where this service can extract it."
     return f"{MARK} Its bytes are kept under this ID; they are not text to read."
 
 
@@ -81,18 +73,18 @@ def end_line(measure: Measure, *, text: bool) -> str:
 def left_out(excerpts: list[Excerpt], omitted: list[Omission], measure: Measure, words: str) -> str:
     """Returns what is not shown, in numbers that add up, and what matters of it."""
     never = _dropped(measure, excerpts[-1].bytes.end, measure.size) if excerpts else 0
-    whole = sum(gap.whole_lines for gap in omitted)
-    count = (
-        counted(whole, "line") if whole else counted(sum(gap.bytes.end - gap.bytes.start for gap in omitted), "byte")
-    )
+    lines, size = sum(gap.whole_lines for gap in omitted), sum(gap.bytes.end - gap.bytes.start for gap in omitted)
+    count = counted(lines, "line") if lines else counted(size, "byte")
     named = f" ({words})" if words else ""
     lost = f" {MARK} {counted(never, 'byte')} never kept" if never else ""
     return f"{MARK} {'' if excerpts else 'verbatim text '}left out: {count}{named}{lost}"
 
 
 def next_line(next_call: NextCall, *, brief: bool) -> str:
-    """Returns the literal next call; in a brief card, the ID is only in the first line."""
-    return f"{MARK} Next: {_call(next_call, brief=brief)}"
+    """Returns the next call as a model writes it; in a brief card, the ID is only in the first line."""
+    named = next_call.arguments.items()
+    shown = [f"{name}={_literal(value)}" for name, value in named if not (brief and name == "artifact_id")]
+    return f"{MARK} Next: {next_call.tool}({', '.join(['…', *shown] if brief else shown)})"
 
 
 def lost_line(*, brief: bool) -> str:
@@ -103,13 +95,6 @@ def lost_line(*, brief: bool) -> str:
         f"{MARK} It could not be stored and cannot be read back under this ID. "
         "Run the tool again, for less at a time, if you need what is left out."
     )
-
-
-def _call(next_call: NextCall, *, brief: bool = False) -> str:
-    """Returns a call as a model writes it."""
-    named = next_call.arguments.items()
-    shown = [f"{name}={_literal(value)}" for name, value in named if not (brief and name == "artifact_id")]
-    return f"{next_call.tool}({', '.join(['…', *shown] if brief else shown)})"
 
 
 def _literal(value: str | int) -> str:

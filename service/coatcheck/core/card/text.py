@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import DetectedMetadata, Kind, Measure, PayloadSample
+from coatcheck.core.artifact import DetectedMetadata, Kind, PayloadSample
 from coatcheck.core.kinds.description import named_parts
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
@@ -29,14 +29,6 @@ class CardSource(Struct, frozen=True):
     sections: tuple[Section, ...] = ()
     """Those of the view that may be shown."""
 
-    @property
-    def evidence(self) -> PayloadSample:
-        """Returns the part that excerpts are cut from."""
-        sample = self.sample
-        if sample.whole and self.end < sample.size:
-            return PayloadSample(sample.head[: self.end], b"", self.end, sample.masked)
-        return sample
-
     def unseen(self, shown: list[tuple[int, int]]) -> str | None:
         """Returns what names the longest section of which nothing is shown; None if there is none.
 
@@ -52,11 +44,6 @@ class CardSource(Struct, frozen=True):
         alone = nth_section(self.sections, longest.title) is not None
         spoken = alone and not self.sample.masked and named_parts([longest.title])  # a title may contain what is masked
         return longest.title if spoken else longest.name
-
-    def sizes(self) -> Measure:
-        """Returns the view's sizes in the form of a payload's, without dropped bytes."""
-        m = self.measure
-        return Measure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens, sha256=b"", utf8=True)
 
 
 def text_of(sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], kind: Kind) -> CardSource:

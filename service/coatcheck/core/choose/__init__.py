@@ -1,4 +1,1 @@
-"""Chooses which parts of a text are worth showing, and which of them fit into a budget.
-
-Independent of kinds and cards.
-"""
+"""Chooses which parts of a text are worth showing and fit into a budget, independent of kinds and cards."""

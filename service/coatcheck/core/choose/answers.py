@@ -35,7 +35,7 @@ def answers(units: Units, query: str) -> dict[int, float]:
         rarity = log(1 + (total - len(hits) + 0.5) / (len(hits) + 0.5))
         for place, count in hits.items():
             scores[place] += rarity * count * (_K1 + 1) / (count + _K1)
-    return _lifted(scores, total)
+    return _lifted(scores, total) if scores else {}
 
 
 def _hits(text: bytes, starts: list[int], word: str, form: str) -> Counter[int]:
@@ -60,9 +60,6 @@ def _is_letter(byte: int) -> bool:
 
 def _lifted(scores: dict[int, float], total: int) -> dict[int, float]:
     """Adds to each unit a share of its best neighbour's score, decreasing with distance."""
-    best = max(scores.values(), default=0.0)
-    if not best:
-        return {}
     lifted: dict[int, float] = {}
     for place, score in scores.items():
         for step in range(-_REACH, _REACH + 1):

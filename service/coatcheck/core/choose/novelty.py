@@ -86,17 +86,14 @@ class _Index:
     """Finds the nearest line of the earlier output."""
 
     def __init__(self, earlier: Units) -> None:
-        self._lines: list[frozenset[bytes]] = []
+        first: dict[bytes, bytes] = {}
+        for shape, text in zip(earlier.shape, earlier.text, strict=True):
+            first.setdefault(shape, text)
+        self._lines = [words_of(text) for text in first.values()]
         self._by_word: defaultdict[bytes, list[int]] = defaultdict(list)
-        shapes: set[bytes] = set()
-        for place, shape in enumerate(earlier.shape):
-            if shape not in shapes:
-                shapes.add(shape)
-                words = words_of(earlier.text[place])
-                if words:
-                    for word in words:
-                        self._by_word[word].append(len(self._lines))
-                    self._lines.append(words)
+        for number, words in enumerate(self._lines):
+            for word in words:
+                self._by_word[word].append(number)
 
     def distance(self, text: bytes) -> float:
         """Returns 0 if one line of the earlier output has all the words of a line, and 1 if it has none of them."""

@@ -187,6 +187,4 @@ def _edge(line: bytes, low: int, high: int) -> int:
     best = max(place + len(mark) if (place := line.rfind(mark, least, high)) >= 0 else 0 for mark in _ENDS)
     if best <= low:
         best = max(line.rfind(b" ", least, high), line.rfind(b",", least, high)) + 1
-    if best <= low:
-        best = align(line, high)
-    return best
+    return best if best > low else align(line, high)

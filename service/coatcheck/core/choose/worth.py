@@ -100,8 +100,7 @@ class Worth(Struct):
     weights: CardWeights
     base: dict[int, float]
     flags: dict[int, int]
-    """What the units that represent their shapes state: the first and the last of each shape, if they state
-    anything."""
+    """What units state, if anything; of those with the same shape, the first and the last are examined."""
     words: dict[int, frozenset[bytes]]
     """The words of the sampled units, if their topics count."""
     rarity: dict[bytes, float]
@@ -123,8 +122,7 @@ class Worth(Struct):
         return {place: value for place, value in values.items() if units.text[place].strip()}
 
 
-def flags_of(units: Units) -> dict[int, int]:
-    """Returns what units state; of those with the same shape, the first and the last are examined."""
+def _flags_of(units: Units) -> dict[int, int]:
     total = len(units)
     chosen: Sequence[int] = range(total)
     if len(units.count) < total:
@@ -135,7 +133,7 @@ def flags_of(units: Units) -> dict[int, int]:
     return {place: classify(units.text[place]) for place in places}
 
 
-def situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
+def _situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
     """Returns whether a text is an outcome, and the unit near its end that is the verdict, if there is one."""
     text = units.text
     last = islice((place for place in range(len(units) - 1, -1, -1) if text[place].strip()), _LAST)
@@ -165,11 +163,11 @@ def weight(flags: int) -> float:
 def worth_of(
     units: Units,
     reach: float,
-    weights: CardWeights | None = None,
-    lines: int | None = None,
+    weights: CardWeights | None,
+    lines: int,
     *,
-    query: str | None = None,
-    compared: Novelty | None = None,
+    query: str,
+    compared: Novelty | None,
 ) -> Worth:
     """Returns the worth of each unit.
 
@@ -179,19 +177,19 @@ def worth_of(
         weights: those of a kind whose structure tells its situation; None: the text tells.
         lines: number of lines in the whole text.
         compared: what is new since an earlier run; the rest is worth less.
-        query: what the reader wants to know; units that answer it are worth most, beside the verdict.
+        query: what the reader wants to know, or empty; units that answer it are worth most, beside the verdict.
     """
-    flags = flags_of(units)
-    outcome, verdict = (False, None) if weights is not None else situation(units, flags)
+    flags = _flags_of(units)
+    outcome, verdict = (False, None) if weights is not None else _situation(units, flags)
     chosen = weights or (OUTCOME if outcome else DOCUMENT)
     base: dict[int, float] = {}
-    _statements(base, units, flags, chosen.statements, lines or (units.line[-1] if units.line else 1))
+    _statements(base, units, flags, chosen.statements, lines)
     if compared is not None:
         _novel(base, units, compared)
-    _odd(base, units)
     odd = _odd_numbers(units)
-    for place in odd:
-        base[place] = max(base.get(place, 0.0), _ODD / len(odd) ** 0.5)
+    for places in (_single(units), odd):
+        for place in places:
+            base[place] = max(base.get(place, 0.0), _ODD / len(places) ** 0.5)
     stated = base.copy()
     _ends(base, units, chosen, reach)
     if verdict is not None:
@@ -225,14 +223,11 @@ def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:
             base[place] *= _KNOWN
 
 
-def _odd(base: dict[int, float], units: Units) -> None:
-    """Adds the worth of lines that resemble no other, if nearly all lines resemble others."""
-    total = len(units)
-    if total < _MANY or len(units.count) * _ALIKE > total:
-        return
-    single = [place for place, shape in enumerate(units.shape) if units.count[shape] == 1 and shape.strip()]
-    for place in single:
-        base[place] = max(base.get(place, 0.0), _ODD / len(single) ** 0.5)
+def _single(units: Units) -> list[int]:
+    """Returns lines that resemble no other, if nearly all lines resemble others."""
+    if len(units) < _MANY or len(units.count) * _ALIKE > len(units):
+        return []
+    return [place for place, shape in enumerate(units.shape) if units.count[shape] == 1 and shape.strip()]
 
 
 def _odd_numbers(units: Units) -> frozenset[int]:
@@ -247,14 +242,12 @@ def _odd_numbers(units: Units) -> frozenset[int]:
     for places in groups.values():
         block = b"\n".join([units.text[place] for place in places]).translate(_NUMBERS_ONLY)
         rows = [row.split(None, _NUMBERS)[:_NUMBERS] for row in block.split(b"\n")]
-        if len(places) <= _OTHERS or len(set(map(len, rows))) > 1:
-            continue
-        for column in zip(*rows, strict=True):
-            if not 1 < len(set(column)) <= 1 + _FEW:
-                continue
-            value, times = Counter(column).most_common(1)[0]
-            if times >= max(_OTHERS, len(places) - _FEW):
-                found.update(place for place, number in zip(places, column, strict=True) if number != value)
+        same = len(places) > _OTHERS and len(set(map(len, rows))) == 1
+        for column in zip(*rows, strict=True) if same else ():
+            if 1 < len(set(column)) <= 1 + _FEW:
+                value, times = Counter(column).most_common(1)[0]
+                if times >= max(_OTHERS, len(places) - _FEW):
+                    found.update(place for place, number in zip(places, column, strict=True) if number != value)
     return frozenset(found if len(found) <= _DIFFERING else ())
 
 

@@ -82,8 +82,7 @@ def _by_structure(payload: PayloadProbe, head: bytes, tool: str) -> Kind | None:
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["} and (reading := payload.json) is not None:
         much = reading.complete or reading.lines > 1 or reading.size > _MUCH
         if much or (reading.value and _OBJECT.match(head)):
-            value = reading.value
-            found = is_search_answer(value) or (is_search_tool(tool) and find_results(value))
+            found = is_search_answer(reading.value) or (is_search_tool(tool) and find_results(reading.value))
             return Kind.SEARCH_RESULTS if found else Kind.JSON
     if any(word in head for word in _DIFF_WORDS) and _is_diff(head):
         return Kind.DIFF

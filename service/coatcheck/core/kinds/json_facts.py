@@ -1,9 +1,10 @@
 """Describes a JSON document: the short values near its top, and every distinct key once, breadth first, by path."""
 
 from collections import deque
-from typing import Final, cast
+from itertools import chain
+from types import NoneType
+from typing import Final, TypeAlias, cast
 
-from msgspec import Struct
 from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import step
@@ -34,19 +35,12 @@ _MAP: Final = 40
 """Members from which an object with similar members is a map: its keys are data."""
 
 
-class _Keys(Struct):
-    """The keys of the objects at one place."""
-
-    names: set[str]
-    inner: "dict[str, _Keys]"
-    """By key: those of the objects there, if its value may be an object."""
+_Keys: TypeAlias = "dict[str, _Keys | None]"
+"""The keys of the objects at one place, each with those of the objects in it; None if it has no object and no null."""
 
 
 def describe_json(payload: PayloadProbe) -> Description:
-    """Returns short values near the top, then keys by path.
-
-    From the beginning of a document that is not available in full.
-    """
+    """Returns short values near the top, then keys by path; those of the beginning, if that is all there is."""
     sample, reading = payload.sample, payload.json
     if reading is None:
         return NOTHING
@@ -115,16 +109,10 @@ def key_lines(value: object, *, complete: bool) -> tuple[list[str], dict[str, in
     named: set[str] = set()
     while queue and len(lines) < _LINES and sum(map(len, lines)) < _CHARS:
         path, values, exact = queue.popleft()
-        members: dict[str, list[object]] = {}
-        elements: list[object] = []
-        for each in values:
-            if isinstance(each, dict):
-                for key, member in cast("dict[str, object]", each).items():
-                    members.setdefault(key, []).append(member)
-            elif isinstance(each, list):
-                every = cast("list[object]", each)
-                exact = exact and len(every) <= _ELEMENTS
-                elements += _examined(every)
+        members = _by_key(values)
+        lists = [cast("list[object]", each) for each in values if isinstance(each, list)]
+        exact = exact and all(len(each) <= _ELEMENTS for each in lists)
+        elements = list(chain.from_iterable(map(_examined, lists)))
         parts = [counted(len(cast("list[object]", value)), "element")] if path == "$" and elements and complete else []
         if elements:
             queue.append((f"{path}[*]", elements, exact))
@@ -135,7 +123,7 @@ def key_lines(value: object, *, complete: bool) -> tuple[list[str], dict[str, in
             parts.append(f"{count} such as {', '.join(map(_quoted, list(members)[:3]))}")
         elif members:
             objects = sum(isinstance(each, dict) for each in values)
-            rare = {key for key, inner in members.items() if path in few or len(inner) <= objects * _FEW}
+            rare = [key for key, inner in members.items() if path in few or len(inner) <= objects * _FEW]
             few.update({f"{path}{step(key)}": len(members[key]) for key in rare})
             new = [_member(key, members[key], exact, key in rare) for key in members if key in rare or key not in named]
             parts.append(", ".join([*new, "…"] if 0 < len(new) < len(members) else new))
@@ -155,23 +143,31 @@ def _examined(elements: list[object]) -> list[object]:
     return [*spread, *[elements[number] for number in sorted(odd)[:_ELEMENTS]]]
 
 
+def _by_key(values: list[object]) -> dict[str, list[object]]:
+    """Returns the members of all objects among values, by key."""
+    members: dict[str, list[object]] = {}
+    for each in values:
+        if isinstance(each, dict):
+            for key, member in cast("dict[str, object]", each).items():
+                members.setdefault(key, []).append(member)
+    return members
+
+
 def _keys_of(values: list[object], deeper: int) -> _Keys:
-    objects = [cast("dict[str, object]", value) for value in values if isinstance(value, dict)]
-    inner: dict[str, list[object]] = {}
-    for each in objects if deeper else ():
-        for key, member in each.items():
-            if member is None or isinstance(member, dict):
-                inner.setdefault(key, []).append(cast("object", member))
-    names = {key for each in objects for key in each}
-    return _Keys(names, {key: _keys_of(members, deeper - 1) for key, members in inner.items()})
+    known: _Keys = {}
+    for key, members in _by_key(values).items():
+        nested = deeper and not {dict, NoneType}.isdisjoint(map(type, members))
+        known[key] = _keys_of(members, deeper - 1) if nested else None
+    return known
 
 
 def _odd(numbered: list[tuple[int, object]], known: _Keys) -> set[int]:
     """Returns the numbers of the objects that have a key that is not known, or an object in them has."""
     objects = cast("list[tuple[int, dict[str, object]]]", [each for each in numbered if isinstance(each[1], dict)])
-    odd = {number for number, members in objects if not members.keys() <= known.names}
-    for key, inner in known.inner.items():
-        odd |= _odd([(number, members[key]) for number, members in objects if key in members], inner)
+    odd = {number for number, members in objects if not members.keys() <= known.keys()}
+    for key, inner in known.items():
+        if inner is not None:
+            odd |= _odd([(number, members[key]) for number, members in objects if key in members], inner)
     return odd
 
 

@@ -45,12 +45,9 @@ _LINES: Final = BlockPattern(_PATTERN, ignore_case=True)
 
 def find_markers(sample: PayloadSample) -> tuple[Marker, ...]:
     """Returns the payload's statements about itself, in order, without duplicates, at most eight."""
-    if sample.whole and len(sample.head) <= 2 * _ENDS:
-        parts = [sample.head]
-    else:
-        parts = [sample.head[:_ENDS], (sample.tail or sample.head)[-_ENDS:]]
+    ends = [sample.head[:_ENDS], (sample.tail or sample.head)[-_ENDS:]]
     found: dict[tuple[str, str], None] = {}
-    for part in parts:
+    for part in [sample.head] if sample.whole and len(sample.head) <= 2 * _ENDS else ends:
         for start, end, *_ in _LINES.lines(part):
             if end - start > 4 * _LONGEST:
                 continue
@@ -59,6 +56,5 @@ def find_markers(sample: PayloadSample) -> tuple[Marker, ...]:
             if match and match.lastgroup is not None:
                 found.setdefault((match.lastgroup, match.group().strip()[:_MAX_VALUE]))
     chosen = list(found)
-    if len(chosen) > _MAX_MARKERS:
-        chosen = chosen[:2] + chosen[-(_MAX_MARKERS - 2) :]
+    del chosen[2 : 2 - _MAX_MARKERS]  # the first two and the last ones stay
     return tuple(Marker(name, value) for name, value in chosen)

@@ -59,10 +59,7 @@ def is_page(head: bytes) -> bool:
 
 
 def describe_page(payload: PayloadProbe) -> Description:
-    """Returns title, canonical URL, date and description, from the head alone.
-
-    A relative canonical URL is resolved against the declared URL.
-    """
+    """Returns title, date, description and canonical URL, resolved against the declared one, from the head alone."""
     sample = payload.sample
     text = without_opaque(sample.head[: 4 * _HEAD].decode("utf-8", "replace"))
     end = _HEAD_END.search(text)

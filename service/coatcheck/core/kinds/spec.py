@@ -24,14 +24,13 @@ from coatcheck.core.outline.model import Landmarks
 from coatcheck.core.views.view import TextForm
 
 _MIB: Final = 1024 * 1024
-Describe = Callable[[PayloadProbe], Description]
-"""Pure, bounded by the sample, and never raises because of content."""
 
 
 class KindSpec(Struct, frozen=True, kw_only=True):
     """How one kind is described, shown and read."""
 
-    describe: Describe
+    describe: Callable[[PayloadProbe], Description]
+    """Pure, bounded by the sample, and never raises because of content."""
     names: bool = False
     """Whether describing finds a title, an address or a media type, which are needed beyond cards."""
     facts_share: float = 0.25

@@ -72,30 +72,28 @@ def describe_source(payload: PayloadProbe) -> Description:
 
 def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry], bool]) -> Description | None:
     """Returns the headings of a document, which the text itself or its name identifies, or else its landmarks."""
-    data, partial = _first_lines(payload.sample)
+    data, where = _first_lines(payload.sample)
     names = (payload.declared.title, payload.declared.url)
     made = extract_headings(data) if reads_as_document(None, next(filter(None, names), None), data) else None
     entries = [] if made is None else of_sections(made.sections)
-    return _described(entries or list(filter(counts, landmarks(marks, names, data))), data, partial=partial)
+    return _described(entries or list(filter(counts, landmarks(marks, names, data))), where)
 
 
-def _first_lines(sample: PayloadSample) -> tuple[bytes, bool]:
-    """Returns the whole lines that are examined, of at most 64 KiB, and whether there are more."""
-    data = sample.head
-    if len(data) <= _LARGEST and sample.whole:
-        return data, False
-    return data[: data.rfind(b"\n", 0, _LARGEST) + 1], True
+def _first_lines(sample: PayloadSample) -> tuple[bytes, str]:
+    """Returns the whole lines that are examined, of at most 64 KiB, and the words for them if there are more."""
+    if len(sample.head) <= _LARGEST and sample.whole:
+        return sample.head, ""
+    data = sample.head[: sample.head.rfind(b"\n", 0, _LARGEST) + 1]
+    return data, " of the first {} lines".format(data.count(b"\n"))
 
 
-def _described(entries: list[Entry], data: bytes, *, partial: bool) -> Description | None:
+def _described(entries: list[Entry], where: str) -> Description | None:
     """Returns a fact that names entries of the outer levels; None if there are fewer than two."""
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
     top = sum(entry.level == 1 for entry in entries)
     deepest = _OUTER if top <= _FEW or sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
     outer = [entry for entry in entries if entry.level <= deepest] or entries
-    lines = data.count(b"\n")
-    where = f" of the first {lines} lines" if partial else ""
     label = "Sections" if outer[0].what == "heading" else "Outline"
     named = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in outer]
     titles = Counter([entry.title for entry in entries])
@@ -125,10 +123,10 @@ def _commits(sample: PayloadSample) -> Description:
 
 def _documents(sample: PayloadSample) -> Description:
     """Returns where the documents of a YAML stream begin, and how many of each kind a short one has."""
-    data, partial = _first_lines(sample)
+    data, where = _first_lines(sample)
     entries = landmarks(PROSE, (), data)
-    described = _described(entries, data, partial=partial) or NOTHING
-    if partial or len(entries) >= MAX_ENTRIES:
+    described = _described(entries, where) or NOTHING
+    if where or len(entries) >= MAX_ENTRIES:
         return described
     kinds = Counter(entry.detail for entry in entries if entry.detail).most_common()
     counts = f": {', '.join(f'{kind} {count}' for kind, count in kinds)}" if kinds else ""

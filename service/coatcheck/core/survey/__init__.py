@@ -1,4 +1,1 @@
-"""Surveys every byte of a text payload in one pass: statements, shapes, tallies.
-
-`core/card` chooses from the result.
-"""
+"""Surveys every byte of a text payload in one pass: statements, shapes, tallies; `core/card` chooses from them."""

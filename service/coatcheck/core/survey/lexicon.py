@@ -143,8 +143,7 @@ def stating(line: bytes) -> bytes:
 def classify(line: bytes) -> int:
     """Returns the flags of what a line states; 0 for most lines."""
     flags = 0
-    matched: list[int] = _MATCH(stating(line))
-    for number in matched:
+    for number in cast("list[int]", _MATCH(stating(line))):
         flags |= _FLAGS[number]
     return flags
 

@@ -7,6 +7,7 @@ every content. Pure: the same bytes give the same survey however they are split.
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final, final
 
 import msgspec
@@ -108,8 +109,7 @@ class Surveyor:
         self._flooded = False
         self._tallies = Tallies()
         self._members = Members()
-        self._first: dict[int, list[Region]] = {1: [], 2: [], 3: []}
-        self._last: dict[int, list[Region]] = {1: [], 2: [], 3: []}
+        self._stated: dict[int, list[Region]] = {1: [], 2: [], 3: []}
         self._odd: list[tuple[bytes, Region]] = []
         """Shapes of lines that may resemble no other, each with the lines around it."""
         self._starts: list[int] = []
@@ -132,7 +132,7 @@ class Surveyor:
             self._carry = b""
         if self._drop == DIGITS:
             self._tallies.add(self._known)
-        kept = [region for level in self._first for region in self._first[level] + self._last[level]]
+        kept = list(chain.from_iterable(self._stated.values()))
         if len(self._known) * 20 <= self._known.total():  # a line unlike all others says something: they are alike
             kept += [region for shape, region in self._odd if self._known[shape] == 1][:_RARE]
         return Survey(
@@ -195,14 +195,15 @@ class Surveyor:
 
     def _statements(self, lines: list[bytes], numbers: Sequence[int]) -> None:
         """Keeps those of some lines of the block, which have these numbers, that state something."""
-        found: dict[int, list[int]] = {level: [] for level in self._first}
+        found: dict[int, list[int]] = {level: [] for level in self._stated}
         for row in speaking(lines, _MATCHES):
             if level := level_of(lines[row]):
                 found[level].append(numbers[row])
         for level, rows in found.items():
-            room = _FIRST - len(self._first[level])
-            self._first[level] += [self._region(row) for row in rows[:room]]
-            self._last[level] = (self._last[level] + [self._region(row) for row in rows[room:][-_LAST:]])[-_LAST:]
+            kept = self._stated[level]
+            del rows[max(0, _FIRST - len(kept)) : -_LAST]
+            kept += [self._region(row) for row in rows]
+            del kept[_FIRST:-_LAST]
 
     def _region(self, number: int) -> Region:
         data, starts = self._data, self._starts

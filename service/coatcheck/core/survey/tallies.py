@@ -91,13 +91,13 @@ class _Tally(Struct, frozen=True):
     """Minimum share of the lines examined first that must have it."""
     hint: BlockPattern
     """Matches lines in every text in which the tally is started, at a tenth of the cost."""
-    digits: bool
+    digits: bool = False
     """Whether lines that differ only in digits may count differently; otherwise lines are examined without digits."""
     most: int = 12
     """Things that are named."""
 
 
-_LEVELS: Final = _Tally("Levels", _LEVEL, 0.25, BlockPattern(_NAMES.decode(), ignore_case=True), digits=False)
+_LEVELS: Final = _Tally("Levels", _LEVEL, 0.25, BlockPattern(_NAMES.decode(), ignore_case=True))
 _STATUSES: Final = _Tally("Statuses", _STATUS, 0.4, BlockPattern(r"\" [1-5]\d\d "), digits=True)
 _BY_LINE: Final = _Tally(
     "Lines by file", _NUMBERED, 0.5, BlockPattern(r"^(?:[A-Za-z]:)?[^:]*[./][^:]*[:(]\d"), digits=True, most=24
@@ -106,11 +106,7 @@ _BY_FILE: Final = _Tally("Lines by file", _PLAIN, 1.0, BlockPattern(r"^[^\s:]+:"
 _TALLIES: Final = (
     _LEVELS,
     _Tally(
-        "Outcomes",
-        _OUTCOME,
-        0.25,
-        BlockPattern(r"PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR|\.\.\. |^(?:not )?ok|--- "),
-        digits=False,
+        "Outcomes", _OUTCOME, 0.25, BlockPattern(r"PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR|\.\.\. |^(?:not )?ok|--- ")
     ),
     _STATUSES,
     _Tally(
