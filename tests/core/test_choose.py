@@ -55,6 +55,19 @@ def test_a_number_that_no_similar_line_has_is_on_the_card(tool: str | None) -> N
     assert "deployment/shop-171 is ready 2/3" in text
 
 
+def test_an_indented_failure_is_shown_with_the_line_that_it_stands_under() -> None:
+    parts: list[str] = []
+    for number in range(60):
+        found = [f"  {line}:4  warning  Unexpected console statement  no-console" for line in range(5, 25)]
+        if number == 37:
+            found.insert(11, "  47:44  error  Unreachable code  no-unreachable")
+        parts += [f"/srv/app/src/module_{number}.js", *found, ""]
+    parts.append("1201 problems (1 error, 1200 warnings)")
+    _, text, _ = card_of("\n".join(parts).encode(), DeclaredMetadata(), 400)
+    assert "no-unreachable" in text
+    assert "/srv/app/src/module_37.js" in text
+
+
 def test_alike_failures_leave_room_for_the_one_that_differs() -> None:
     rows = [f"ERROR: request {n} timed out after 30 s" for n in range(500)]
     rows[211] = "ERROR: disk /dev/sdb is read-only"

@@ -54,6 +54,10 @@ _LATE: Final = 0.6
 """How much more a statement at the end is worth than one at the beginning."""
 _AROUND: Final = {-2: 0.3, -1: 0.5, 0: 1.0, 1: 0.6, 2: 0.45, 3: 0.3, 4: 0.2}
 """Shares of a statement's worth that it and the lines above and below it get."""
+_HEADING: Final = 0.5
+"""Share of an indented statement's worth that the nearest line above with less indentation gets, like a file's name."""
+_NEAR: Final = 60
+"""Maximum units between a statement and such a line."""
 _VERDICT: Final = 6.0
 _NOVEL: Final = 2.0
 """Worth of a line of which an earlier run has no word."""
@@ -204,6 +208,7 @@ def worth_of(
 
 
 def _statements(base: dict[int, float], units: Units, flags: dict[int, int], scale: float, lines: int) -> None:
+    headings = _headings(units) if any(units.text[place][:1].isspace() for place in flags) else {}
     for place, stated in flags.items():
         worth = weight(stated) * scale
         if worth:
@@ -211,6 +216,24 @@ def _statements(base: dict[int, float], units: Units, flags: dict[int, int], sca
             for step, share in _AROUND.items():
                 if 0 <= place + step < len(units):
                     base[place + step] = max(base.get(place + step, 0.0), worth * share)
+            if place in headings:
+                base[headings[place]] = max(base.get(headings[place], 0.0), worth * _HEADING)
+
+
+def _headings(units: Units) -> dict[int, int]:
+    """Returns the nearest unit above with less indentation, for each unit that has one near enough."""
+    found: dict[int, int] = {}
+    outer: list[tuple[int, int]] = []
+    for place, text in enumerate(units.text):
+        bare = text.lstrip()
+        if bare:
+            indent = len(text) - len(bare)
+            while outer and outer[-1][0] >= indent:
+                outer.pop()
+            if outer and place - outer[-1][1] <= _NEAR:
+                found[place] = outer[-1][1]
+            outer.append((indent, place))
+    return found
 
 
 def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:
