@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, islice
-from math import exp
+from math import exp, fsum
 from typing import Final
 
 from msgspec import Struct
@@ -115,8 +115,8 @@ class Worth(Struct):
     """Those that are shown however many similar ones are: answers to the query, and those with an odd number."""
 
     def words_worth(self, words: frozenset[bytes], text: bytes) -> float:
-        """Returns the worth of some words of a unit, the first time that they are shown."""
-        return self.weights.cover * sum(map(self.rarity.__getitem__, words)) / max(_SHORT, len(text)) ** 0.5
+        """Returns the worth of words of a unit when they are first shown; exact, as sets have no fixed order."""
+        return self.weights.cover * fsum(map(self.rarity.__getitem__, words)) / max(_SHORT, len(text)) ** 0.5
 
     def values(self, units: Units) -> dict[int, float]:
         """Returns the worth of each unit while nothing is shown, without worthless ones."""
