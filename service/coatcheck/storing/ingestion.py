@@ -6,7 +6,6 @@ the answer. A crash before the commit leaves an intent, which the reaper turns i
 an artifact that nobody was told about, which posting again finds.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import ParamSpec, TypeVar
 from msgspec import UNSET, structs
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import ENGINE, Artifact, Caller, Gone, Kind, Measure
+from coatcheck.core.artifact import Artifact, Caller, Gone, Kind, Measure
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import own_key, require_session
@@ -122,10 +121,10 @@ class Ingestion:
             await self._make_view(seen)
             with self._deps.approaching:
                 draft = await self._work(self._draft, seen)
-            stored, rendered = await self._store_and_render(draft)
-            if isinstance(stored, CoatcheckError):
-                return await self._refused(draft, stored)
-            return await self._answer(draft, stored, rendered)
+            stored = await self._store(draft)
+            return await (
+                self._refused(draft, stored) if isinstance(stored, CoatcheckError) else self._answer(draft, stored)
+            )
 
     async def _work(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await self._steps.placement.run(self._encoder.size, work, *args, **kwargs)
@@ -210,23 +209,6 @@ class Ingestion:
         redacting = self._deps.redacting
         return None if redacting is None else redacting.mask(draft.namespace, draft.said, draft.facts.kind)
 
-    async def _store_and_render(self, draft: Draft) -> tuple[IngestResult | CoatcheckError, RenderedCard | None]:
-        """Stores the draft and, while the commit waits for the disk, cuts the card that it will most likely have.
-
-        Without a card to cut there is nothing to do meanwhile.
-        """
-        if draft.engine != ENGINE:
-            return await self._store(draft), None
-        storing = asyncio.create_task(self._store(draft))
-        try:
-            await asyncio.sleep(0)  # so that the commit is on its way
-            rendered = await self._work(self._rendered, draft, stored=True)
-        except BaseException:
-            storing.cancel()
-            await asyncio.gather(storing, return_exceptions=True)
-            raise
-        return await storing, rendered
-
     async def _store(self, draft: Draft) -> IngestResult | CoatcheckError:
         """Returns the commit's result, or why storage refused the payload."""
         try:
@@ -279,11 +261,8 @@ class Ingestion:
             text_view=None if self._view is None else self._view.new,
         )
 
-    async def _answer(self, draft: Draft, stored: IngestResult, rendered: RenderedCard | None) -> Receipt:
-        """Returns the receipt for the draft as stored, or for an existing artifact that keeps something of its own.
-
-        `rendered` is the draft's card, if it is cut already.
-        """
+    async def _answer(self, draft: Draft, stored: IngestResult) -> Receipt:
+        """Returns the receipt for the draft as stored, or for an existing artifact that keeps something of its own."""
         if self._steps.card_text is not None and (stored.created or stored.redeclared):
             await self._steps.card_text.keep(stored.artifact, self._view)
         a, text = _answered(stored, draft), draft.text
@@ -296,10 +275,7 @@ class Ingestion:
             draft.facts,
             draft.text,
         )
-        if same:
-            receipt = await self._receipt(stored, draft, rendered=rendered)
-        else:
-            receipt = await self._receipt(stored, redrafted(a, draft.sample, text, draft.survey))
+        receipt = await self._receipt(stored, draft if same else redrafted(a, draft.sample, text, draft.survey))
         if stored.created:
             a = stored.artifact
             self._deps.ledger.took(a.namespace, a.said.session, a.measure.tokens.count, receipt.tokens)
@@ -321,12 +297,10 @@ class Ingestion:
         receipt = await self._receipt(artifact, draft, stored=False)
         return structs.replace(receipt, stored=False, expires_at=None)
 
-    async def _receipt(
-        self, result: IngestResult, draft: Draft, *, stored: bool = True, rendered: RenderedCard | None = None
-    ) -> Receipt:
+    async def _receipt(self, result: IngestResult, draft: Draft, *, stored: bool = True) -> Receipt:
         """Returns the receipt, with the payload itself if it is small, and otherwise with its card."""
         deps, request = self._deps, self._request
-        rendered = rendered or await self._work(self._rendered, draft, stored=stored)
+        rendered = await self._work(self._rendered, draft, stored=stored)
         return receipt_of(result, request, draft, rendered, rules=deps.rules(), ttl=deps.ttl)
 
     def _rendered(self, draft: Draft, *, stored: bool) -> RenderedCard:
