@@ -93,7 +93,7 @@ class Selection:
         misses = 0
         while heap and self._left >= _SMALLEST and misses < _MISSES:
             rate, place = heappop(heap)
-            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self.worth.single:
+            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self.worth.exempt:
                 continue
             now = self._rate(place)
             if now < -rate - 1e-9:  # a similar one was taken meanwhile

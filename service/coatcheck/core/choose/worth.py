@@ -111,7 +111,7 @@ class Worth(Struct):
     """The worth of each of these words the first time it is shown."""
     stated: dict[int, float]
     """The part of `base` that units have for what they say, wherever they are."""
-    single: frozenset[int] = frozenset()
+    exempt: frozenset[int] = frozenset()
     """Those that are shown however many similar ones are: answers to the query, and those with an odd number."""
 
     def words_worth(self, words: frozenset[bytes], text: bytes) -> float:
@@ -191,7 +191,7 @@ def worth_of(
     if compared is not None:
         _novel(base, units, compared)
     odd = _odd_numbers(units)
-    for places in (_single(units), odd):
+    for places in (_odd_lines(units), odd):
         for place in places:
             base[place] = max(base.get(place, 0.0), _ODD / len(places) ** 0.5)
     stated = base.copy()
@@ -246,7 +246,7 @@ def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:
             base[place] *= _KNOWN
 
 
-def _single(units: Units) -> list[int]:
+def _odd_lines(units: Units) -> list[int]:
     """Returns lines that resemble no other, if nearly all lines resemble others."""
     if len(units) < _MANY or len(units.count) * _ALIKE > len(units):
         return []

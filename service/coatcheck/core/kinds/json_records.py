@@ -132,7 +132,7 @@ def next_path(value: object, found: list[Recurring], few: dict[str, int], *, lin
     rare = [each.rare for each in found if each.rare is not None]
     for member, count in few.items():
         before, _, after = member.partition("[*]")
-        if after and not after.endswith("[*]") and "'" not in before:
+        if after and not after.endswith("[*]") and "'" not in before:  # a quoted key may contain `[*]`
             rare.append((f"{before}[?@{after}]", count))
     for wanted, count in rare:
         if not (lines and count <= _MEMBERS):

@@ -148,8 +148,6 @@ class FindOrIngest:
 
         What keeps a payload from being stored is in its answer and not raised, so that the others go on.
         """
-        if not payloads:
-            return {}
         identities = await in_pool(self._deps.pool, _identities, caller.namespace, payloads, keep.session)
         asked = _Asked(keep, budget, await self._live(caller, identities))
         waiting = iter(zip(payloads, identities, strict=True))
@@ -350,6 +348,7 @@ def _identities(
 
 
 def _identity(namespace: str, payload: PlannedPayload, session: str | None) -> bytes | CoatcheckError:
+    # The bytes are made once more when their turn comes: those of all payloads would take the memory of the history.
     digest = hashlib.sha256()
     try:
         _, source = _parted(payload)
