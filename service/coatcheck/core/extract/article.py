@@ -32,8 +32,8 @@ _PART: Final = 2.0
 """Factor by which the prose of the page's `main` must exceed that of the best one to replace it, as in references of
 many parts."""
 _SMALL_PART: Final = 4.0
-"""Factor by which the prose of a whole page without a `main` must exceed that of the best one to replace it; more, because
-a page has boilerplate that nothing marks."""
+"""Factor by which the prose of a whole page without a `main` must exceed that of the best one to replace it: a page has
+boilerplate that nothing marks."""
 _LISTS: Final = 0.4
 """Share of links that it may have; with more it is a list of other pages."""
 _SPARSE: Final = 0.15
