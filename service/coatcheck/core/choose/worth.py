@@ -145,7 +145,7 @@ def _situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
     told = [place for place in last if flags.get(place, 0) & (VERDICT | STRONG) and not _CODE.search(text[place])]
     if told:
         return True, next((place for place in told if flags[place] & VERDICT), None)
-    step = max(1, len(units) // _STAMPS)
+    step = -(-len(units) // _STAMPS) or 1
     lines = [line[:40] for line in text[::step] if line.strip()]
     rest = b"\n".join(lines).translate(_DIGITS_ALIKE).split(b"\n") if lines else []
     rest = [line for line in rest if b"00:00:00" not in line and b"0000-00-00" not in line]

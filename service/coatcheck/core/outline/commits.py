@@ -30,7 +30,7 @@ def is_oneline(head: bytes) -> bool:
     Their hashes are distinct, and no mere numbers or words; most have a subject in words, which checksums, addresses of
     symbols, identifiers of containers and annotated source do not.
     """
-    lines = head[: _FIRST * 400].split(b"\n")[:_FIRST]
+    lines = head[: _FIRST * 400].split(b"\n", _FIRST)[:_FIRST]
     if not all(_LINE.match(line) or _JOINT.match(line.rstrip()) for line in lines[:-1]):
         return False
     commits = [line for line in lines[:-1] or lines if _LINE.match(line)]

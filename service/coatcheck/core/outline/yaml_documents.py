@@ -22,6 +22,8 @@ _LEAST: Final = 2
 
 def is_stream(head: bytes) -> bool:
     """Returns whether a text begins as a YAML stream of several documents, each a mapping or a list."""
+    if b"\n---" not in head:
+        return False
     lines = [line for line in head[: head.rfind(b"\n") + 1].split(b"\n") if line and not line[:1].isspace()]
     if not all(map(_OUTER.match, lines)):
         return False

@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Final, cast, final
 
 from msgspec import Struct
@@ -218,7 +219,7 @@ class Tallies:
         """Returns the tallies that are started, given the first lines."""
         begun: dict[_Tally, Counter[bytes]] = {}
         filled = [line for line in lines if line and not line.isspace()]
-        looked = [_ends(line) for line in filled[:: max(1, len(filled) // _LOOKED)]]
+        looked = [_ends(line) for line in filled[:: max(1, -(-len(filled) // _LOOKED))]]
         if len(looked) < 5:  # noqa: PLR2004 - a tally of a handful of lines says less than the lines
             return begun
         exact = b"\n".join(looked)
@@ -229,24 +230,25 @@ class Tallies:
             few = 1 if tally is _BY_LINE else min(least, _HINTED)  # lines around a match name no file
             if (tally is _BY_FILE and _BY_LINE in begun) or tally.hint.count(block, few) < few:
                 continue
-            if self._tallied(tally, block) >= least:
+            if self._have(tally, block.split(b"\n"), least):
                 begun[tally] = Counter()
         if [tally for tally in begun if not tally.digits] == [_LEVELS]:
             self._words = self._deepest + 1
         return begun
 
-    def _tallied(self, tally: _Tally, block: bytes) -> int:
-        """Returns how many of the first lines have what is counted, or are next to one that names a file."""
-        lines = block.split(b"\n")
+    def _have(self, tally: _Tally, lines: list[bytes], least: float) -> bool:
+        """Returns whether at least so many lines have what is counted, or are next to one that names a file."""
         if tally is _LEVELS:
             depths = sorted(level[0] for line in lines if (level := _level(line)) is not None)
             self._deepest = depths[len(depths) * 3 // 4] if depths else 0
-            return len(depths)
+            return len(depths) >= least
         if tally is not _BY_LINE:
-            return sum(self._found(tally, line) is not None for line in lines)
-        files = sum([_is_file(name) and _WORD.search(name) is not None for name in _NUMBERED.findall(block)])
-        others = [line for line in lines if not ((found := _NUMBERED.match(line)) and _may_be_file(found[1]))]
-        return files + sum(_BESIDE.match(line) is not None for line in others) if files else 0
+            without = (line for line in lines if self._found(tally, line) is None)
+            return next(islice(without, int(len(lines) - least), None), None) is None
+        names = [(found := _NUMBERED.match(line)) and found[1] for line in lines]
+        files = sum([name is not None and _is_file(name) and _WORD.search(name) is not None for name in names])
+        others = [line for line, name in zip(lines, names, strict=True) if not (name and _may_be_file(name))]
+        return files > 0 and files + sum(_BESIDE.match(line) is not None for line in others) >= least
 
 
 def tallied(text: bytes) -> tuple[str, ...]:
