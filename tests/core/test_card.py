@@ -214,6 +214,16 @@ def test_json_shows_every_key() -> None:
     assert f' {MARK} Next: read_artifact(artifact_id="{ARTIFACT}", ' in text.splitlines()[-1]
 
 
+def test_titles_are_shortened_before_a_url_is_left_out() -> None:
+    long = "How the oldest harbour of the northern coast was built, told by those who were there, part "
+    every = [{"title": f"{long}{n}", "url": f"https://example.org/{n}/harbour", "snippet": "Stone."} for n in range(6)]
+    data = json.dumps(every, indent=2).encode()
+    _, text, tokens = card_of(data, DeclaredMetadata(tool_name="web_search"), 256)
+    assert all(f"| https://example.org/{n}/harbour\n" in text for n in range(6))
+    assert tokens <= 256
+    assert f"{long}5 |" in card_of(data, DeclaredMetadata(tool_name="web_search"), 600)[1]
+
+
 def test_search_results_show_every_title_and_url() -> None:
     _, text, _ = card_of(*ORDINARY["results"], 600)
     assert [f"r{n + 1} Title {n} | https://e.org/{n}" in text for n in range(9)] == [True] * 9

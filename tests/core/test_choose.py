@@ -126,6 +126,38 @@ def test_words_of_failure_in_a_source_file_are_no_failures() -> None:
     assert "pattern=" not in text
 
 
+def test_what_a_document_advises_at_its_end_is_no_failed_run() -> None:
+    parts = [f"## Part {n}\n\n{'Colours and spacing follow the theme of the whole page. ' * 3}\n" for n in range(6)]
+    about = "description: How the pages of the shop are laid out, for people who change them for the first time, with "
+    about += (
+        "examples of each kind of page, the reasons behind them, and whom to ask when none of the examples applies."
+    )
+    faults = ["an invalid colour", "a missing heading", "an unexpected break", "a broken grid", "an unreadable label"]
+    advice = [f"- Never ship {fault}, even if nobody could find out whose it was." for fault in faults]
+    data = "\n".join(["---", about, "---", *parts, *advice])
+    assert about in card_of(data.encode(), DeclaredMetadata(tool_name="read_file"), 200)[1]
+
+
+def test_what_is_said_in_the_middle_of_a_long_line_is_no_failed_run() -> None:
+    words = [
+        "we",
+        "did not",
+        "know that",
+        "it was invalid",
+        "and it crashed",
+        "so we wrote",
+        "the next one",
+        "and then",
+    ]
+    said = f"{' '.join(random.Random(4).choices(words, k=1_200))} {'and that was all of it ' * 20}"
+    about = [
+        f"Chapter {n}: what {name} told us about the first year" for n, name in enumerate(["Ada", "Bo", "Cy", "Di"])
+    ]
+    data = "\n".join(["# A talk", "Posted 21 April", *about, said]).encode()
+    text = card_of(data, DeclaredMetadata(), 256)[1]
+    assert all(line in text for line in about)
+
+
 def test_a_query_is_answered_beside_the_verdict() -> None:
     rows = [f"2026-03-01 12:00:{n % 60:02d} INFO part {n} is fine" for n in range(900)]
     rows[333] = "2026-03-01 12:00:33 INFO the licence server of the plotter answered from host pluto"

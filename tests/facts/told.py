@@ -103,10 +103,15 @@ def _above(shown: Shown, lines: list[str]) -> None:
             continue
         assert left, f"no fact: {line!r}"
         whole = left.pop(0)
-        if line != whole:
+        begun, shortened, url = line.partition(" … | ")
+        if shortened:
+            assert whole.startswith(f"{begun} "), (line, whole)
+            assert whole.endswith(f" | {url}") or (url == "…" and line is lines[-1]), (line, whole)
+        elif line != whole:
             assert line.endswith(" …"), line
             _clipped(line.removesuffix(" …"), whole)
             assert not left or line is lines[-1]
+        if line != whole and line.endswith("…"):
             left.clear()
 
 

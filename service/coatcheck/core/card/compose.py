@@ -17,7 +17,7 @@ from coatcheck.core.card.next_step import TOOL, Rest, ShownUnits, next_call
 from coatcheck.core.card.own_lines import OwnLines
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import units_of
-from coatcheck.core.choose.worth import worth_of
+from coatcheck.core.choose.worth import DOCUMENT, worth_of
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
@@ -112,7 +112,8 @@ def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits |
         return ShownUnits(units)
     reach = room * min(8.0, max(1.5, size / max(tokens.count, 1)))
     query, novelty = " ".join((inputs.query or "").split())[:_QUERY], inputs.facts.novelty
-    worth = worth_of(units, reach, inputs.spec.weights, inputs.sizes.lines, query=query, compared=novelty)
+    weights = DOCUMENT if inputs.facts.document else inputs.spec.weights
+    worth = worth_of(units, reach, weights, inputs.sizes.lines, query=query, compared=novelty)
     return ShownUnits(units, Selection(units, worth, room, inputs.tokenizer))
 
 

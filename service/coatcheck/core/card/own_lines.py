@@ -18,6 +18,8 @@ _NAME: Final = 120
 """Maximum characters of a tool's name, and of a call's ID."""
 _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
 """Facts that are sentences rather than enumerations."""
+_RESULT: Final = re.compile(r"^(r\d+ .{16,32})(?:(?= )|(?<=[\u3000-\uffff])).{12,}( \| \S+)$")
+"""Matches a search result, a long title before a URL: a reader can do without the whole title, not without the URL."""
 _ITEM: Final = re.compile(r'"(?:\\.|[^"\\])*"?|[,;](?= )')
 """Matches the end of an item of an enumeration, or a quotation, in which none ends."""
 
@@ -87,8 +89,11 @@ class OwnLines:
 
     def _add_facts(self, room: int) -> None:
         """Adds facts that fit into `room` tokens in all; the last one is clipped to its whole items."""
-        most = self.cost + room
-        for raw in self._inputs.facts.shape:
+        most, shape = self.cost + room, self._inputs.facts.shape
+        results = [line for line in shape if _RESULT.match(line)]
+        if results and sum(map(self._cost, shape[: len(results) + 1])) > room:
+            shape = [_RESULT.sub(r"\1 …\2", line) for line in shape]
+        for raw in shape:
             line, left = one_line(raw), most - self.cost
             whole = self._reserve(line, most)
             if not whole:

@@ -141,8 +141,14 @@ def _situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
     """Returns whether a text is an outcome, and the unit near its end that is the verdict, if there is one."""
     text = units.text
     last = islice((place for place in range(len(units) - 1, -1, -1) if text[place].strip()), _LAST)
-    # Of units with the same shape, the last one has flags.
-    told = [place for place in last if flags.get(place, 0) & (VERDICT | STRONG) and not _CODE.search(text[place])]
+    # Of units with the same shape, the last one has flags. No run ends in the middle of a long line.
+    told = [
+        place
+        for place in last
+        if flags.get(place, 0) & (VERDICT | STRONG)
+        and (units.opens[place] or units.closes[place])
+        and not _CODE.search(text[place])
+    ]
     if told:
         return True, next((place for place in told if flags[place] & VERDICT), None)
     step = -(-len(units) // _STAMPS) or 1

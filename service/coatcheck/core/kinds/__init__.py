@@ -45,4 +45,5 @@ def recognise(
         shape=(*tallied, *described.facts),
         path=described.path,
         sections=described.sections,
+        document=described.document,
     )

@@ -47,6 +47,8 @@ class Description(Struct, frozen=True, kw_only=True):
     """A JSONPath to the values that a reader most likely wants next."""
     sections: tuple[str, ...] = ()
     """Titles of parts that can be read by `section`, largest first."""
+    document: bool = False
+    """Whether these are headings."""
 
 
 NOTHING = Description()

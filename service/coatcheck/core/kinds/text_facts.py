@@ -94,7 +94,8 @@ def _described(entries: list[Entry], where: str) -> Description | None:
     top = sum(entry.level == 1 for entry in entries)
     deepest = _OUTER if top <= _FEW or sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
     outer = [entry for entry in entries if entry.level <= deepest] or entries
-    label = "Sections" if outer[0].what == "heading" else "Outline"
+    document = outer[0].what == "heading"
+    label = "Sections" if document else "Outline"
     named = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in outer]
     titles = Counter([entry.title for entry in entries])
     levels = [*[entry.level for entry in outer[1:]], 0]
@@ -103,6 +104,7 @@ def _described(entries: list[Entry], where: str) -> Description | None:
     return Description(
         facts=(f"{label}{where} (with lines): {first_of(named, _NAMED)}",),
         sections=named_parts([title for _, title in sorted(alone, reverse=True) if titles[title] == 1]),
+        document=document,
     )
 
 
