@@ -113,7 +113,8 @@ def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits |
     reach = room * min(8.0, max(1.5, size / max(tokens.count, 1)))
     query, novelty = " ".join((inputs.query or "").split())[:_QUERY], inputs.facts.novelty
     weights = DOCUMENT if inputs.facts.document else inputs.spec.weights
-    worth = worth_of(units, reach, weights, inputs.sizes.lines, query=query, compared=novelty)
+    calm = inputs.spec.calm
+    worth = worth_of(units, reach, weights, inputs.sizes.lines, calm=calm, query=query, compared=novelty)
     return ShownUnits(units, Selection(units, worth, room, inputs.tokenizer))
 
 

@@ -13,6 +13,7 @@ from math import exp, fsum
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
@@ -26,6 +27,8 @@ class CardWeights(Struct, frozen=True, kw_only=True):
 
     statements: float
     """Share of the worth that a statement of failure has in an outcome."""
+    surest: float = 0.0
+    """Minimum of that share for the first and the last sure statement."""
     head: float
     head_reach: float
     """Share of the budget over which the worth of the beginning falls to a third."""
@@ -43,6 +46,8 @@ OUTCOME: Final = CardWeights(
     statements=1.0, head=0.5, head_reach=0.2, tail=3.0, tail_reach=0.35, cover=0.0, repeats=0.8
 )
 DOCUMENT: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=2.0, tail_reach=0.3, cover=4.0)
+PRINTED: Final = replace(DOCUMENT, statements=0.4, surest=1.0)
+"""What a program printed that ends calmly: it may have failed before."""
 
 _SURE: Final = 5.0
 _STRONG: Final = 3.0
@@ -176,6 +181,7 @@ def worth_of(
     weights: CardWeights | None,
     lines: int,
     *,
+    calm: CardWeights,
     query: str,
     compared: Novelty | None,
 ) -> Worth:
@@ -185,15 +191,16 @@ def worth_of(
         units: those of the whole text, or of its available parts.
         reach: approximate bytes of excerpts.
         weights: those of a kind whose structure tells its situation; None: the text tells.
+        calm: those of a text that is no outcome.
         lines: number of lines in the whole text.
         compared: what is new since an earlier run; the rest is worth less.
         query: what the reader wants to know, or empty; units that answer it are worth most, beside the verdict.
     """
     flags = _flags_of(units)
     outcome, verdict = (False, None) if weights is not None else _situation(units, flags)
-    chosen = weights or (OUTCOME if outcome else DOCUMENT)
+    chosen = weights or (OUTCOME if outcome else calm)
     base: dict[int, float] = {}
-    _statements(base, units, flags, chosen.statements, lines)
+    _statements(base, units, flags, chosen, lines)
     if compared is not None:
         _novel(base, units, compared)
     odd = _odd_numbers(units)
@@ -213,10 +220,12 @@ def worth_of(
     return made
 
 
-def _statements(base: dict[int, float], units: Units, flags: dict[int, int], scale: float, lines: int) -> None:
+def _statements(base: dict[int, float], units: Units, flags: dict[int, int], weights: CardWeights, lines: int) -> None:
+    sure = [place for place, stated in flags.items() if stated & SURE and not stated & BENIGN]
+    surest = {*sure[:1], *sure[-1:]}
     headings = _headings(units) if any(units.text[place][:1].isspace() for place in flags) else {}
     for place, stated in flags.items():
-        worth = weight(stated) * scale
+        worth = weight(stated) * max(weights.statements, weights.surest if place in surest else 0.0)
         if worth:
             worth *= (1 + _LATE * units.line[place] / lines) / units.count[units.shape[place]] ** 0.5
             for step, share in _AROUND.items():
