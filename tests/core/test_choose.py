@@ -55,6 +55,30 @@ def test_a_number_that_no_similar_line_has_is_on_the_card(tool: str | None) -> N
     assert "deployment/shop-171 is ready 2/3" in text
 
 
+@pytest.mark.parametrize("usual", ["{} MB at 10.0.0.7", "took {}.25 ms", "{}", "[{}] rows"])
+def test_the_least_and_the_greatest_number_of_similar_lines_are_shown_where_there_is_room(usual: str) -> None:
+    rng = random.Random(6)
+    rows = [usual.format(rng.randint(400, 600)) for _ in range(80)]
+    rows[31], rows[52] = usual.format(12), usual.format(9_000)
+    text = card_of("\n".join(rows).encode(), DeclaredMetadata(), 350)[1]
+    assert f"\n{rows[31]}\n" in text
+    assert f"\n{rows[52]}\n" in text
+
+
+def test_numbers_too_large_and_lines_with_more_numbers_than_others_do_no_harm() -> None:
+    rows = [f"key {'9' * 40}{n} a1b {n}" if n % 2 else f"key {'9' * 40} 1 ab{n}" for n in range(60)]
+    assert card_of("\n".join(rows).encode(), DeclaredMetadata(), 300)[2] <= 300
+
+
+def test_a_sure_failure_before_a_calm_end_is_shown() -> None:
+    rng = random.Random(3)
+    rows = [f"/usr/include/{''.join(rng.choices('abcdefgh_', k=9))}.h" for _ in range(900)]
+    rows[121] = "Fatal: repository contains errors"
+    for tool in (None, "bash"):
+        _, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(tool_name=tool), 300)
+        assert rows[121] in text
+
+
 def test_an_indented_failure_is_shown_with_the_line_that_it_stands_under() -> None:
     parts: list[str] = []
     for number in range(60):

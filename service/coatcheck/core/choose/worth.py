@@ -8,12 +8,15 @@ stem from experiments on sets of payloads; docs/decisions has the results on set
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain, islice
+from collections.abc import Set as AbstractSet
+from itertools import accumulate, chain, islice
 from math import exp, fsum
 from typing import Final
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
@@ -70,6 +73,8 @@ _KNOWN: Final = 0.5
 """Share of a statement's worth that is left if an earlier run has the line too."""
 _ODD: Final = 5.0
 """Worth of the only line that resembles no other."""
+_EXTREME: Final = 1.0
+"""Worth of the only line with the least or the greatest number of similar lines: it is for room that is left."""
 _OTHERS: Final = 13
 """Minimum similar lines that all have the same number where a few have another."""
 _FEW: Final = 2
@@ -97,6 +102,8 @@ _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 """Matches times without a date or a time of day."""
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
 _NUMBERS_ONLY: Final = bytes(c if c in b"0123456789\n" else 0x20 for c in range(256))
+_FRACTION: Final = re.compile(rb"\d\.")
+_ZERO: Final = ord("0")
 _SHORT: Final = 20
 """Minimum bytes that a unit counts as having when its topics are related to its length."""
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
@@ -116,7 +123,7 @@ class Worth(Struct):
     """The worth of each of these words the first time it is shown."""
     stated: dict[int, float]
     """The part of `base` that units have for what they say, wherever they are."""
-    exempt: frozenset[int] = frozenset()
+    exempt: AbstractSet[int] = frozenset()
     """Those that are shown however many similar ones are: answers to the query, and those with an odd number."""
 
     def words_worth(self, words: frozenset[bytes], text: bytes) -> float:
@@ -203,10 +210,10 @@ def worth_of(
     _statements(base, units, flags, chosen, lines)
     if compared is not None:
         _novel(base, units, compared)
-    odd = _odd_numbers(units)
-    for places in (_odd_lines(units), odd):
+    rare, extreme = _numbers(units)
+    for places, worth in ((_odd_lines(units), _ODD), (rare, _ODD), (extreme, _EXTREME)):
         for place in places:
-            base[place] = max(base.get(place, 0.0), _ODD / len(places) ** 0.5)
+            base[place] = max(base.get(place, 0.0), worth / len(places) ** 0.5)
     stated = base.copy()
     _ends(base, units, chosen, reach)
     if verdict is not None:
@@ -214,7 +221,7 @@ def worth_of(
     answering = answers(units, query) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, flags, {}, {}, stated, odd.union(answering))
+    made = Worth(chosen, base, flags, {}, {}, stated, rare.union(extreme, answering))
     if chosen.cover:
         _covers(made, units)
     return made
@@ -268,25 +275,43 @@ def _odd_lines(units: Units) -> list[int]:
     return [place for place, shape in enumerate(units.shape) if units.count[shape] == 1 and shape.strip()]
 
 
-def _odd_numbers(units: Units) -> frozenset[int]:
-    """Returns lines with another number than nearly all similar lines: `ready 2/3` among many `ready 3/3`."""
+def _numbers(units: Units) -> tuple[set[int], set[int]]:
+    """Returns lines with another number than nearly all similar lines, and those with a column's least or greatest.
+
+    One is `ready 2/3` among many `ready 3/3`, the other the slowest of many requests.
+    """
+    rare: set[int] = set()
+    extreme: set[int] = set()
     if max(units.count.values(), default=0) <= _OTHERS:
-        return frozenset()
+        return rare, extreme
     groups: dict[bytes, list[int]] = {}
     for place, shape in enumerate(units.shape):
         if units.count[shape] > _OTHERS and units.opens[place] and units.closes[place]:
             groups.setdefault(shape, []).append(place)
-    found: set[int] = set()
     for places in groups.values():
-        block = b"\n".join([units.text[place] for place in places]).translate(_NUMBERS_ONLY)
-        rows = [row.split(None, _NUMBERS)[:_NUMBERS] for row in block.split(b"\n")]
-        same = len(places) > _OTHERS and len(set(map(len, rows))) == 1
-        for column in zip(*rows, strict=True) if same else ():
-            if 1 < len(set(column)) <= 1 + _FEW:
-                value, times = Counter(column).most_common(1)[0]
-                if times >= max(_OTHERS, len(places) - _FEW):
-                    found.update(place for place, number in zip(places, column, strict=True) if number != value)
-    return frozenset(found if len(found) <= _DIFFERING else ())
+        numbers = _table([units.text[place] for place in places]) if len(places) > _OTHERS else None
+        for column in () if numbers is None else numbers.T:
+            differing = np.flatnonzero(column != np.median(column)).tolist()
+            if 0 < len(differing) <= _FEW:
+                rare.update(places[row] for row in differing)
+            elif differing:
+                extreme.update((places[int(column.argmin())], places[int(column.argmax())]))
+    return rare if len(rare) <= _DIFFERING else set(), extreme
+
+
+def _table(lines: list[bytes]) -> NDArray[np.int64] | None:
+    """Returns the numbers of lines of one shape, without fractions; None if the lines do not have equally many."""
+    block = b"\n".join(lines)
+    digits = np.frombuffer(block, np.uint8) - _ZERO < 10  # noqa: PLR2004 - modulo 256
+    begins = np.flatnonzero(digits[1:] & ~digits[:-1]) + 1
+    begins = np.append(0, begins) if digits[0] else begins
+    counts = np.diff(begins.searchsorted([0, *accumulate([len(line) + 1 for line in lines])]))
+    if not counts[0] or (counts != counts[0]).any():
+        return None
+    found = enumerate(begins[: counts[0]].tolist())
+    first = [at for at, begin in found if begin < 2 or not _FRACTION.match(block, begin - 2)]  # noqa: PLR2004
+    numbers = np.fromstring(block.translate(_NUMBERS_ONLY).decode(), np.int64, sep=" ").reshape(len(lines), -1)
+    return numbers[:, first[:_NUMBERS]]
 
 
 def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: float) -> None:
