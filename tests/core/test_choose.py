@@ -110,6 +110,8 @@ def test_alike_failures_leave_room_for_the_one_that_differs() -> None:
             '10.0.0.1 - - [03/Nov/2026] "GET /{} HTTP/1.1" 200 17',
             '10.0.0.1 - - [03/Nov/2026] "GET /{} HTTP/1.1" 503 17',
         ),
+        ("GET /items/{} 200 4.2 ms", "GET /items/{} 500 4.2 ms"),
+        ("| 200 | 41 us | 10.0.0.1 | POST /{}/pay", "| 502 | 41 us | 10.0.0.1 | POST /{}/pay"),
     ],
 )
 @pytest.mark.parametrize("lines", [400, 60_000])

@@ -35,6 +35,7 @@ _COUNTED: Final[dict[int, tuple[str, ...]]] = {
     STRONG: (
         r"(?i)\b(?:exit(?:ed|s|ing)?|returned|return|terminated|finished|status|code|rc)\b\W?\W?(?:with )?(?:non-?zero )?(?:exit )?(?:status|code|value)?[ :=(]+-?[1-9]",
         r"(?i)\b(?:status|http|HTTP/\d(?:\.\d)?\"?)(?: code)?[ :=]+[45]\d\d\b|\" [45]\d\d ",
+        r"\b(?:GET|POST|PUT|PATCH|DELETE|HEAD) \S+ \(?[45]\d\d\b|\b[45]\d\d\)? (?:\|.*\| |<)?(?:GET|POST|PUT|PATCH|DELETE|HEAD) ",
     ),
 }
 """Failures that a number makes, by what they state: `3 failed` is one, and `0 failed` is not."""
@@ -103,7 +104,7 @@ _MATCH, _FLAGS = _compiled()
 _ANY: Final = BlockPattern("|".join(f"(?:{pattern})" for flags, pattern in _PATTERNS if flags != BENIGN))
 _BY_NUMBER: Final = BlockPattern("|".join(f"(?:{pattern})" for some in _COUNTED.values() for pattern in some))
 _MAY_COUNT: Final = BlockPattern(
-    r"fail|error|broken|crashed|\b(?:exit\w*|return(?:ed)?|terminated|finished|status|code|rc|http)\b|\"  ",
+    r"fail|error|broken|crashed|\b(?:exit\w*|return(?:ed)?|terminated|finished|status|code|rc|http)\b|\"  |(?-i:GET|POST|PUT|PATCH|DELETE|HEAD) ",
     ignore_case=True,
 )
 """Matches, without their digits, all lines that a number may make a failure."""
