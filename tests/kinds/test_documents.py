@@ -130,3 +130,10 @@ def test_a_document_under_one_title_is_told_by_the_sections_below_it() -> None:
     facts = recognise(PayloadSample(payload, b"", len(payload)), DeclaredMetadata(title="CHANGELOG.md"))
     assert facts.shape[0].startswith("Sections (with lines): Changelog 1; v1.60.0 3; v1.59.0 7; ")
     assert facts.shape[0].endswith("v1.21.0 159")
+
+
+def test_where_outer_headings_are_too_few_the_level_below_is_named() -> None:
+    classes = [f"### Class {n}\n\nWhat class {n} is for.\n" for n in range(60)]
+    data = "\n".join(["# Manual\n", "## Before\n\nRead this.\n", "## Everything\n", *classes]).encode()
+    facts = recognise(PayloadSample(data, b"", len(data)), DeclaredMetadata(title="manual.md"))
+    assert facts.shape[0].startswith("Sections (with lines): Manual 1; Before 3; Everything 7; Class 0 9; Class 1 13; ")

@@ -24,7 +24,7 @@ _INNER: Final = 30
 """Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
 _OUTER: Final = 2
 _FEW: Final = 3
-"""Entries of the outermost level that alone would be no outline: a title, and a version or two."""
+"""Entries of the outer levels that alone would be no outline: a title, and a version or two."""
 _LOOK: Final = 16 * 1024
 _LARGEST: Final = 64 * 1024
 """Bytes at the beginning that are examined, in about 2 ms; for a larger file, the outline says where it ends."""
@@ -91,15 +91,17 @@ def _described(entries: list[Entry], where: str) -> Description | None:
     """Returns a fact that names entries of the outer levels; None if there are fewer than two."""
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
-    top = sum(entry.level == 1 for entry in entries)
-    deepest = _OUTER if top <= _FEW or sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
+    levels = sorted(entry.level for entry in entries)
+    deepest = levels[min(_FEW, len(levels) - 1)]
+    if sum(level <= _OUTER for level in levels) <= _INNER:
+        deepest = max(deepest, _OUTER)
     outer = [entry for entry in entries if entry.level <= deepest] or entries
     document = outer[0].what == "heading"
     label = "Sections" if document else "Outline"
     named = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in outer]
     titles = Counter([entry.title for entry in entries])
-    levels = [*[entry.level for entry in outer[1:]], 0]
-    inner = [entry for entry, level in zip(outer, levels, strict=True) if level <= entry.level]
+    following = [*[entry.level for entry in outer[1:]], 0]
+    inner = [entry for entry, level in zip(outer, following, strict=True) if level <= entry.level]
     alone = [(entry.lines.last - entry.lines.first, entry.title) for entry in inner if entry.lines is not None]
     return Description(
         facts=(f"{label}{where} (with lines): {first_of(named, _NAMED)}",),
