@@ -31,7 +31,7 @@ _LAST: Final = re.compile(
 )
 _BYTES: Final = re.compile(r"(\S+), (\d+) bytes?, sha256 ([0-9a-f]{16})…")
 _LIKE: Final = re.compile(r"(\d+) like “(.*)”", re.DOTALL)
-_MORE: Final = re.compile(r"(\d+) more (.+)", re.DOTALL)
+_WITH: Final = re.compile(r"(\d+) with (.+)", re.DOTALL)
 _NAMED: Final = ("Title", "URL", "Canonical", "Tool", "Command")
 _DIGITS: Final = re.compile(r"[0-9]+")
 
@@ -193,9 +193,9 @@ def _named(part: str, hidden: dict[int, str]) -> None:
         alike = [count for shape, count in shapes.items() if _alike(shape.decode("utf-8", "replace")).startswith(begin)]
         assert int(like[1]) in alike, f"{part}: {sorted(alike)[-3:]}"
         return
-    more = _MORE.fullmatch(part)
-    assert more is not None, f"not understood: {part!r}"
-    assert int(more[1]) == sum(more[2] in one_line(line) for line in hidden.values()), part
+    found = _WITH.fullmatch(part)
+    assert found is not None, f"not understood: {part!r}"
+    assert int(found[1]) == sum(found[2] in one_line(line) for line in hidden.values()), part
 
 
 def _alike(line: str) -> str:

@@ -1,10 +1,10 @@
 """Describes the most important omissions of a card, and the one call that is most likely to help."""
 
-import re
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, final
+from typing import Final, cast, final
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ from coatcheck.core.card.model import CardInput, NextCall, Omission
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import OUTCOME, Worth
-from coatcheck.core.survey.lexicon import BENIGN, SURE
+from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WARNING, phrase_of
 from coatcheck.core.text.scan import rows_with
 from coatcheck.core.views.window import LineExtent
 from coatcheck_client.contract.inert import one_line
@@ -23,35 +23,31 @@ _PAGE: Final = 80
 _LEAST: Final = 10
 """Minimum lines that a call requests."""
 _NAMED: Final = 3
-"""Words of failure that a card counts."""
+"""Words of statements that a card counts."""
 _LOOKED: Final = 12
-"""Words of failure among which these are chosen."""
+"""Words among which these are chosen."""
 _LIKE: Final = 10
 """Number of similar lines from which they are named."""
 _SHARE: Final = 0.2
 """Minimum share of what is left out that similar lines must have to be named."""
 _SHOWN: Final = 40
 """Characters shown of a line that represents similar ones."""
-_WORD: Final = re.compile(
-    rb"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE)\b"
-    rb"|\b(?:[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[\xe2][\x9c][\x97\x98\x96]"
-)
+CLASSES: Final = (SURE, STRONG, WARNING)
+"""Classes of statements, gravest first."""
 
 
 class Rest(Struct, frozen=True):
     """What is left out that matters."""
 
-    failures: tuple[tuple[str, int], ...] = ()
-    """Words of failure with the number of left-out lines that contain them, most frequent first."""
+    phrases: tuple[tuple[str, int], ...] = ()
+    """Words of statements, each with the number of left-out lines that contain it; 0: only a part of a line does."""
     like: tuple[str, int] | None = None
     """The beginning of a line, and how many left-out lines differ from it only in digits."""
-    inside: str | None = None
-    """If there is no such line, a word of failure in what is left out of a long line shown in part."""
 
     @property
     def words(self) -> str:
-        """Returns the failures in words; empty if there is nothing to say."""
-        parts = [f"{count} more {word}" for word, count in self.failures]
+        """Returns this in words; empty if there is nothing to say."""
+        parts = [f"{count} with {phrase}" for phrase, count in self.phrases if count]
         if self.like is not None:
             parts.append(f"{self.like[1]} like “{self.like[0]}”")
         return ", ".join(parts)
@@ -65,7 +61,8 @@ class ShownUnits:
         """Takes all units of a text; without a selection, all are shown."""
         self.units = units
         self._selection = selection
-        self._words = [] if selection is None else _failures(units, selection.worth)
+        self._phrases: dict[int, list[bytes]] = {}
+        """The words of each class of statements; filled on demand."""
 
     @property
     def whole(self) -> bool:
@@ -77,24 +74,44 @@ class ShownUnits:
         """Numbers of the units that are shown."""
         return list(range(len(self.units))) if self._selection is None else self._selection.places
 
+    @property
+    def singular(self) -> list[int]:
+        """Lines of shown units that answer the query or have an odd number, worth most first."""
+        if self._selection is None:
+            return []
+        worth = self._selection.worth
+        places = [place for place in self.places if place in worth.exempt]
+        return [self.units.line[place] for place in sorted(places, key=lambda place: -worth.base.get(place, 0.0))]
+
     def drop(self, tokens: int) -> bool:
         """Shows `tokens` fewer tokens; returns False if nothing is left."""
         return self._selection is not None and self._selection.drop(tokens)
 
-    def rest(self) -> Rest:
-        """Returns what matters of what is left out of a text that is available in full."""
+    def rest(self, classes: Sequence[int]) -> Rest:
+        """Returns what matters of what is left out: of statements, those of the first of `classes` that has any."""
         if self._selection is None:
             return Rest()
-        units, shown = self.units, set(self._selection.places)
-        begun = {units.line[place] for place in shown}
-        left = [place for place, line in enumerate(units.line) if line not in begun]
-        block = b"\n".join([units.shape[place] for place in left]) if self._words else b""
-        counts = [(-len({units.line[left[row]] for row in rows_with(word, block)}), word) for word in self._words]
-        named = tuple([(_told(word), -count) for count, word in sorted(counts) if count][:_NAMED])
-        words = [] if named else self._words
-        hidden = [p for p, line in enumerate(units.line) if line in begun and p not in shown] if words else []
-        inside = next((word for word in words if any(word in units.text[place] for place in hidden)), None)
-        return Rest(named, self._like(left, len(units) - len(shown)), None if inside is None else _told(inside))
+        lines, shown = self.units.line, set(self._selection.places)
+        begun = {lines[place] for place in shown}
+        left = [place for place in range(len(lines)) if place not in shown]
+        named = (self._named(stated, left, begun) for stated in classes)
+        whole = [place for place in left if lines[place] not in begun]
+        return Rest(next(filter(None, named), ()), self._like(whole, len(left)))
+
+    def _named(self, stated: int, left: list[int], begun: set[int]) -> tuple[tuple[str, int], ...]:
+        """Returns words of a class in what is left out: failures by number, others by news, then the rarest."""
+        units = self.units
+        if stated not in self._phrases:
+            self._phrases[stated] = _phrases(units, cast("Selection", self._selection).worth, stated)
+        block = b"\n".join([units.text[place] for place in left]) if self._phrases[stated] else b""
+        seen = {units.shape[place] for place in self.places} if block else set[bytes]()
+        counts: list[tuple[int, int, str]] = []
+        for phrase in self._phrases[stated]:
+            rows = rows_with(phrase, block)
+            count = len({units.line[left[row]] for row in rows} - begun)
+            new = count if stated == SURE else sum(units.shape[left[row]] not in seen for row in rows)
+            counts += [(-new, count, _told(phrase))] if count or (rows and stated == SURE) else []
+        return tuple([(phrase, count) for _, count, phrase in sorted(counts)[: _NAMED if stated == SURE else 1]])
 
     def _like(self, left: list[int], hidden: int) -> tuple[str, int] | None:
         units = self.units
@@ -110,9 +127,11 @@ class ShownUnits:
         if self._selection is None:
             return None
         units, values = self.units, self._selection.unseen()
+        begun = {units.line[place] for place in self.places}
         best, found = 0.0, None
         for before, after in pairwise([-1, *self.places, len(units)]):
             said = [(place, values[place]) for place in range(before + 1, after) if place in values]
+            said = [each for each in said if units.line[each[0]] not in begun]
             first, total = 0, 0.0
             for number, (place, value) in enumerate(said):
                 total += value
@@ -133,12 +152,16 @@ class ShownUnits:
         return None if first is None else units.start[first]
 
 
-def _failures(units: Units, worth: Worth) -> list[bytes]:
-    """Returns words of failure, most frequent first; none in a document, which only writes about failures."""
+def _phrases(units: Units, worth: Worth, stated: int) -> list[bytes]:
+    """Returns the words of statements of a class, and of no graver one, most frequent first.
+
+    None in a document, which only writes about failures.
+    """
     words = Counter[bytes]()
-    for place, stated in worth.flags.items() if worth.weights is OUTCOME else ():
-        if stated & SURE and not stated & BENIGN and (found := _WORD.search(units.text[place])):
-            words[found[0]] += units.count[units.shape[place]]
+    for place, flags in worth.flags.items() if worth.weights is OUTCOME else ():
+        if flags & stated and not flags & (BENIGN | (stated - 1 & (SURE | STRONG))):
+            words[phrase_of(units.text[place], stated)] += units.count[units.shape[place]]
+    del words[b""]
     return [word for word, _ in words.most_common(_LOOKED)]
 
 
@@ -160,8 +183,8 @@ def next_call(
     """
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
     arguments: dict[str, str | int]
-    if rest.failures or rest.inside:
-        arguments = {"pattern": rest.failures[0][0] if rest.failures else rest.inside or ""}
+    if rest.phrases:
+        arguments = {"pattern": rest.phrases[0][0]}
     elif section is not None:
         arguments = {"section": section}
     elif inputs.facts.path is not None:

@@ -6,9 +6,10 @@ from types import NoneType
 from typing import Final, TypeAlias, cast
 
 from msgspec.json import encode
+from msgspec.structs import replace
 
 from coatcheck.core.jsonpath.location import step
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
 from coatcheck.core.kinds.json_records import next_path, recurring
 from coatcheck.core.outline.notebook import of_notebook
 from coatcheck.core.survey.members import ObjectMember
@@ -47,7 +48,9 @@ def describe_json(payload: PayloadProbe) -> Description:
     value = reading.value
     if reading.complete and (notebook := of_notebook(sample.head)) is not None:
         cells = [f"{cell.title}{f' ({cell.detail})' if cell.detail else ''}" for cell in notebook.entries]
-        return Description(facts=(f"Notebook, {counted(len(cells), 'cell')}: {first_of(cells, _CELLS)}",))
+        failed = [replace(cell, title=cell.title.partition(":")[0]) for cell in notebook.entries if cell.detail]
+        fact = f"Notebook, {counted(len(cells), 'cell')}: {first_of(cells, _CELLS)}"
+        return Description(facts=(fact,), parts=named_parts(failed))
     if reading.lines:
         first = f"JSON lines; keys of the first {reading.lines}:"
     elif not reading.complete:

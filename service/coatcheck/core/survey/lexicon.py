@@ -6,6 +6,7 @@ payload failed: a manual that explains errors states none, and only the payload 
 
 # ruff: noqa: E501, RUF001 - an expression is read best whole, and quotes what programs print
 
+import re
 from collections import Counter
 from math import inf
 from typing import Any, Final, cast
@@ -84,6 +85,22 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
 }
 _PATTERNS: Final = [(flags, each) for table in (_COUNTED, _STATED) for flags, some in table.items() for each in some]
 # No pattern has a bounded repetition of more than one character: each would multiply RE2's states.
+_SAID: Final = {
+    SURE: (
+        BlockPattern(
+            r"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE)\b"
+            r"|\b(?:[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[✗✘✖]"
+        ),
+    ),
+    **{
+        groups[0]: tuple(
+            BlockPattern("|".join(f"(?:{each})" for flags, each in _PATTERNS if flags == group)) for group in groups
+        )
+        for groups in ((STRONG, STRONG | WORD), (WARNING,))
+    },
+}
+"""What finds the words of a statement of a class; those with few other meanings first."""
+_PHRASE: Final = re.compile(rb"(?=.*[A-Za-z]{3})[\w .'\"/:=-]{3,32}")
 SPEAKS: Final = 1_200
 """Bytes at either end of a line that are classified; the middle of a longer line is not."""
 
@@ -146,6 +163,13 @@ def classify(line: bytes) -> int:
     for number in cast("list[int]", _MATCH(stating(line))):
         flags |= _FLAGS[number]
     return flags
+
+
+def phrase_of(line: bytes, flag: int) -> bytes:
+    """Returns the words that make a line a statement of a class, SURE, STRONG or WARNING; empty for no short ones."""
+    found = next((found for each in _SAID[flag] if (found := each.find(line)) is not None), (0, 0))
+    phrase = line[found[0] : found[1]].strip(b" \t:=")
+    return phrase if flag == SURE or _PHRASE.fullmatch(phrase) else b""
 
 
 def level_of(line: bytes) -> int:
