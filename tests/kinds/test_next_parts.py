@@ -193,3 +193,31 @@ def test_the_outline_of_a_long_history_is_next() -> None:
     card, _, _ = card_of(log(80), DeclaredMetadata(), 400)
     assert card.next is not None
     assert card.next.arguments["section"] == "outline"
+
+
+def test_the_only_record_with_a_rare_value_is_told_by_what_is_its_own() -> None:
+    pods = [{"api": "v1", "meta": {"name": f"web-{n}"}, "phase": "up"} for n in range(60)]
+    pods[41]["phase"] = "down"
+    _, text, _ = card_of(json.dumps({"pods": pods}).encode(), DeclaredMetadata(), 400)
+    assert '\nCounts of $.pods[*].phase: "up" 59, "down" 1 (.meta.name="web-41")\n$: pods[60]\n' in text
+
+
+def test_records_with_the_next_rarest_value_are_next_where_the_rarest_are_shown() -> None:
+    rows = [{"level": "info", "msg": "request", "n": n} for n in range(600)]
+    rows[400] = {"level": "error", "msg": "checkout failed", "n": 400}
+    for n in range(0, 600, 60):
+        rows[n + 7]["level"] = "warn"
+    card, text, _ = card_of("".join(f"{json.dumps(row)}\n" for row in rows).encode(), DeclaredMetadata(), 400)
+    assert "checkout failed" in text
+    assert card.next is not None
+    assert card.next.arguments["path"] == "$[?@.level=='warn']"
+
+
+def test_a_member_whose_name_states_something_is_next_rather_than_the_largest() -> None:
+    modules = [{"name": f"m{n}", "size": n} for n in range(900)]
+    document = {"errors": [], "modules": modules, "warnings": [{"message": "too large"}] * 3}
+    for more in (0, 40_000):
+        data = json.dumps({**document, "chunks": [{"id": n, "of": "main"} for n in range(more)]}).encode()
+        card, _, _ = card_of(data, DeclaredMetadata(), 400)
+        assert card.next is not None
+        assert card.next.arguments["path"] == "$.warnings"

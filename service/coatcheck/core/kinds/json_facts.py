@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.jsonpath.location import step
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
-from coatcheck.core.kinds.json_records import next_path, recurring
+from coatcheck.core.kinds.json_records import inside, next_path, recurring, stating
 from coatcheck.core.outline.notebook import of_notebook
 from coatcheck.core.survey.members import ObjectMember
 from coatcheck.core.survey.tallies import tallied
@@ -58,23 +58,25 @@ def describe_json(payload: PayloadProbe) -> Description:
     else:
         first = scalars(value)
     found = recurring(value)
-    lines, rare = key_lines(value, complete=reading.complete)
-    path = next_path(value, found, rare, lines=reading.lines > 0)
+    lines, few = key_lines(value, complete=reading.complete)
+    path = next_path(value, found, few, lines=reading.lines > 0)
     if payload.survey is not None and payload.survey.members:
-        lines = [*_members(payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
-        return Description(facts=tuple(lines), path=path)
+        lines = [*_members("$", payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
+        return Description(facts=tuple(lines), path=stating("$", payload.survey.members) or path)
     if reading.all_of_it:
         counts = tuple(each.line for each in found)
     else:
         counts = tallied(sample.head) if reading.lines and sample.whole else ()
-    return Description(facts=(*([first] if first else []), *lines, *counts), path=path)
+    rare = counts[: bool(reading.all_of_it and found and found[0].rare)]
+    return Description(facts=(*([first] if first else []), *rare, *lines, *counts[len(rare) :]), path=path)
 
 
-def _members(members: tuple[ObjectMember, ...]) -> list[str]:
-    """Returns the short values at the top of a document that is not available in full, and the keys of its members."""
+def _members(path: str, members: tuple[ObjectMember, ...]) -> list[str]:
+    """Returns the short values of an object that is not available in full, and the keys of its members, and of most."""
     values = [f"{each.name}={each.value}" for each in members if each.value and len(each.value) <= _VALUE]
     keys = [f"{_quoted(each.name)}{f'[{each.elements}]' if each.elements else ''}" for each in members]
-    return [*([", ".join(values[:_SCALARS])] if values else []), f"$: {', '.join(keys)}"]
+    lines = [*([", ".join(values[:_SCALARS])] if values and path == "$" else []), f"{path}: {', '.join(keys)}"]
+    return lines + [line for each in members if each.members for line in _members(inside(path, each), each.members)]
 
 
 def scalars(value: object) -> str | None:
