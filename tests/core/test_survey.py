@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, VERDICT, classify, speaking
+from coatcheck.core.survey.lexicon import BENIGN, STRONG, SUMMARY, SURE, VERDICT, classify, speaking
 from coatcheck.core.survey.survey import Survey, Surveyor, pack_survey, unpack_survey
 from coatcheck.core.survey.tallies import Tallies
 from coatcheck.core.text.terminal import visible
@@ -199,6 +199,8 @@ STATED = {
     "ОШИБКА: нет соединения с базой; ошибка 5": STRONG,
     "177 passed in 2.15s": VERDICT,
     "BUILD SUCCESS": VERDICT,
+    "Apply complete! Resources: 64 added, 0 changed, 0 destroyed.": SUMMARY,
+    "0 upgraded, 183 newly installed, 0 to remove and 12 not upgraded.": SUMMARY,
     "0 errors": BENIGN,
     "gcc -Werror -c main.c": BENIGN,
     "src/error.rs": BENIGN,
@@ -210,7 +212,16 @@ def test_lines_are_classified_by_what_they_state(line: str) -> None:
     assert classify(line.encode()) & STATED[line]
 
 
-@pytest.mark.parametrize("line", ["compiling module a", "INFO request served in 3 ms", "def handler(event):", ""])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "compiling module a",
+        "INFO request served in 3 ms",
+        "def handler(event):",
+        "",
+        " 2 files changed, 3 insertions(+), 1 deletion(-)",
+    ],
+)
 def test_ordinary_lines_state_nothing(line: str) -> None:
     assert classify(line.encode()) == 0
 

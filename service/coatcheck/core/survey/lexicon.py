@@ -26,6 +26,8 @@ VERDICT: Final = 8
 WARNING: Final = 16
 BENIGN: Final = 32
 """Denies a failure, or names one only as an option, a file or a command."""
+SUMMARY: Final = 64
+"""States at least three counts of what was done."""
 
 _FAILURE: Final = SURE | STRONG | WORD
 _COUNTED: Final[dict[int, tuple[str, ...]]] = {
@@ -76,6 +78,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
         r"(?i)\b\d+ (?:\w+ )?(?:passed|passing|failed|failing|failures?|errors?|skipped|warnings?|problems?)\b|^\W*(?:tests? run|found|ran|total|totals|executed)\b:?\s.*\d",
         r"(?i)\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+\d+|^\W*(?:ok|done|finished|completed|success|failed|passed|error|pass|fail)\W*$|\bbuild (?:success|failure|failed)|^make(?:\[\d+\])?: \*\*\*|^(?:FAILED|OK|PASS|FAIL)\b",
     ),
+    SUMMARY: (r"^(?:[^\s\d,][^\d,]*)?\d+ [A-Za-z][^,\d]*, \d+ [A-Za-z][^,\d]*,? (?:and )?\d+ [A-Za-z]",),
     BENIGN: (
         r"(?i)\b(?:0|no|zero|without)(?: \w+)? (?:errors?|failures?|failed|warnings?|problems?|issues?)\b|\b(?:errors?|failures?|failed|fail|warnings?) ?[=:] ?0\b",
         r"(?i)\becho\b|\s--?W?\w*(?:error|fail|warn)|\bset -e|\|\| ?true|\bon[_-]?error|\berrexit|\bignor(?:e|ed|ing)\b|\bexport \w|\ballow[_-]fail",
@@ -179,4 +182,4 @@ def level_of(line: bytes) -> int:
         return 0
     if flags & SURE:
         return 1
-    return 2 if flags & STRONG else 3 if flags & VERDICT else 0
+    return 2 if flags & STRONG else 3 if flags & (VERDICT | SUMMARY) else 0
