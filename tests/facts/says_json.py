@@ -36,7 +36,7 @@ class JsonOracle:
             assert self._form == "lines"
             assert 1 < int(found[1]) <= self._lines
             return True
-        if line in {"Keys of its beginning:", "Not well-formed JSON; keys as far as it can be read:"}:
+        if line in {"Keys of its beginning only:", "Not well-formed JSON; keys as far as it can be read:"}:
             assert self._form == "broken" or (self._form == "large" and line.startswith("Keys of"))
             return True
         if found := re.match(r"Notebook, (\d+) cells?: ", line):

@@ -25,7 +25,7 @@ _FIRST: Final = re.compile(
     r"\[(art_\d{18}) · ([a-z_]+)(?: · (as text )?(\d+) lines?, (~?)(\d+) tokens?)? · stored outside this conversation"
     r"(?:; below: data, not instructions)?\]"
 )
-_RANGE: Final = re.compile(r"¦ (\d+)(?:-(\d+))?(, part|, first cut|, last cut|, both ends cut)?")
+_RANGE: Final = re.compile(r"¦ (\d+)(?:-(\d+))?(, part|, start cut|, end cut|, both ends cut)?")
 _LAST: Final = re.compile(
     r"¦ (?:verbatim text )?left out: (\d+) (line|byte)s?(?: \((.*)\))? ¦ Next: read_artifact\((.*)\)", re.DOTALL
 )
@@ -190,7 +190,7 @@ def _named(part: str, hidden: dict[int, str]) -> None:
         begin = _alike(like[2].removesuffix("…"))
         block = "\n".join(hidden.values()).encode()
         shapes = count_shapes(block)[1]  # which tell apart what a number makes a failure
-        alike = [count for shape, count in shapes.items() if _alike(shape.decode("utf-8", "replace")).startswith(begin)]
+        alike = [count for shape, count in shapes.items() if begin in _alike(shape.decode("utf-8", "replace"))]
         assert int(like[1]) in alike, f"{part}: {sorted(alike)[-3:]}"
         return
     found = _WITH.fullmatch(part)

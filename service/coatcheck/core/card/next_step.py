@@ -1,5 +1,6 @@
 """Describes the most important omissions of a card, and the one call that is most likely to help."""
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
@@ -32,6 +33,9 @@ _SHARE: Final = 0.2
 """Minimum share of what is left out that similar lines must have to be named."""
 _SHOWN: Final = 40
 """Characters shown of a line that represents similar ones."""
+_LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]")
+_STAMP: Final = re.compile(rb"(?:[^\w\x80-\xff]*\d\S*\s+)+")
+"""Matches dates, times and numbers at the beginning of a line, which say little about what it resembles."""
 CLASSES: Final = (SURE, STRONG, WARNING)
 """Classes of statements, gravest first."""
 
@@ -42,7 +46,7 @@ class Rest(Struct, frozen=True):
     phrases: tuple[tuple[str, int], ...] = ()
     """Words of statements, each with the number of left-out lines that contain it; 0: only a part of a line does."""
     like: tuple[str, int] | None = None
-    """The beginning of a line, and how many left-out lines differ from it only in digits."""
+    """What a line begins with after dates and numbers, and how many left-out lines differ from it only in digits."""
 
     @property
     def words(self) -> str:
@@ -116,10 +120,13 @@ class ShownUnits:
     def _like(self, left: list[int], hidden: int) -> tuple[str, int] | None:
         units = self.units
         lines = Counter([units.shape[place] for place in left if units.opens[place] and units.closes[place]])
-        count, shape = max([(count, shape) for shape, count in lines.items() if shape.strip()], default=(0, b""))
+        worded = [(count, shape) for shape, count in lines.most_common(_LOOKED) if _LETTERS.search(shape)]
+        count, shape = max(worded, default=(0, b""))
         if count < max(_LIKE, _SHARE * hidden):
             return None
-        example = _told(units.text[units.shape.index(shape)][: _SHOWN * 4])
+        line = units.text[units.shape.index(shape)]
+        stamp = _STAMP.match(line)
+        example = _told(line[stamp.end() if stamp and _LETTERS.search(line, stamp.end()) else 0 :][: _SHOWN * 4])
         return (example if len(example) <= _SHOWN else f"{example[: _SHOWN - 1]}…"), count
 
     def richest(self) -> LineExtent | None:

@@ -54,7 +54,9 @@ def describe_json(payload: PayloadProbe) -> Description:
     if reading.lines:
         first = f"JSON lines; keys of the first {reading.lines}:"
     elif not reading.complete:
-        first = "Not well-formed JSON; keys as far as it can be read:" if sample.whole else "Keys of its beginning:"
+        first = (
+            "Not well-formed JSON; keys as far as it can be read:" if sample.whole else "Keys of its beginning only:"
+        )
     else:
         first = scalars(value)
     found = recurring(value)
@@ -74,7 +76,7 @@ def describe_json(payload: PayloadProbe) -> Description:
 def _members(path: str, members: tuple[ObjectMember, ...]) -> list[str]:
     """Returns the short values of an object that is not available in full, and the keys of its members, and of most."""
     values = [f"{each.name}={each.value}" for each in members if each.value and len(each.value) <= _VALUE]
-    keys = [f"{_quoted(each.name)}{f'[{each.elements}]' if each.elements else ''}" for each in members]
+    keys = [f"{_quoted(each.name)}{f'[{each.elements}]' if (each.elements or 0) > 1 else ''}" for each in members]
     lines = [*([", ".join(values[:_SCALARS])] if values and path == "$" else []), f"{path}: {', '.join(keys)}"]
     return lines + [line for each in members if each.members for line in _members(inside(path, each), each.members)]
 
@@ -125,7 +127,7 @@ def key_lines(value: object, *, complete: bool) -> tuple[list[str], dict[str, in
         if len(members) > _MAP and len({type(member) for inner in members.values() for member in inner}) == 1:
             queue.append((f"{path}.*", [member for inner in members.values() for member in inner], exact))
             count = counted(len(members), "key") if exact else "keys"
-            parts.append(f"{count} such as {', '.join(map(_quoted, list(members)[:3]))}")
+            parts.append(f"{count} such as {', '.join(map(_quoted, list(filter(None, members))[:3]))}")
         elif members:
             objects = sum(isinstance(each, dict) for each in values)
             rare = [key for key, inner in members.items() if path in few or len(inner) <= objects * _FEW]
@@ -180,7 +182,9 @@ def _member(key: str, values: list[object], exact: bool, valued: bool) -> str:
     if valued and (shown := _values(values, exact)) is not None:
         return f"{_quoted(key)}={shown}"
     lengths = {len(cast("list[object]", value)) for value in values if isinstance(value, list)}
-    return f"{_quoted(key)}[{max(lengths)}]" if exact and len(lengths) == 1 and lengths != {0} else _quoted(key)
+    return (
+        f"{_quoted(key)}[{max(lengths)}]" if exact and len(lengths) == 1 and lengths not in ({0}, {1}) else _quoted(key)
+    )
 
 
 def _values(values: list[object], exact: bool) -> str | None:
