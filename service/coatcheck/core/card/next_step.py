@@ -110,7 +110,7 @@ class ShownUnits:
         block = b"\n".join([units.text[place] for place in left]) if self._phrases[stated] else b""
         seen = {units.shape[place] for place in self.places} if block else set[bytes]()
         counts: list[tuple[int, int, str]] = []
-        for phrase in self._phrases[stated]:
+        for phrase in dict.fromkeys(each for known in self._phrases[stated] for each in _codes(known, block)):
             rows = rows_with(phrase, block)
             count = len({units.line[left[row]] for row in rows} - begun)
             new = count if stated == SURE else sum(units.shape[left[row]] not in seen for row in rows)
@@ -170,6 +170,13 @@ def _phrases(units: Units, worth: Worth, stated: int) -> list[bytes]:
             words[phrase_of(units.text[place], stated)] += units.count[units.shape[place]]
     del words[b""]
     return [word for word, _ in words.most_common(_LOOKED)]
+
+
+def _codes(phrase: bytes, block: bytes) -> list[bytes]:
+    """Returns a phrase; if it ends with a status, the phrase with each failure's status there is in a block."""
+    if not re.search(rb"\b[45]\d\d$", phrase):
+        return [phrase]
+    return re.findall(re.escape(phrase[:-3]) + rb"[45]\d\d\b", block)
 
 
 def _told(text: bytes) -> str:
