@@ -2,12 +2,10 @@
 
 import re
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
+from math import fsum
 from typing import Final, cast, final
-
-from msgspec import Struct
 
 from coatcheck.core.card.model import CardInput, NextCall, Omission
 from coatcheck.core.choose.select import Selection
@@ -38,23 +36,6 @@ _STAMP: Final = re.compile(rb"(?:[^\w\x80-\xff]*\d\S*\s+)+")
 """Matches dates, times and numbers at the beginning of a line, which say little about what it resembles."""
 CLASSES: Final = (SURE, STRONG, WARNING)
 """Classes of statements, gravest first."""
-
-
-class Rest(Struct, frozen=True):
-    """What is left out that matters."""
-
-    phrases: tuple[tuple[str, int], ...] = ()
-    """Words of statements, each with the number of left-out lines that contain it; 0: only a part of a line does."""
-    like: tuple[str, int] | None = None
-    """What a line begins with after dates and numbers, and how many left-out lines differ from it only in digits."""
-
-    @property
-    def words(self) -> str:
-        """Returns this in words; empty if there is nothing to say."""
-        parts = [f"{count} with {phrase}" for phrase, count in self.phrases if count]
-        if self.like is not None:
-            parts.append(f"{self.like[1]} like “{self.like[0]}”")
-        return ", ".join(parts)
 
 
 @final
@@ -91,19 +72,26 @@ class ShownUnits:
         """Shows `tokens` fewer tokens; returns False if nothing is left."""
         return self._selection is not None and self._selection.drop(tokens)
 
-    def rest(self, classes: Sequence[int]) -> Rest:
-        """Returns what matters of what is left out: of statements, those of the first of `classes` that has any."""
+    def rest(self, classes: Sequence[int]) -> tuple[str | None, str]:
+        """Returns what to search for in what is left out, and what matters of it in words, which may be empty.
+
+        Of statements, those of the first of `classes` that has any there.
+        """
         if self._selection is None:
-            return Rest()
+            return None, ""
         lines, shown = self.units.line, set(self._selection.places)
         begun = {lines[place] for place in shown}
         left = [place for place in range(len(lines)) if place not in shown]
-        named = (self._named(stated, left, begun) for stated in classes)
-        whole = [place for place in left if lines[place] not in begun]
-        return Rest(next(filter(None, named), ()), self._like(whole, len(left)))
+        named = next(filter(None, (self._named(stated, left, begun) for stated in classes)), ())
+        like = self._like([place for place in left if lines[place] not in begun], len(left))
+        told = [f"{count} with {phrase}" for phrase, count in named if count]
+        return named[0][0] if named else None, ", ".join([*told, *like])
 
     def _named(self, stated: int, left: list[int], begun: set[int]) -> tuple[tuple[str, int], ...]:
-        """Returns words of a class in what is left out: failures by number, others by news, then the rarest."""
+        """Returns words of a class in what is left out: failures by number, others by news, then the rarest.
+
+        Each has the number of left-out lines that contain it; 0: only a part of a line that is shown does.
+        """
         units = self.units
         if stated not in self._phrases:
             self._phrases[stated] = _phrases(units, cast("Selection", self._selection).worth, stated)
@@ -117,37 +105,31 @@ class ShownUnits:
             counts += [(-new, count, _told(phrase))] if count or (rows and stated == SURE) else []
         return tuple([(phrase, count) for _, count, phrase in sorted(counts)[: _NAMED if stated == SURE else 1]])
 
-    def _like(self, left: list[int], hidden: int) -> tuple[str, int] | None:
+    def _like(self, left: list[int], hidden: int) -> list[str]:
+        """Returns how many lines differ from one only in digits, with what that begins with after dates and numbers."""
         units = self.units
         lines = Counter([units.shape[place] for place in left if units.opens[place] and units.closes[place]])
         worded = [(count, shape) for shape, count in lines.most_common(_LOOKED) if _LETTERS.search(shape)]
         count, shape = max(worded, default=(0, b""))
         if count < max(_LIKE, _SHARE * hidden):
-            return None
+            return []
         line = units.text[units.shape.index(shape)]
         stamp = _STAMP.match(line)
         example = _told(line[stamp.end() if stamp and _LETTERS.search(line, stamp.end()) else 0 :][: _SHOWN * 4])
-        return (example if len(example) <= _SHOWN else f"{example[: _SHOWN - 1]}…"), count
+        return [f"{count} like “{example if len(example) <= _SHOWN else f'{example[: _SHOWN - 1]}…'}”"]
 
     def richest(self) -> LineExtent | None:
         """Returns the lines that say most, none of them shown, and no more than one call requests; None if none do."""
         if self._selection is None:
             return None
-        units, values = self.units, self._selection.unseen()
-        begun = {units.line[place] for place in self.places}
-        best, found = 0.0, None
-        for before, after in pairwise([-1, *self.places, len(units)]):
-            said = [(place, values[place]) for place in range(before + 1, after) if place in values]
-            said = [each for each in said if units.line[each[0]] not in begun]
-            first, total = 0, 0.0
-            for number, (place, value) in enumerate(said):
-                total += value
-                while units.line[place] - units.line[said[first][0]] >= _PAGE:
-                    total -= said[first][1]
-                    first += 1
-                if total > best:
-                    best, found = total, (said[first][0], said[number][0])
-        return None if found is None else LineExtent(units.line[found[0]], units.line[found[1]])
+        lines, places, values = self.units.line, self.places, self._selection.unseen()
+        begun = {lines[place] for place in places}
+        pages: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        for place in sorted(values):
+            if lines[place] not in begun:
+                pages[bisect_left(places, place), lines[place] // _PAGE].append(place)
+        best = max(pages.values(), key=lambda page: fsum(map(values.__getitem__, page)), default=None)
+        return None if best is None else LineExtent(lines[best[0]], lines[best[-1]])
 
     def line_start(self, offset: int) -> int | None:
         """Returns where the line begins that continues at `offset`, the end of a shown unit; None if unknown."""
@@ -184,7 +166,7 @@ def _told(text: bytes) -> str:
 
 
 def next_call(
-    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], rest: Rest, section: str | None
+    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], pattern: str | None, section: str | None
 ) -> NextCall:
     """Returns the call that helps most: the commonest failure left out, a section, a path, the lines that say most.
 
@@ -192,13 +174,13 @@ def next_call(
         inputs: what the card is made of.
         shown: what it shows; None: nothing.
         omitted: what no excerpt shows; not empty.
-        rest: what matters of that.
+        pattern: words of a statement in that.
         section: a title of a part that is not shown.
     """
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
     arguments: dict[str, str | int]
-    if rest.phrases:
-        arguments = {"pattern": rest.phrases[0][0]}
+    if pattern is not None:
+        arguments = {"pattern": pattern}
     elif section is not None:
         arguments = {"section": section}
     elif inputs.facts.path is not None:

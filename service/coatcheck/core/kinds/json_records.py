@@ -63,11 +63,6 @@ class Recurring(Struct, frozen=True):
         return f"Counts of {self.path}[*]{self.member}: {told}{f' ({self.alone})' if self.alone else ''}"
 
     @property
-    def worded(self) -> bool:
-        """Whether all values are words, which say more than numbers and empty texts."""
-        return all(isinstance(value, str) and value for value, _ in self.counts)
-
-    @property
     def rare(self) -> list[tuple[str, int]]:
         """Paths to the records with each rare value, and their number, rarest first."""
         few = [(value, count) for value, count in reversed(self.counts) if count <= _RARE * self.records]
@@ -89,7 +84,8 @@ def recurring(value: object) -> list[Recurring]:
                     values.sort(key=lambda each: (-each[1], str(each[0])))
                     alone = _alone(records, looked, keys, values[-1][0]) if values[-1][1] == 1 else ""
                     found.append(Recurring(path, "".join(map(step, keys)), tuple(values), len(records), alone))
-    return sorted(found, key=lambda each: (each.counts[-1][1] / each.records, not each.worded))[:_MEMBERS]
+    words = {each: all(isinstance(value, str) and value for value, _ in each.counts) for each in found}
+    return sorted(found, key=lambda each: (each.counts[-1][1] / each.records, not words[each]))[:_MEMBERS]
 
 
 def _alone(
