@@ -82,8 +82,9 @@ class ShownUnits:
         lines, shown = self.units.line, set(self._selection.places)
         begun = {lines[place] for place in shown}
         left = [place for place in range(len(lines)) if place not in shown]
-        named = next(filter(None, (self._named(stated, left, begun) for stated in classes)), ())
-        like = self._like([place for place in left if lines[place] not in begun], len(left))
+        whole = [place for place in left if lines[place] not in begun]
+        named = (self._named(stated, left if stated == SURE else whole, begun) for stated in classes)
+        named, like = next(filter(None, named), ()), self._like(whole, len(left))
         told = [f"{count} with {phrase}" for phrase, count in named if count]
         return named[0][0] if named else None, ", ".join([*told, *like])
 
@@ -95,24 +96,26 @@ class ShownUnits:
         units = self.units
         if stated not in self._phrases:
             self._phrases[stated] = _phrases(units, cast("Selection", self._selection).worth, stated)
-        block = b"\n".join([units.text[place] for place in left]) if self._phrases[stated] else b""
-        seen = {units.shape[place] for place in self.places} if block else set[bytes]()
+        if not self._phrases[stated]:
+            return ()
+        block, seen = b"\n".join([units.text[place] for place in left]), {units.shape[place] for place in self.places}
         counts: list[tuple[int, int, str]] = []
         for phrase in dict.fromkeys(each for known in self._phrases[stated] for each in _codes(known, block)):
             rows = rows_with(phrase, block)
             count = len({units.line[left[row]] for row in rows} - begun)
             new = count if stated == SURE else sum(units.shape[left[row]] not in seen for row in rows)
-            counts += [(-new, count, _told(phrase))] if count or (rows and stated == SURE) else []
+            counts += [(-new, count, _told(phrase))] if rows else []
         return tuple([(phrase, count) for _, count, phrase in sorted(counts)[: _NAMED if stated == SURE else 1]])
 
     def _like(self, left: list[int], hidden: int) -> list[str]:
         """Returns how many lines differ from one only in digits, with what that begins with after dates and numbers."""
         units = self.units
         lines = Counter([units.shape[place] for place in left if units.opens[place] and units.closes[place]])
-        worded = [(count, shape) for shape, count in lines.most_common(_LOOKED) if _LETTERS.search(shape)]
-        count, shape = max(worded, default=(0, b""))
-        if count < max(_LIKE, _SHARE * hidden):
+        least = max(_LIKE, _SHARE * hidden)
+        many = [(count, shape) for shape, count in lines.items() if count >= least and _LETTERS.search(shape)]
+        if not many:
             return []
+        count, shape = max(many)
         line = units.text[units.shape.index(shape)]
         stamp = _STAMP.match(line)
         example = _told(line[stamp.end() if stamp and _LETTERS.search(line, stamp.end()) else 0 :][: _SHOWN * 4])
@@ -146,12 +149,14 @@ def _phrases(units: Units, worth: Worth, stated: int) -> list[bytes]:
 
     None in a document, which only writes about failures.
     """
+    if worth.weights is not OUTCOME:
+        return []
+    graver = BENIGN | (stated - 1 & (SURE | STRONG))
     words = Counter[bytes]()
-    for place, flags in worth.flags.items() if worth.weights is OUTCOME else ():
-        if flags & stated and not flags & (BENIGN | (stated - 1 & (SURE | STRONG))):
-            words[phrase_of(units.text[place], stated)] += units.count[units.shape[place]]
+    for place in [place for place, flags in worth.flags.items() if flags & stated and not flags & graver]:
+        words[phrase_of(units.text[place], stated)] += units.count[units.shape[place]]
     del words[b""]
-    return [word for word, _ in words.most_common(_LOOKED)]
+    return [word for word, _ in words.most_common(_LOOKED)] if words else []
 
 
 def _codes(phrase: bytes, block: bytes) -> list[bytes]:

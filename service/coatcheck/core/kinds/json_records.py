@@ -92,7 +92,7 @@ def _alone(
     records: list[dict[str, object]], looked: list[dict[str, object]], keys: tuple[str, ...], value: str | int
 ) -> str:
     """Returns the first short value of the only record with a value, at a place where nearly all have another each."""
-    only = next(each for each in records if (type(value), value) in _counted([each], keys))
+    only = next(each for each in records if (found := _at(each, keys)) == value and type(found) is type(value))
     others = [each for each in looked if each is not only]
     for place in _members(only):
         told, unlike = _counted([only], place), _counted(others, place)
@@ -127,6 +127,13 @@ def _members(record: dict[str, object]) -> Iterator[tuple[str, ...]]:
             yield from ((key, inner) for inner in cast("dict[str, object]", value))
         else:
             yield (key,)
+
+
+def _at(value: object, keys: tuple[str, ...]) -> object:
+    """Returns the value of a member of a record; None if it has none."""
+    for key in keys:
+        value = cast("dict[str, object]", value).get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _counted(records: list[dict[str, object]], keys: tuple[str, ...]) -> Counter[tuple[type, object]]:

@@ -88,21 +88,20 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
 }
 _PATTERNS: Final = [(flags, each) for table in (_COUNTED, _STATED) for flags, some in table.items() for each in some]
 # No pattern has a bounded repetition of more than one character: each would multiply RE2's states.
+_FAILED: Final = (
+    r"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE|"
+    r"[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[✗✘✖]"
+)
 _SAID: Final = {
-    SURE: (
-        BlockPattern(
-            r"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE)\b"
-            r"|\b(?:[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[✗✘✖]"
-        ),
+    SURE: (_FAILED,),
+    STRONG: (
+        "|".join(f"(?:{each})" for flags, each in _PATTERNS if flags == STRONG),
+        "|".join(f"(?:{each})" for each in _STATED[STRONG | WORD]),
     ),
-    **{
-        groups[0]: tuple(
-            BlockPattern("|".join(f"(?:{each})" for flags, each in _PATTERNS if flags == group)) for group in groups
-        )
-        for groups in ((STRONG, STRONG | WORD), (WARNING,))
-    },
+    WARNING: _STATED[WARNING],
 }
 """What finds the words of a statement of a class; those with few other meanings first."""
+_WORDS: Final = {flag: [BlockPattern(each) for each in patterns] for flag, patterns in _SAID.items()}
 _PHRASE: Final = re.compile(rb"(?=.*[A-Za-z]{3})[\w .'\"/:=-]{3,32}")
 SPEAKS: Final = 1_200
 """Bytes at either end of a line that are classified; the middle of a longer line is not."""
@@ -170,7 +169,7 @@ def classify(line: bytes) -> int:
 
 def phrase_of(line: bytes, flag: int) -> bytes:
     """Returns the words that make a line a statement of a class, SURE, STRONG or WARNING; empty for no short ones."""
-    found = next((found for each in _SAID[flag] if (found := each.find(line)) is not None), (0, 0))
+    found = next((found for each in _WORDS[flag] if (found := each.find(line)) is not None), (0, 0))
     phrase = line[found[0] : found[1]].strip(b" \t:=")
     return phrase if flag == SURE or _PHRASE.fullmatch(phrase) else b""
 
