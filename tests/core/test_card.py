@@ -286,7 +286,7 @@ def test_where_failures_are_left_out_the_next_call_searches_for_the_commonest() 
     card, text, _ = card_of("\n".join([*rows, "100 failed, 800 passed"]).encode(), DeclaredMetadata(), 300)
     assert card.next == NextCall("read_artifact", {"artifact_id": ARTIFACT, "pattern": "FAILED"})
     shown = sum(excerpt.text.count("FAILED") for excerpt in card.excerpts)
-    assert f"({100 - shown} more FAILED" in text
+    assert f"({100 - shown} with FAILED" in text
 
 
 def test_after_a_cut_inside_a_line_the_next_call_shows_nothing_again() -> None:
@@ -354,13 +354,36 @@ def test_a_card_of_facts_alone_needs_no_more_of_the_payload_than_the_sample() ->
 def test_where_a_text_says_something_new_the_next_call_reads_it_rather_than_the_longest_gap() -> None:
     lines = [b"2026-05-01 10:00:%02d INFO  pool refreshed %d" % (n % 60, n) for n in range(2_000)]
     for n in (700, 702, 704, 706, 708, 710, 712):
-        lines[n] = b"2026-05-01 10:11:40 WARN  retry %d of %s: connection reset" % (n, bytes([97 + n % 26]) * 7)
+        lines[n] = b"2026-05-01 10:11:40 INFO  pool %d has a problem with %s today" % (n, bytes([97 + n % 26]) * 7)
     card, text, _ = card_of(b"\n".join(lines) + b"\n", DeclaredMetadata(), 320)
     assert card.next is not None
     offset, limit = card.next.arguments["offset"], card.next.arguments["limit"]
     assert isinstance(offset, int)
     assert isinstance(limit, int)
     read = b"\n".join(lines[offset - 1 : offset - 1 + limit]).decode()
-    new = [line for line in read.split("\n") if "connection reset" in line and line not in text]
+    new = [line for line in read.split("\n") if "has a problem" in line and line not in text]
     assert new
     assert limit < 80
+
+
+def test_where_no_failure_is_left_out_the_next_call_searches_for_graver_statements_first() -> None:
+    lines = [b"2026-05-01 10:00:%02d INFO  pool refreshed %d" % (n % 60, n) for n in range(2_000)]
+    for n in range(700, 740, 2):
+        lines[n] = b"2026-05-01 10:11:40 WARN  retry %d of %s" % (n, bytes([97 + n % 26]) * 7)
+    card, text, _ = card_of(b"\n".join(lines) + b"\n", DeclaredMetadata(), 320)
+    assert card.next == NextCall("read_artifact", {"artifact_id": ARTIFACT, "pattern": "WARN"})
+    assert f"({20 - sum(each.text.count('WARN') for each in card.excerpts)} with WARN, " in text
+    for n in range(1_100, 1_140, 2):
+        lines[n] = b"2026-05-01 10:11:40 INFO  pool %d: connection refused" % n
+    card, _, _ = card_of(b"\n".join(lines) + b"\n", DeclaredMetadata(), 320)
+    assert card.next == NextCall("read_artifact", {"artifact_id": ARTIFACT, "pattern": "refused"})
+
+
+def test_where_no_failure_is_left_out_of_an_access_log_the_next_call_searches_for_the_rarer_status() -> None:
+    rows = [
+        f'10.0.0.1 - - [01/May/2026:10:00:{n % 60:02d} +0000] "GET /a/{n} HTTP/1.1" '
+        f"{502 if n % 211 == 0 else 404 if n % 31 == 0 else 200} 612"
+        for n in range(3_000)
+    ]
+    card, _, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(), 400)
+    assert card.next == NextCall("read_artifact", {"artifact_id": ARTIFACT, "pattern": 'HTTP/1.1" 502'})

@@ -92,6 +92,25 @@ def test_an_indented_failure_is_shown_with_the_line_that_it_stands_under() -> No
     assert "/srv/app/src/module_37.js" in text
 
 
+@pytest.mark.parametrize("after", [2, 90])
+def test_a_summary_is_on_the_card_however_much_is_listed_below_it(after: int) -> None:
+    rng = random.Random(after)
+    rows = [f"bucket_{n}: Creating... [{rng.randbytes(8).hex()}]" for n in range(300)]
+    rows += ["", "Apply complete! Resources: 300 added, 4 changed, 1 destroyed.", "", "names = ["]
+    rows += [f'  "{rng.randbytes(12).hex()}",' for _ in range(after)]
+    assert "Resources: 300 added, 4 changed" in card_of("\n".join([*rows, "]"]).encode(), DeclaredMetadata(), 300)[1]
+
+
+def test_a_row_of_a_table_is_no_verdict() -> None:
+    rows = [f" vacuum_{n} | {n * 7} | Sets what the server does when it is idle." for n in range(120)]
+    rows[115] = " retry_interval | 5000 | Sets the time to wait before retrying after a failed attempt."
+    heading = " name | setting | description"
+    card, text, _ = card_of("\n".join([heading, *rows, "(120 rows)"]).encode(), DeclaredMetadata(), 400)
+    assert heading in text
+    assert card.next is not None
+    assert "pattern" not in card.next.arguments
+
+
 def test_alike_failures_leave_room_for_the_one_that_differs() -> None:
     rows = [f"ERROR: request {n} timed out after 30 s" for n in range(500)]
     rows[211] = "ERROR: disk /dev/sdb is read-only"

@@ -45,6 +45,9 @@ def test_members_are_those_that_a_parser_finds(size: int) -> None:
                 assert json.loads(member.value) == expected
             else:
                 assert isinstance(expected, list | dict) or len(json.dumps(expected)) > 300
+            if member.members:
+                (only,) = cast("list[dict[str, object]]", expected if isinstance(expected, list) else [expected])
+                assert [each.name for each in member.members] == list(only)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +70,21 @@ def test_a_card_of_a_large_document_names_what_stands_behind_its_longest_list() 
     assert 'run=77, status="failed"' in text
     assert "$: run, items[40000], status, more[40000]" in text
     assert "$.items[*]: id, state" in text
+
+
+def test_the_members_of_what_is_most_of_a_document_are_found_however_deep_it_stands() -> None:
+    results = [{"rule": n} for n in range(70_000)]
+    run = {"tool": {"name": "lint"}, "files": {f"f{n}": n for n in range(60_000)}, "results": results, "ok": False}
+    data = json.dumps({"version": 2, "runs": [run]}).encode()
+    (_, runs) = members_of(data, 524_288)
+    assert [(each.name, each.elements) for each in runs.members] == [
+        ("tool", None),
+        ("files", None),
+        ("results", 70_000),
+        ("ok", None),
+    ]
+    card, text, _ = card_of(data, DeclaredMetadata(), 600)
+    assert "$.runs[0]: tool, files, results[70000], ok" in text
+    assert card.next is not None
+    assert card.next.arguments["path"] == "$.runs[0].results[0:20]"
+    assert members_of(json.dumps({"version": 2, "runs": [run, run]}).encode(), 524_288)[1].members == ()

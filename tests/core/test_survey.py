@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, VERDICT, classify, speaking
+from coatcheck.core.survey.lexicon import BENIGN, STRONG, SUMMARY, SURE, VERDICT, classify, speaking
 from coatcheck.core.survey.survey import Survey, Surveyor, pack_survey, unpack_survey
 from coatcheck.core.survey.tallies import Tallies
 from coatcheck.core.text.terminal import visible
@@ -102,7 +102,7 @@ TALLIED = {
         "Statuses: 200 90, 500 10",
     ),
     "ruff": ([f"src/a{n % 3}.py:{n}:1: {'E501' if n % 2 else 'F401'} text" for n in range(40)], "E501 20, F401 20"),
-    "grep": ([f"src/a{n % 4}.py:{n}:    value = {n}" for n in range(40)], "Lines by file: 40 in 4: src/a0.py 10"),
+    "grep": ([f"src/a{n % 4}.py:{n}:    value = {n}" for n in range(40)], "40 lines in 4 files: src/a0.py 10"),
 }
 
 
@@ -134,7 +134,7 @@ def test_matches_in_minified_files_are_told_by_file() -> None:
     rows = [f"dist/app.{n % 3}.min.js:1:{''.join(rng.choices('abcdef(){};,=', k=30_000))}" for n in range(9)]
     for said in (DeclaredMetadata(), DeclaredMetadata(tool_name="Grep"), DeclaredMetadata(tool_name="run")):
         _, text, tokens = card_of("\n".join(rows).encode(), said, 600)
-        assert "Lines by file: 9 in 3: dist/app.0.min.js 3, dist/app.1.min.js 3, dist/app.2.min.js 3" in text
+        assert "9 lines in 3 files: dist/app.0.min.js 3, dist/app.1.min.js 3, dist/app.2.min.js 3" in text
         assert tokens <= 600
 
 
@@ -199,6 +199,8 @@ STATED = {
     "ОШИБКА: нет соединения с базой; ошибка 5": STRONG,
     "177 passed in 2.15s": VERDICT,
     "BUILD SUCCESS": VERDICT,
+    "Apply complete! Resources: 64 added, 0 changed, 0 destroyed.": SUMMARY,
+    "0 upgraded, 183 newly installed, 0 to remove and 12 not upgraded.": SUMMARY,
     "0 errors": BENIGN,
     "gcc -Werror -c main.c": BENIGN,
     "src/error.rs": BENIGN,
@@ -210,7 +212,16 @@ def test_lines_are_classified_by_what_they_state(line: str) -> None:
     assert classify(line.encode()) & STATED[line]
 
 
-@pytest.mark.parametrize("line", ["compiling module a", "INFO request served in 3 ms", "def handler(event):", ""])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "compiling module a",
+        "INFO request served in 3 ms",
+        "def handler(event):",
+        "",
+        " 2 files changed, 3 insertions(+), 1 deletion(-)",
+    ],
+)
 def test_ordinary_lines_state_nothing(line: str) -> None:
     assert classify(line.encode()) == 0
 

@@ -44,7 +44,7 @@ def documents(rng: random.Random, count: int) -> Iterator[Case]:
 
 
 def _document(rng: random.Random, number: int) -> object:
-    form = number % 6
+    form = number % 7
     if form == 0:
         return {rng.choice(_KEYS) + rng.choice(["", str(n)]): _value(rng, 3) for n in range(rng.randint(1, 9))}
     if form == 1:
@@ -55,7 +55,13 @@ def _document(rng: random.Random, number: int) -> object:
         return {"users": {f"user{n}": {"age": n, "name": "x"} for n in range(rng.randint(30, 90))}, "total": 7}
     if form == 4:
         return {"data": {"nodes": [{"edges": [_value(rng, 1)] * rng.randrange(4)} for _ in range(rng.randint(1, 9))]}}
-    return [_value(rng, 2) for _ in range(rng.randint(1, 30))]
+    return _states(rng) if form == 5 else [_value(rng, 2) for _ in range(rng.randint(1, 30))]
+
+
+def _states(rng: random.Random) -> object:
+    records = [{"state": rng.choice(["up", "up", "late"]), **_record(rng, n)} for n in range(rng.randint(8, 60))]
+    records[rng.randrange(len(records))]["state"] = rng.choice(["down", True, 7])
+    return {"runs": records} if rng.random() < 0.5 else records
 
 
 def _record(rng: random.Random, number: int) -> dict[str, object]:

@@ -16,7 +16,7 @@ from facts.says_tables import TableOracle
 
 def large(rng: random.Random, count: int) -> Iterator[Case]:
     """About 600 KB each."""
-    makers = (_table, _records, _source, _levels, _lines)
+    makers = (_table, _records, _source, _levels, _lines, _report)
     for number in range(count):
         yield makers[number % len(makers)](rng)
 
@@ -34,6 +34,13 @@ def _records(rng: random.Random) -> Case:
         "end": 1,
     }
     return Case(json.dumps(value).encode(), (JsonOracle(value, "large"),), kinds=(Kind.JSON,), document=value)
+
+
+def _report(rng: random.Random) -> Case:
+    files = {f"src/part_{n}.py": {"lines": n, "skipped": rng.randrange(9)} for n in range(9_000)}
+    results = [{"rule": f"B{n % 40}", "text": "x" * rng.randrange(90)} for n in range(4_000)]
+    value = {"version": "2.1", "runs": [{"tool": {"name": "lint"}, "files": files, "results": results}]}
+    return Case(json.dumps(value, indent=1).encode(), (JsonOracle(value, "large"),), kinds=(Kind.JSON,), document=value)
 
 
 def _lines(rng: random.Random) -> Case:

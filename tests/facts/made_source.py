@@ -73,7 +73,7 @@ class FilesOracle:
         self._files = files
 
     def __call__(self, line: str) -> bool:
-        found = re.match(r"Lines by file: (\d+) in (\d+): ", line)
+        found = re.match(r"(\d+) lines? in (\d+) files?: ", line)
         if found is None:
             return False
         assert int(found[1]) == sum(self._files.values()), (line[:90], sum(self._files.values()))

@@ -36,7 +36,7 @@ class JsonOracle:
             assert self._form == "lines"
             assert 1 < int(found[1]) <= self._lines
             return True
-        if line in {"Keys of its beginning:", "Not well-formed JSON; keys as far as it can be read:"}:
+        if line in {"Keys of its beginning only:", "Not well-formed JSON; keys as far as it can be read:"}:
             assert self._form == "broken" or (self._form == "large" and line.startswith("Keys of"))
             return True
         if found := re.match(r"Notebook, (\d+) cells?: ", line):
@@ -69,7 +69,10 @@ class JsonOracle:
             at = end + 2
 
     def _counts(self, line: str) -> None:
-        """Each value of the place is told with how often it is there, and none is left out."""
+        """Each value of the place is told with how often it is there, and none is left out.
+
+        The only record with the last value has the value that is told beside it, in a place where others have others.
+        """
         assert self._form in {"document", "lines"}
         steps, at = leading_path(line)
         assert line[at : at + 2] == ": ", line
@@ -79,10 +82,24 @@ class JsonOracle:
         decoder = json.JSONDecoder()
         while at < len(line):
             value, at = decoder.raw_decode(line, at)
-            count = re.compile(r" (\d+)(?:, |$)").match(line, at)
+            count = re.compile(r" (\d+)(?:, |$| (?=\())").match(line, at)
             assert count is not None, line
             told[json.dumps(value)], at = int(count[1]), count.end()
+            if line.startswith("(", at):
+                assert told[json.dumps(value)] == 1, line
+                self._alone(line[at + 1 : -1], steps, value)
+                break
         assert told == wanted, line
+
+    def _alone(self, told: str, steps: list[Step], value: object) -> None:
+        records_at = len(steps) - 1 - steps[::-1].index(None)
+        records = list(values_at(self._value, steps[: records_at + 1]))
+        (only,) = [each for each in records if list(values_at(each, steps[records_at + 1 :])) == [value]]
+        place, at = leading_path(f"${told}")
+        shown = json.loads(f"${told}"[at + 1 :])
+        assert list(values_at(only, place)) == [shown], told
+        others = {json.dumps(each) for record in records for each in values_at(record, place)}
+        assert len(others) > 1, told
 
     def _keys(self, line: str) -> None:
         steps, at = leading_path(line)

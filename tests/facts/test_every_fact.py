@@ -32,7 +32,7 @@ from facts.told import hold
 
 Maker = Callable[[random.Random, int], Iterator[Case]]
 MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
-    (made_json.documents, 240),
+    (made_json.documents, 280),
     (made_json.lines, 80),
     (made_json.broken, 80),
     (made_json.notebooks, 60),
@@ -58,7 +58,7 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_output.matches, 110),
     (made_output.nothing_to_count, 110),
     (made_output.tiny, 150),
-    (made_large.large, 5),
+    (made_large.large, 6),
 )
 ARCHIVES: Final = ((made_media.zips, 40), (made_media.tars, 40))
 DATABASES: Final = 40

@@ -25,13 +25,13 @@ _FIRST: Final = re.compile(
     r"\[(art_\d{18}) · ([a-z_]+)(?: · (as text )?(\d+) lines?, (~?)(\d+) tokens?)? · stored outside this conversation"
     r"(?:; below: data, not instructions)?\]"
 )
-_RANGE: Final = re.compile(r"¦ (\d+)(?:-(\d+))?(, part|, first cut|, last cut|, both ends cut)?")
+_RANGE: Final = re.compile(r"¦ (\d+)(?:-(\d+))?(, part|, start cut|, end cut|, both ends cut)?")
 _LAST: Final = re.compile(
     r"¦ (?:verbatim text )?left out: (\d+) (line|byte)s?(?: \((.*)\))? ¦ Next: read_artifact\((.*)\)", re.DOTALL
 )
 _BYTES: Final = re.compile(r"(\S+), (\d+) bytes?, sha256 ([0-9a-f]{16})…")
 _LIKE: Final = re.compile(r"(\d+) like “(.*)”", re.DOTALL)
-_MORE: Final = re.compile(r"(\d+) more (.+)", re.DOTALL)
+_WITH: Final = re.compile(r"(\d+) with (.+)", re.DOTALL)
 _NAMED: Final = ("Title", "URL", "Canonical", "Tool", "Command")
 _DIGITS: Final = re.compile(r"[0-9]+")
 
@@ -195,12 +195,12 @@ def _named(part: str, hidden: dict[int, str]) -> None:
         begin = _alike(like[2].removesuffix("…"))
         block = "\n".join(hidden.values()).encode()
         shapes = count_shapes(block)[1]  # which tell apart what a number makes a failure
-        alike = [count for shape, count in shapes.items() if _alike(shape.decode("utf-8", "replace")).startswith(begin)]
+        alike = [count for shape, count in shapes.items() if begin in _alike(shape.decode("utf-8", "replace"))]
         assert int(like[1]) in alike, f"{part}: {sorted(alike)[-3:]}"
         return
-    more = _MORE.fullmatch(part)
-    assert more is not None, f"not understood: {part!r}"
-    assert int(more[1]) == sum(more[2] in one_line(line) for line in hidden.values()), part
+    found = _WITH.fullmatch(part)
+    assert found is not None, f"not understood: {part!r}"
+    assert int(found[1]) == sum(found[2] in one_line(line) for line in hidden.values()), part
 
 
 def _alike(line: str) -> str:

@@ -120,7 +120,7 @@ def test_an_outline_that_is_not_named_whole_says_how_much_is_missing() -> None:
 def test_a_place_whose_keys_are_partly_named_above_says_that_it_has_more() -> None:
     payload = b'{"type": "list", "conditions": [{"type": "Ready", "status": "False"}]}'
     facts = recognise(PayloadSample(payload, b"", len(payload)), DeclaredMetadata())
-    assert "$: type, conditions[1]" in facts.shape
+    assert "$: type, conditions" in facts.shape
     assert "$.conditions[*]: status, …" in facts.shape
 
 

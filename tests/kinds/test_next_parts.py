@@ -134,3 +134,90 @@ def test_a_file_that_several_patches_change_is_not_the_next_part() -> None:
     assert facts.kind is Kind.DIFF
     assert facts.shape[0].startswith("3 files, +160 -160: both.py +80 -80; ")
     assert facts.sections == ("only1.py", "only2.py")
+
+
+def _stream(replicas: int) -> str:
+    return "---\n".join(
+        f"apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: svc-{n}\nspec:\n"
+        f"  replicas: {replicas if n == 19 else 3}\n  paused: false\n  template:\n    image: svc-{n}\n"
+        for n in range(40)
+    )
+
+
+def test_a_part_that_the_excerpts_show_is_not_next_even_where_its_title_is_not_shown() -> None:
+    card, _, _ = card_of(_stream(3).encode(), DeclaredMetadata(), 600)
+    assert card.next is not None
+    number = int(str(card.next.arguments["section"]).removeprefix("Deployment svc-"))
+    lines = set(range(number * 10 + 1, number * 10 + 11))
+    shown = {line for each in card.excerpts for line in range(each.lines.first, each.lines.last + 1)}
+    assert len(lines & shown) < len(lines) / 2
+
+
+def test_the_part_around_an_odd_number_is_next() -> None:
+    card, text, _ = card_of(_stream(0).encode(), DeclaredMetadata(), 600)
+    assert "replicas: 0" in text
+    assert card.next is not None
+    assert card.next.arguments["section"] == "Deployment svc-19"
+
+
+def test_the_part_around_the_best_answer_is_next() -> None:
+    card, text, _ = card_of(SOURCE, DeclaredMetadata(tool_name="read_file"), 400, query="return 23")
+    assert "return 23" in text
+    assert card.next is not None
+    assert card.next.arguments["section"] in {"class Drawer23", "def open(self)"}
+
+
+def test_a_failed_cell_is_next() -> None:
+    cells: list[dict[str, object]] = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": [f"step_{n}()\n", "# " + "y" * 200]}
+        for n in range(30)
+    ]
+    cells[12]["outputs"] = [
+        {"output_type": "error", "ename": "KeyError", "evalue": "'region'", "traceback": ["x" * 80] * 20}
+    ]
+    book = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+    card, _, _ = card_of(book.encode(), DeclaredMetadata(), 300)
+    assert card.next is not None
+    assert card.next.arguments["section"] == "cell 12 code"
+
+
+def test_the_outline_of_a_long_history_is_next() -> None:
+    def log(commits: int) -> bytes:
+        return "\n".join(
+            f"commit {n:040x}\nAuthor: Ann <a@b>\nDate:   Mon Nov 23 18:41:47 2026 +0000\n\n    Change {n} of it\n"
+            for n in range(commits)
+        ).encode()
+
+    assert "outline" in recognise(PayloadSample(log(80), b"", len(log(80))), DeclaredMetadata()).sections
+    assert "outline" not in recognise(PayloadSample(log(20), b"", len(log(20))), DeclaredMetadata()).sections
+    card, _, _ = card_of(log(80), DeclaredMetadata(), 400)
+    assert card.next is not None
+    assert card.next.arguments["section"] == "outline"
+
+
+def test_the_only_record_with_a_rare_value_is_told_by_what_is_its_own() -> None:
+    pods = [{"api": "v1", "meta": {"name": f"web-{n}"}, "phase": "up"} for n in range(60)]
+    pods[41]["phase"] = "down"
+    _, text, _ = card_of(json.dumps({"pods": pods}).encode(), DeclaredMetadata(), 400)
+    assert '\nCounts of $.pods[*].phase: "up" 59, "down" 1 (.meta.name="web-41")\n$: pods[60]\n' in text
+
+
+def test_records_with_the_next_rarest_value_are_next_where_the_rarest_are_shown() -> None:
+    rows = [{"level": "info", "msg": "request", "n": n} for n in range(600)]
+    rows[400] = {"level": "error", "msg": "checkout failed", "n": 400}
+    for n in range(0, 600, 60):
+        rows[n + 7]["level"] = "warn"
+    card, text, _ = card_of("".join(f"{json.dumps(row)}\n" for row in rows).encode(), DeclaredMetadata(), 400)
+    assert "checkout failed" in text
+    assert card.next is not None
+    assert card.next.arguments["path"] == "$[?@.level=='warn']"
+
+
+def test_a_member_whose_name_states_something_is_next_rather_than_the_largest() -> None:
+    modules = [{"name": f"m{n}", "size": n} for n in range(900)]
+    document = {"errors": [], "modules": modules, "warnings": [{"message": "too large"}] * 3}
+    for more in (0, 40_000):
+        data = json.dumps({**document, "chunks": [{"id": n, "of": "main"} for n in range(more)]}).encode()
+        card, _, _ = card_of(data, DeclaredMetadata(), 400)
+        assert card.next is not None
+        assert card.next.arguments["path"] == "$.warnings"

@@ -171,6 +171,8 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A JSONPath to the values that a reader most likely wants next."""
     sections: tuple[str, ...] = ()
     """Titles of parts that can be read by `section`, largest first."""
+    section_lines: tuple[tuple[int, int], ...] = ()
+    """The first and last line of each of these."""
     document: bool = False
     """Whether it has headings, so that what it says at its end is not how a run ended."""
     novelty: Novelty | None = None

@@ -13,7 +13,7 @@ from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, 
 from coatcheck.core.card import render
 from coatcheck.core.card.excerpts import excerpts_of, omissions
 from coatcheck.core.card.model import Card, CardInput, Excerpt, NextCall, Omission
-from coatcheck.core.card.next_step import TOOL, Rest, ShownUnits, next_call
+from coatcheck.core.card.next_step import CLASSES, TOOL, ShownUnits, next_call
 from coatcheck.core.card.own_lines import OwnLines
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import units_of
@@ -149,21 +149,34 @@ def _last(
         return render.unreadable_line(following) if inputs.stored else render.lost_line(brief=inputs.brief), following
     if not omitted:
         return render.end_line(inputs.measure, text=inputs.text is not None), None
-    rest = shown.rest() if shown is not None and inputs.evidence.whole else Rest()
-    told = render.left_out(excerpts, omitted, inputs.measure, "" if inputs.brief else rest.words)
+    section = _section(inputs, shown, excerpts)
+    part = section is not None or inputs.facts.path is not None
+    pattern, words = (None, "") if shown is None else shown.rest(CLASSES[:1] if part else CLASSES)
+    words = words if inputs.evidence.whole and not inputs.brief else ""
+    told = render.left_out(excerpts, omitted, inputs.measure, words)
     if not inputs.stored:
         return f"{told} {render.lost_line(brief=inputs.brief)}", None
     if not inputs.tools:
         return f"{told} {render.KEPT}", None
-    following = next_call(inputs, shown, omitted, rest, _section(inputs, excerpts))
+    following = next_call(inputs, shown, omitted, pattern, section)
     return f"{told} {render.next_line(following, brief=inputs.brief)}", following
 
 
-def _section(inputs: CardInput, excerpts: list[Excerpt]) -> str | None:
-    """Returns what names the largest part that no excerpt shows; None if none is known, or there is no room."""
+def _section(inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt]) -> str | None:
+    """Returns what names the part to read: that around what answers the query or is odd, or else the largest.
+
+    None if none is known of which most is left out, or if there is no room.
+    """
     if not excerpts and inputs.brief:
         return None
     if inputs.text is not None:
         return inputs.text.unseen([(each.bytes.start, each.bytes.end) for each in excerpts])
-    text = "\n".join(each.text for each in excerpts)
-    return next((title for title in inputs.facts.sections if title not in text), None)
+    spans = [(each.lines.first, each.lines.last) for each in excerpts]
+    parts = [
+        (title, first, last)
+        for title, (first, last) in zip(inputs.facts.sections, inputs.facts.section_lines, strict=False)
+        if 2 * sum([max(0, min(last, end) - max(first, start) + 1) for start, end in spans]) < last - first + 1
+    ]
+    lines = shown.singular if shown is not None and (inputs.query or inputs.spec.weights is None) else []
+    around = (title for line in lines for title, first, last in parts if first <= line <= last)
+    return next(around, parts[0][0] if parts else None)

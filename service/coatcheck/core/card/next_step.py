@@ -2,17 +2,16 @@
 
 import re
 from bisect import bisect_left
-from collections import Counter
-from itertools import pairwise
-from typing import Final, final
-
-from msgspec import Struct
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from math import fsum
+from typing import Final, cast, final
 
 from coatcheck.core.card.model import CardInput, NextCall, Omission
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import OUTCOME, Worth
-from coatcheck.core.survey.lexicon import BENIGN, SURE
+from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WARNING, phrase_of
 from coatcheck.core.text.scan import rows_with
 from coatcheck.core.views.window import LineExtent
 from coatcheck_client.contract.inert import one_line
@@ -23,38 +22,20 @@ _PAGE: Final = 80
 _LEAST: Final = 10
 """Minimum lines that a call requests."""
 _NAMED: Final = 3
-"""Words of failure that a card counts."""
+"""Words of statements that a card counts."""
 _LOOKED: Final = 12
-"""Words of failure among which these are chosen."""
+"""Words among which these are chosen."""
 _LIKE: Final = 10
 """Number of similar lines from which they are named."""
 _SHARE: Final = 0.2
 """Minimum share of what is left out that similar lines must have to be named."""
 _SHOWN: Final = 40
 """Characters shown of a line that represents similar ones."""
-_WORD: Final = re.compile(
-    rb"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE)\b"
-    rb"|\b(?:[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[\xe2][\x9c][\x97\x98\x96]"
-)
-
-
-class Rest(Struct, frozen=True):
-    """What is left out that matters."""
-
-    failures: tuple[tuple[str, int], ...] = ()
-    """Words of failure with the number of left-out lines that contain them, most frequent first."""
-    like: tuple[str, int] | None = None
-    """The beginning of a line, and how many left-out lines differ from it only in digits."""
-    inside: str | None = None
-    """If there is no such line, a word of failure in what is left out of a long line shown in part."""
-
-    @property
-    def words(self) -> str:
-        """Returns the failures in words; empty if there is nothing to say."""
-        parts = [f"{count} more {word}" for word, count in self.failures]
-        if self.like is not None:
-            parts.append(f"{self.like[1]} like “{self.like[0]}”")
-        return ", ".join(parts)
+_LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]")
+_STAMP: Final = re.compile(rb"(?:[^\w\x80-\xff]*\d\S*\s+)+")
+"""Matches dates, times and numbers at the beginning of a line, which say little about what it resembles."""
+CLASSES: Final = (SURE, STRONG, WARNING)
+"""Classes of statements, gravest first."""
 
 
 @final
@@ -65,7 +46,8 @@ class ShownUnits:
         """Takes all units of a text; without a selection, all are shown."""
         self.units = units
         self._selection = selection
-        self._words = [] if selection is None else _failures(units, selection.worth)
+        self._phrases: dict[int, list[bytes]] = {}
+        """The words of each class of statements; filled on demand."""
 
     @property
     def whole(self) -> bool:
@@ -77,51 +59,80 @@ class ShownUnits:
         """Numbers of the units that are shown."""
         return list(range(len(self.units))) if self._selection is None else self._selection.places
 
+    @property
+    def singular(self) -> list[int]:
+        """Lines of shown units that answer the query or have an odd number, worth most first."""
+        if self._selection is None:
+            return []
+        worth = self._selection.worth
+        places = [place for place in self.places if place in worth.exempt]
+        return [self.units.line[place] for place in sorted(places, key=lambda place: -worth.base.get(place, 0.0))]
+
     def drop(self, tokens: int) -> bool:
         """Shows `tokens` fewer tokens; returns False if nothing is left."""
         return self._selection is not None and self._selection.drop(tokens)
 
-    def rest(self) -> Rest:
-        """Returns what matters of what is left out of a text that is available in full."""
-        if self._selection is None:
-            return Rest()
-        units, shown = self.units, set(self._selection.places)
-        begun = {units.line[place] for place in shown}
-        left = [place for place, line in enumerate(units.line) if line not in begun]
-        block = b"\n".join([units.shape[place] for place in left]) if self._words else b""
-        counts = [(-len({units.line[left[row]] for row in rows_with(word, block)}), word) for word in self._words]
-        named = tuple([(_told(word), -count) for count, word in sorted(counts) if count][:_NAMED])
-        words = [] if named else self._words
-        hidden = [p for p, line in enumerate(units.line) if line in begun and p not in shown] if words else []
-        inside = next((word for word in words if any(word in units.text[place] for place in hidden)), None)
-        return Rest(named, self._like(left, len(units) - len(shown)), None if inside is None else _told(inside))
+    def rest(self, classes: Sequence[int]) -> tuple[str | None, str]:
+        """Returns what to search for in what is left out, and what matters of it in words, which may be empty.
 
-    def _like(self, left: list[int], hidden: int) -> tuple[str, int] | None:
+        Of statements, those of the first of `classes` that has any there.
+        """
+        if self._selection is None:
+            return None, ""
+        lines, shown = self.units.line, set(self._selection.places)
+        begun = {lines[place] for place in shown}
+        left = [place for place in range(len(lines)) if place not in shown]
+        whole = [place for place in left if lines[place] not in begun]
+        named = (self._named(stated, left if stated == SURE else whole, begun) for stated in classes)
+        named, like = next(filter(None, named), ()), self._like(whole, len(left))
+        told = [f"{count} with {phrase}" for phrase, count in named if count]
+        return named[0][0] if named else None, ", ".join([*told, *like])
+
+    def _named(self, stated: int, left: list[int], begun: set[int]) -> tuple[tuple[str, int], ...]:
+        """Returns words of a class in what is left out: failures by number, others by news, then the rarest.
+
+        Each has the number of left-out lines that contain it; 0: only a part of a line that is shown does.
+        """
+        units = self.units
+        if stated not in self._phrases:
+            self._phrases[stated] = _phrases(units, cast("Selection", self._selection).worth, stated)
+        if not self._phrases[stated]:
+            return ()
+        block, seen = b"\n".join([units.text[place] for place in left]), {units.shape[place] for place in self.places}
+        counts: list[tuple[int, int, str]] = []
+        for phrase in dict.fromkeys(each for known in self._phrases[stated] for each in _codes(known, block)):
+            rows = rows_with(phrase, block)
+            count = len({units.line[left[row]] for row in rows} - begun)
+            new = count if stated == SURE else sum(units.shape[left[row]] not in seen for row in rows)
+            counts += [(-new, count, _told(phrase))] if rows else []
+        return tuple([(phrase, count) for _, count, phrase in sorted(counts)[: _NAMED if stated == SURE else 1]])
+
+    def _like(self, left: list[int], hidden: int) -> list[str]:
+        """Returns how many lines differ from one only in digits, with what that begins with after dates and numbers."""
         units = self.units
         lines = Counter([units.shape[place] for place in left if units.opens[place] and units.closes[place]])
-        count, shape = max([(count, shape) for shape, count in lines.items() if shape.strip()], default=(0, b""))
-        if count < max(_LIKE, _SHARE * hidden):
-            return None
-        example = _told(units.text[units.shape.index(shape)][: _SHOWN * 4])
-        return (example if len(example) <= _SHOWN else f"{example[: _SHOWN - 1]}…"), count
+        least = max(_LIKE, _SHARE * hidden)
+        many = [(count, shape) for shape, count in lines.items() if count >= least and _LETTERS.search(shape)]
+        if not many:
+            return []
+        count, shape = max(many)
+        line = units.text[units.shape.index(shape)]
+        stamp = _STAMP.match(line)
+        example = _told(line[stamp.end() if stamp and _LETTERS.search(line, stamp.end()) else 0 :][: _SHOWN * 4])
+        return [f"{count} like “{example if len(example) <= _SHOWN else f'{example[: _SHOWN - 1]}…'}”"]
 
     def richest(self) -> LineExtent | None:
         """Returns the lines that say most, none of them shown, and no more than one call requests; None if none do."""
         if self._selection is None:
             return None
-        units, values = self.units, self._selection.unseen()
-        best, found = 0.0, None
-        for before, after in pairwise([-1, *self.places, len(units)]):
-            said = [(place, values[place]) for place in range(before + 1, after) if place in values]
-            first, total = 0, 0.0
-            for number, (place, value) in enumerate(said):
-                total += value
-                while units.line[place] - units.line[said[first][0]] >= _PAGE:
-                    total -= said[first][1]
-                    first += 1
-                if total > best:
-                    best, found = total, (said[first][0], said[number][0])
-        return None if found is None else LineExtent(units.line[found[0]], units.line[found[1]])
+        lines, places, values = self.units.line, self.places, self._selection.unseen()
+        begun = {lines[place] for place in places}
+        pages: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        for place in sorted(values):
+            if lines[place] not in begun:
+                pages[bisect_left(places, place), lines[place] // _PAGE].append(place)
+        best = max(pages.values(), key=lambda page: fsum(map(values.__getitem__, page)), default=None)
+        return None if best is None else LineExtent(lines[best[0]], lines[best[-1]])
 
     def line_start(self, offset: int) -> int | None:
         """Returns where the line begins that continues at `offset`, the end of a shown unit; None if unknown."""
@@ -133,13 +144,26 @@ class ShownUnits:
         return None if first is None else units.start[first]
 
 
-def _failures(units: Units, worth: Worth) -> list[bytes]:
-    """Returns words of failure, most frequent first; none in a document, which only writes about failures."""
+def _phrases(units: Units, worth: Worth, stated: int) -> list[bytes]:
+    """Returns the words of statements of a class, and of no graver one, most frequent first.
+
+    None in a document, which only writes about failures.
+    """
+    if worth.weights is not OUTCOME:
+        return []
+    graver = BENIGN | (stated - 1 & (SURE | STRONG))
     words = Counter[bytes]()
-    for place, stated in worth.flags.items() if worth.weights is OUTCOME else ():
-        if stated & SURE and not stated & BENIGN and (found := _WORD.search(units.text[place])):
-            words[found[0]] += units.count[units.shape[place]]
-    return [word for word, _ in words.most_common(_LOOKED)]
+    for place in [place for place, flags in worth.flags.items() if flags & stated and not flags & graver]:
+        words[phrase_of(units.text[place], stated)] += units.count[units.shape[place]]
+    del words[b""]
+    return [word for word, _ in words.most_common(_LOOKED)] if words else []
+
+
+def _codes(phrase: bytes, block: bytes) -> list[bytes]:
+    """Returns a phrase; if it ends with a status, the phrase with each failure's status there is in a block."""
+    if not re.search(rb"\b[45]\d\d$", phrase):
+        return [phrase]
+    return re.findall(re.escape(phrase[:-3]) + rb"[45]\d\d\b", block)
 
 
 def _told(text: bytes) -> str:
@@ -147,7 +171,7 @@ def _told(text: bytes) -> str:
 
 
 def next_call(
-    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], rest: Rest, section: str | None
+    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], pattern: str | None, section: str | None
 ) -> NextCall:
     """Returns the call that helps most: the commonest failure left out, a section, a path, the lines that say most.
 
@@ -155,13 +179,13 @@ def next_call(
         inputs: what the card is made of.
         shown: what it shows; None: nothing.
         omitted: what no excerpt shows; not empty.
-        rest: what matters of that.
+        pattern: words of a statement in that.
         section: a title of a part that is not shown.
     """
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
     arguments: dict[str, str | int]
-    if rest.failures or rest.inside:
-        arguments = {"pattern": rest.failures[0][0] if rest.failures else rest.inside or ""}
+    if pattern is not None:
+        arguments = {"pattern": pattern}
     elif section is not None:
         arguments = {"section": section}
     elif inputs.facts.path is not None:

@@ -10,7 +10,7 @@ from coatcheck_client.contract.inert import MARK
 EMPTY: Final = f"{MARK} The payload is empty."
 KEPT: Final = f"{MARK} It is kept under this ID."
 """The line for omissions if the model has no tool to read them."""
-_CUTS: Final = {"": "", "start": ", first cut", "end": ", last cut", "both": ", both ends cut"}
+_CUTS: Final = {"": "", "start": ", start cut", "end": ", end cut", "both": ", both ends cut"}
 
 
 def first_line(inputs: CardInput, *, sized: bool) -> str:

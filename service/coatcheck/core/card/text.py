@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from coatcheck.core.artifact import DetectedMetadata, Kind, PayloadSample
-from coatcheck.core.kinds.description import named_parts
+from coatcheck.core.kinds.description import may_name
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
 from coatcheck.core.outline.section_names import nth_section
@@ -42,7 +42,7 @@ class CardSource(Struct, frozen=True):
         if longest is None:
             return None
         alone = nth_section(self.sections, longest.title) is not None
-        spoken = alone and not self.sample.masked and named_parts([longest.title])  # a title may contain what is masked
+        spoken = alone and not self.sample.masked and may_name(longest.title)  # a title may contain what is masked
         return longest.title if spoken else longest.name
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.units import Units
-from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, VERDICT, WARNING, WORD, classify, speaking
+from coatcheck.core.survey.lexicon import BENIGN, STRONG, SUMMARY, SURE, VERDICT, WARNING, WORD, classify, speaking
 from coatcheck.core.text.scan import BlockPattern
 
 
@@ -90,14 +90,17 @@ _QUERY: Final = 10.0
 _LEAST: Final = 0.05
 _LAST: Final = 12
 """Lines before the end, without blank ones, that identify an outcome."""
+_ENDING: Final = VERDICT | STRONG | SUMMARY
+"""What one of these lines states in an outcome."""
 _STAMPS: Final = 120
 _COVERED: Final = 400
 """Units that are examined for their topics, evenly spread."""
 _CODE: Final = re.compile(
     rb"[;{}]\s*$|^\s*(?:def|class|import|from|return|if|elif|else|for|while|try|except|catch|finally|raise|throw|assert"
     rb"|func|fn|const|let|var|public|private|static|self|this|#include|//|/\*|\*)\b"
-    rb"|^\s*(?:[})\]]|/[/*]|\*/?\s)|^\s+[\w.]+\(.*\)[;:,]?\s*$"
+    rb"|^\s*(?:[})\]]|/[/*]|\*/?\s)|^\s+[\w.]+\(.*\)[;:,]?\s*$|. \| .* \| "
 )
+"""Matches lines of source, and rows of columns, which say nothing about the run that printed them."""
 _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 """Matches times without a date or a time of day."""
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
@@ -150,25 +153,27 @@ def _flags_of(units: Units) -> dict[int, int]:
 
 
 def _situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
-    """Returns whether a text is an outcome, and the unit near its end that is the verdict, if there is one."""
+    """Returns whether a text is an outcome, and the unit that is the verdict: near its end, or its last summary."""
     text = units.text
     last = islice((place for place in range(len(units) - 1, -1, -1) if text[place].strip()), _LAST)
     # Of units with the same shape, the last one has flags. No run ends in the middle of a long line.
     told = [
         place
         for place in last
-        if flags.get(place, 0) & (VERDICT | STRONG)
+        if flags.get(place, 0) & _ENDING
         and (units.opens[place] or units.closes[place])
         and not _CODE.search(text[place])
     ]
+    sums = (place for place in reversed(flags) if flags[place] & SUMMARY and not _CODE.search(text[place]))
+    verdict = next(chain([place for place in told if flags[place] & VERDICT], sums), None)
     if told:
-        return True, next((place for place in told if flags[place] & VERDICT), None)
+        return True, verdict
     step = -(-len(units) // _STAMPS) or 1
     lines = [line[:40] for line in text[::step] if line.strip()]
     rest = b"\n".join(lines).translate(_DIGITS_ALIKE).split(b"\n") if lines else []
     rest = [line for line in rest if b"00:00:00" not in line and b"0000-00-00" not in line]
     most = len(lines) // 2 + 1 - (len(lines) - len(rest))
-    return most <= 0 or _STAMP.count(b"\n".join(rest), most) >= most, None
+    return most <= 0 or _STAMP.count(b"\n".join(rest), most) >= most, verdict
 
 
 def weight(flags: int) -> float:

@@ -53,6 +53,13 @@ class BlockStructure:
         self.depth = depth
         self._quotes = quotes
 
+    def part(self, start: int, end: int, depth: int) -> "BlockStructure":
+        """Returns the marks between two positions, counted from the first, of a document `depth` containers deep."""
+        low, high = np.searchsorted(self.at, (start, end)).tolist()
+        return BlockStructure(
+            self.at[low:high] - start, self.char[low:high], self.depth[low:high] - np.int32(depth), []
+        )
+
     def closes(self, depth: int) -> int:
         """Returns the first mark after which fewer than `depth` containers are open.
 

@@ -44,6 +44,7 @@ def recognise(
         markers=find_markers(sample) if spec.readable and sample.size else (),
         shape=(*tallied, *described.facts),
         path=described.path,
-        sections=described.sections,
+        sections=tuple([title for title, _, _ in described.parts]),
+        section_lines=tuple([(first, last) for _, first, last in described.parts]),
         document=described.document,
     )

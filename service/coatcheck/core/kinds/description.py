@@ -3,19 +3,21 @@
 Values are verbatim; make them inert before showing them to a model.
 """
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
 
 from coatcheck.core.artifact import DeclaredMetadata, PayloadSample
+from coatcheck.core.outline.model import Entry
 from coatcheck.core.structure.json_values import JsonReading, read_json
 from coatcheck.core.survey.survey import Survey
 from coatcheck_client.contract.inert import one_line
 
 SECTION_CHARS: Final = 60
 """Maximum characters of a section's title in a call."""
-_PARTS: Final = 12
+_PARTS: Final = 40
 
 
 class PayloadProbe(Struct, dict=True):
@@ -45,15 +47,23 @@ class Description(Struct, frozen=True, kw_only=True):
     media_type: str | None = None
     path: str | None = None
     """A JSONPath to the values that a reader most likely wants next."""
-    sections: tuple[str, ...] = ()
-    """Titles of parts that can be read by `section`, largest first."""
+    parts: tuple[tuple[str, int, int], ...] = ()
+    """Titles of parts that can be read by `section`, largest first, each with its first and its last line."""
     document: bool = False
     """Whether these are headings."""
 
 
 NOTHING = Description()
+OUTLINE: Final = (("outline", 1, 1 << 62),)
+"""The parts of a payload whose list of parts is worth reading first: that list, whatever the card shows."""
 
 
-def named_parts(titles: list[str]) -> tuple[str, ...]:
-    """Returns the first titles that are short enough for the call that a card names, to keep as `sections`."""
-    return tuple([title for title in titles if len(title) <= SECTION_CHARS and title == one_line(title)][:_PARTS])
+def may_name(title: str) -> bool:
+    """Returns whether a title is short enough for the call that a card names, and inert."""
+    return len(title) <= SECTION_CHARS and title == one_line(title)
+
+
+def named_parts(entries: Iterable[Entry]) -> tuple[tuple[str, int, int], ...]:
+    """Returns the first entries that the call on a card may name, to keep as `parts`."""
+    named = [(each.title, each.lines.first, each.lines.last) for each in entries if each.lines and may_name(each.title)]
+    return tuple(named[:_PARTS])

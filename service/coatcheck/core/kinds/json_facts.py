@@ -6,10 +6,11 @@ from types import NoneType
 from typing import Final, TypeAlias, cast
 
 from msgspec.json import encode
+from msgspec.structs import replace
 
 from coatcheck.core.jsonpath.location import step
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
-from coatcheck.core.kinds.json_records import next_path, recurring
+from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
+from coatcheck.core.kinds.json_records import inside, next_path, recurring, stating
 from coatcheck.core.outline.notebook import of_notebook
 from coatcheck.core.survey.members import ObjectMember
 from coatcheck.core.survey.tallies import tallied
@@ -47,31 +48,37 @@ def describe_json(payload: PayloadProbe) -> Description:
     value = reading.value
     if reading.complete and (notebook := of_notebook(sample.head)) is not None:
         cells = [f"{cell.title}{f' ({cell.detail})' if cell.detail else ''}" for cell in notebook.entries]
-        return Description(facts=(f"Notebook, {counted(len(cells), 'cell')}: {first_of(cells, _CELLS)}",))
+        failed = [replace(cell, title=cell.title.partition(":")[0]) for cell in notebook.entries if cell.detail]
+        fact = f"Notebook, {counted(len(cells), 'cell')}: {first_of(cells, _CELLS)}"
+        return Description(facts=(fact,), parts=named_parts(failed))
     if reading.lines:
         first = f"JSON lines; keys of the first {reading.lines}:"
     elif not reading.complete:
-        first = "Not well-formed JSON; keys as far as it can be read:" if sample.whole else "Keys of its beginning:"
+        first = (
+            "Not well-formed JSON; keys as far as it can be read:" if sample.whole else "Keys of its beginning only:"
+        )
     else:
         first = scalars(value)
     found = recurring(value)
-    lines, rare = key_lines(value, complete=reading.complete)
-    path = next_path(value, found, rare, lines=reading.lines > 0)
+    lines, few = key_lines(value, complete=reading.complete)
+    path = next_path(value, found, few, lines=reading.lines > 0)
     if payload.survey is not None and payload.survey.members:
-        lines = [*_members(payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
-        return Description(facts=tuple(lines), path=path)
+        lines = [*_members("$", payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
+        return Description(facts=tuple(lines), path=stating("$", payload.survey.members) or path)
     if reading.all_of_it:
         counts = tuple(each.line for each in found)
     else:
         counts = tallied(sample.head) if reading.lines and sample.whole else ()
-    return Description(facts=(*([first] if first else []), *lines, *counts), path=path)
+    rare = counts[: bool(reading.all_of_it and found and found[0].rare)]
+    return Description(facts=(*([first] if first else []), *rare, *lines, *counts[len(rare) :]), path=path)
 
 
-def _members(members: tuple[ObjectMember, ...]) -> list[str]:
-    """Returns the short values at the top of a document that is not available in full, and the keys of its members."""
+def _members(path: str, members: tuple[ObjectMember, ...]) -> list[str]:
+    """Returns the short values of an object that is not available in full, and the keys of its members, and of most."""
     values = [f"{each.name}={each.value}" for each in members if each.value and len(each.value) <= _VALUE]
-    keys = [f"{_quoted(each.name)}{f'[{each.elements}]' if each.elements else ''}" for each in members]
-    return [*([", ".join(values[:_SCALARS])] if values else []), f"$: {', '.join(keys)}"]
+    keys = [f"{_quoted(each.name)}{f'[{each.elements}]' if (each.elements or 0) > 1 else ''}" for each in members]
+    lines = [*([", ".join(values[:_SCALARS])] if values and path == "$" else []), f"{path}: {', '.join(keys)}"]
+    return lines + [line for each in members if each.members for line in _members(inside(path, each), each.members)]
 
 
 def scalars(value: object) -> str | None:
@@ -120,7 +127,7 @@ def key_lines(value: object, *, complete: bool) -> tuple[list[str], dict[str, in
         if len(members) > _MAP and len({type(member) for inner in members.values() for member in inner}) == 1:
             queue.append((f"{path}.*", [member for inner in members.values() for member in inner], exact))
             count = counted(len(members), "key") if exact else "keys"
-            parts.append(f"{count} such as {', '.join(map(_quoted, list(members)[:3]))}")
+            parts.append(f"{count} such as {', '.join(map(_quoted, list(filter(None, members))[:3]))}")
         elif members:
             objects = sum(isinstance(each, dict) for each in values)
             rare = [key for key, inner in members.items() if path in few or len(inner) <= objects * _FEW]
@@ -175,7 +182,9 @@ def _member(key: str, values: list[object], exact: bool, valued: bool) -> str:
     if valued and (shown := _values(values, exact)) is not None:
         return f"{_quoted(key)}={shown}"
     lengths = {len(cast("list[object]", value)) for value in values if isinstance(value, list)}
-    return f"{_quoted(key)}[{max(lengths)}]" if exact and len(lengths) == 1 and lengths != {0} else _quoted(key)
+    return (
+        f"{_quoted(key)}[{max(lengths)}]" if exact and len(lengths) == 1 and lengths not in ({0}, {1}) else _quoted(key)
+    )
 
 
 def _values(values: list[object], exact: bool) -> str | None:

@@ -3,6 +3,7 @@
 A member recurs if it has few values, like a status or a level; a reader first asks which record has a rare one.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
@@ -12,6 +13,7 @@ from msgspec import Struct
 from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import bracketed, step
+from coatcheck.core.survey.members import ObjectMember
 
 _FEWEST: Final = 8
 """Minimum elements of a list of records."""
@@ -35,6 +37,10 @@ _BULK: Final = 0.5
 """Share of the largest value from which one of its members is more worth reading than its list of members."""
 _PAGE: Final = 20
 """Elements of a list that a path requests."""
+_STATING: Final = re.compile(
+    r"(?i)\w*(?:error|warning|fail|problem|violation|vulnerab|issue|alert|finding|diagnostic|result)\w*"
+)
+"""Matches the names of members that say what is wrong, or what was found."""
 
 
 class Recurring(Struct, frozen=True):
@@ -47,21 +53,21 @@ class Recurring(Struct, frozen=True):
     counts: tuple[tuple[str | int | bool, int], ...]
     """Most frequent first; a record without the member is not counted."""
     records: int
+    alone: str = ""
+    """What tells the only record with the rarest value from others, if one has it: `.id=317`."""
 
     @property
     def line(self) -> str:
-        """The counts in words, as `Counts of $.items[*].status: "ok" 499, "failed" 1`."""
+        """The counts in words, as `Counts of $.items[*].status: "ok" 499, "failed" 1 (.id=317)`."""
         told = ", ".join(f"{encode(value).decode()} {count}" for value, count in self.counts)
-        return f"Counts of {self.path}[*]{self.member}: {told}"
+        return f"Counts of {self.path}[*]{self.member}: {told}{f' ({self.alone})' if self.alone else ''}"
 
     @property
-    def rare(self) -> tuple[str, int] | None:
-        """Returns a path to the records with the rarest value, and their number; None if no value is rare."""
-        value, count = self.counts[-1]
-        if count > _RARE * self.records:
-            return None
-        shown = bracketed(value)[1:-1] if isinstance(value, str) else encode(value).decode()
-        return f"{self.path}[?@{self.member}=={shown}]", count
+    def rare(self) -> list[tuple[str, int]]:
+        """Paths to the records with each rare value, and their number, rarest first."""
+        few = [(value, count) for value, count in reversed(self.counts) if count <= _RARE * self.records]
+        shown = [bracketed(value)[1:-1] if isinstance(value, str) else encode(value).decode() for value, _ in few]
+        return [(f"{self.path}[?@{self.member}=={each}]", count) for each, (_, count) in zip(shown, few, strict=True)]
 
 
 def recurring(value: object) -> list[Recurring]:
@@ -76,8 +82,24 @@ def recurring(value: object) -> list[Recurring]:
                 if len(counts) > 1 and _is_few(counts, len(records)):
                     values = [(cast("str | int | bool", each), count) for (_, each), count in counts.items()]
                     values.sort(key=lambda each: (-each[1], str(each[0])))
-                    found.append(Recurring(path, "".join(map(step, keys)), tuple(values), len(records)))
-    return sorted(found, key=lambda each: each.counts[-1][1] / each.records)[:_MEMBERS]
+                    alone = _alone(records, looked, keys, values[-1][0]) if values[-1][1] == 1 else ""
+                    found.append(Recurring(path, "".join(map(step, keys)), tuple(values), len(records), alone))
+    words = {each: all(isinstance(value, str) and value for value, _ in each.counts) for each in found}
+    return sorted(found, key=lambda each: (each.counts[-1][1] / each.records, not words[each]))[:_MEMBERS]
+
+
+def _alone(
+    records: list[dict[str, object]], looked: list[dict[str, object]], keys: tuple[str, ...], value: str | int
+) -> str:
+    """Returns the first short value of the only record with a value, at a place where nearly all have another each."""
+    only = next(each for each in records if (found := _at(each, keys)) == value and type(found) is type(value))
+    others = [each for each in looked if each is not only]
+    for place in _members(only):
+        told, unlike = _counted([only], place), _counted(others, place)
+        shown = ", ".join(encode(each).decode() for _, each in told)
+        if 0 < len(shown) <= _CHARS and len(unlike) > _VALUES and told.keys().isdisjoint(unlike):
+            return f"{''.join(map(step, place))}={shown}"
+    return ""
 
 
 def _lists(path: str, value: object, deeper: int) -> Iterator[tuple[str, list[dict[str, object]]]]:
@@ -107,6 +129,13 @@ def _members(record: dict[str, object]) -> Iterator[tuple[str, ...]]:
             yield (key,)
 
 
+def _at(value: object, keys: tuple[str, ...]) -> object:
+    """Returns the value of a member of a record; None if it has none."""
+    for key in keys:
+        value = cast("dict[str, object]", value).get(key) if isinstance(value, dict) else None
+    return value
+
+
 def _counted(records: list[dict[str, object]], keys: tuple[str, ...]) -> Counter[tuple[type, object]]:
     """Returns the counts of a member's values by type: `true` is not 1."""
     values: list[object] = [record[keys[0]] for record in records if keys[0] in record]
@@ -129,21 +158,22 @@ def next_path(value: object, found: list[Recurring], few: dict[str, int], *, lin
         few: the paths of members that only few records have, outermost first, and how many have them.
         lines: whether each record is a line, so that a card shows the few odd ones in full.
     """
-    rare = [each.rare for each in found if each.rare is not None]
+    values = [each.rare for each in found]
+    rare = [each[0] for each in values if each]
     for member, count in few.items():
         before, _, after = member.partition("[*]")
         if after and not after.endswith("[*]") and "'" not in before:  # a quoted key may contain `[*]`
             rare.append((f"{before}[?@{after}]", count))
-    for wanted, count in rare:
+    for wanted, count in chain(rare, *[each[1:] for each in values]):
         if not (lines and count <= _MEMBERS):
             return wanted
-    path, inner, size = "$", value, 0
+    path, inner, size, told = "$", value, 0, False
     for _ in range(_DEEPEST):
         if isinstance(inner, list):
             elements = cast("list[object]", inner)
             if len(elements) >= _FEWEST:
-                middle = len(elements) // 3
-                return f"{path}[{middle}:{min(len(elements), middle + _PAGE)}]"
+                first = 0 if told else len(elements) // 3
+                return f"{path}[{first}:{min(len(elements), first + _PAGE)}]"
             steps = {f"[{number}]": element for number, element in enumerate(elements)}
         else:
             members = cast("dict[str, object]", inner) if isinstance(inner, dict) else {}
@@ -151,8 +181,22 @@ def next_path(value: object, found: list[Recurring], few: dict[str, int], *, lin
         containers = {name: len(encode(each)) for name, each in steps.items() if isinstance(each, dict | list) and each}
         if not containers:
             break
-        name = max(containers, key=lambda each: containers[each])
-        if path != "$" and containers[name] < _BULK * size:
+        stated = [name for name in containers if _STATING.fullmatch(name[1:])]
+        name, told = stated[0] if stated else max(containers, key=lambda each: containers[each]), bool(stated)
+        if path != "$" and containers[name] < _BULK * size and not told:
             break
         path, inner, size = f"{path}{name}", steps[name], containers[name]
     return path if path != "$" else None
+
+
+def inside(path: str, member: ObjectMember) -> str:
+    """Returns the path of the object that a member is, or of its only element, given the path around it."""
+    return f"{path}{step(member.name)}{'' if member.elements is None else '[0]'}"
+
+
+def stating(path: str, members: tuple[ObjectMember, ...]) -> str | None:
+    """Returns the path of a list whose name states something, or of its first elements; None if there is none."""
+    for each in members:
+        if each.elements and _STATING.fullmatch(each.name):
+            return f"{path}{step(each.name)}{f'[0:{_PAGE}]' if each.elements > _PAGE else ''}"
+    return next(filter(None, [stating(inside(path, each), each.members) for each in members if each.members]), None)

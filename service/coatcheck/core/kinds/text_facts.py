@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
-from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
+from coatcheck.core.kinds.description import NOTHING, OUTLINE, Description, PayloadProbe, named_parts
 from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks
@@ -41,13 +41,14 @@ def describe_diff(payload: PayloadProbe) -> Description:
             added[entry.title] += entry.added
             removed[entry.title] += entry.removed
     if not added or len(entries) >= MAX_ENTRIES:
-        return NOTHING
+        return NOTHING if payload.sample.whole else Description(parts=OUTLINE)
     largest = sorted(added, key=lambda name: -added[name] - removed[name])
     lines = first_of([f"{name} +{added[name]} -{removed[name]}" for name in largest], _FILES, "more files")
     total = f"{counted(len(added), 'file')}, +{added.total()} -{removed.total()}"
     titles = Counter(entry.title for entry in entries)
-    once = [name for name in largest if titles[name] == 1]  # others are refused as ambiguous
-    return Description(facts=(f"{total}: {lines}",), sections=named_parts(once))
+    files = {entry.title: entry for entry in entries if titles[entry.title] == 1}  # others are refused as ambiguous
+    once = [files[name] for name in largest if name in files]
+    return Description(facts=(f"{total}: {lines}",), parts=named_parts(once))
 
 
 def describe_output(payload: PayloadProbe) -> Description:
@@ -102,10 +103,11 @@ def _described(entries: list[Entry], where: str) -> Description | None:
     titles = Counter([entry.title for entry in entries])
     following = [*[entry.level for entry in outer[1:]], 0]
     inner = [entry for entry, level in zip(outer, following, strict=True) if level <= entry.level]
-    alone = [(entry.lines.last - entry.lines.first, entry.title) for entry in inner if entry.lines is not None]
+    alone = [entry for entry in inner if titles[entry.title] == 1]
+    alone.sort(key=lambda each: each.lines.first - each.lines.last if each.lines else 0)
     return Description(
         facts=(f"{label}{where} (with lines): {first_of(named, _NAMED)}",),
-        sections=named_parts([title for _, title in sorted(alone, reverse=True) if titles[title] == 1]),
+        parts=named_parts(alone),
         document=document,
     )
 
@@ -122,7 +124,8 @@ def _commits(sample: PayloadSample) -> Description:
     entries = landmarks(PROSE, (), sample.head) if sample.whole else []
     commits = [entry.title for entry in entries if entry.what == "commit"]
     fact = f"{counted(len(commits), 'commit')}: {first_of(commits, _COMMITS)}"
-    return Description(facts=(fact,)) if commits and len(entries) < MAX_ENTRIES else NOTHING
+    known = commits and len(entries) < MAX_ENTRIES
+    return Description(facts=(fact,) if known else (), parts=OUTLINE if not known or len(commits) > _COMMITS else ())
 
 
 def _documents(sample: PayloadSample) -> Description:

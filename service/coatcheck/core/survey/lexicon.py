@@ -6,6 +6,7 @@ payload failed: a manual that explains errors states none, and only the payload 
 
 # ruff: noqa: E501, RUF001 - an expression is read best whole, and quotes what programs print
 
+import re
 from collections import Counter
 from math import inf
 from typing import Any, Final, cast
@@ -25,6 +26,8 @@ VERDICT: Final = 8
 WARNING: Final = 16
 BENIGN: Final = 32
 """Denies a failure, or names one only as an option, a file or a command."""
+SUMMARY: Final = 64
+"""States at least three counts of what was done."""
 
 _FAILURE: Final = SURE | STRONG | WORD
 _COUNTED: Final[dict[int, tuple[str, ...]]] = {
@@ -76,6 +79,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
         r"(?i)\b\d+ (?:\w+ )?(?:passed|passing|failed|failing|failures?|errors?|skipped|warnings?|problems?)\b|^\W*(?:tests? run|found|ran|total|totals|executed)\b:?\s.*\d",
         r"(?i)\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+\d+|^\W*(?:ok|done|finished|completed|success|failed|passed|error|pass|fail)\W*$|\bbuild (?:success|failure|failed)|^make(?:\[\d+\])?: \*\*\*|^(?:FAILED|OK|PASS|FAIL)\b",
     ),
+    SUMMARY: (r"^(?:[^\s\d,][^\d,]*)?\d+ [A-Za-z][^,\d]*, \d+ [A-Za-z][^,\d]*,? (?:and )?\d+ [A-Za-z]",),
     BENIGN: (
         r"(?i)\b(?:0|no|zero|without)(?: \w+)? (?:errors?|failures?|failed|warnings?|problems?|issues?)\b|\b(?:errors?|failures?|failed|fail|warnings?) ?[=:] ?0\b",
         r"(?i)\becho\b|\s--?W?\w*(?:error|fail|warn)|\bset -e|\|\| ?true|\bon[_-]?error|\berrexit|\bignor(?:e|ed|ing)\b|\bexport \w|\ballow[_-]fail",
@@ -85,6 +89,21 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
 }
 _PATTERNS: Final = [(flags, each) for table in (_COUNTED, _STATED) for flags, some in table.items() for each in some]
 # No pattern has a bounded repetition of more than one character: each would multiply RE2's states.
+_FAILED: Final = (
+    r"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE|"
+    r"[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[✗✘✖]"
+)
+_SAID: Final = {
+    SURE: (_FAILED,),
+    STRONG: (
+        "|".join(f"(?:{each})" for flags, each in _PATTERNS if flags == STRONG),
+        "|".join(f"(?:{each})" for each in _STATED[STRONG | WORD]),
+    ),
+    WARNING: _STATED[WARNING],
+}
+"""What finds the words of a statement of a class; those with few other meanings first."""
+_WORDS: Final = {flag: [BlockPattern(each) for each in patterns] for flag, patterns in _SAID.items()}
+_PHRASE: Final = re.compile(rb"(?=.*[A-Za-z]{3})[\w .'\"/:=-]{3,32}")
 SPEAKS: Final = 1_200
 """Bytes at either end of a line that are classified; the middle of a longer line is not."""
 
@@ -149,6 +168,13 @@ def classify(line: bytes) -> int:
     return flags
 
 
+def phrase_of(line: bytes, flag: int) -> bytes:
+    """Returns the words that make a line a statement of a class, SURE, STRONG or WARNING; empty for no short ones."""
+    found = next((found for each in _WORDS[flag] if (found := each.find(line)) is not None), (0, 0))
+    phrase = line[found[0] : found[1]].strip(b" \t:=")
+    return phrase if flag == SURE or _PHRASE.fullmatch(phrase) else b""
+
+
 def level_of(line: bytes) -> int:
     """Returns 1 for a sure failure, 2 for something that went wrong, 3 for a verdict; 0 for lines that are not kept."""
     flags = classify(line)
@@ -156,4 +182,4 @@ def level_of(line: bytes) -> int:
         return 0
     if flags & SURE:
         return 1
-    return 2 if flags & STRONG else 3 if flags & VERDICT else 0
+    return 2 if flags & STRONG else 3 if flags & (VERDICT | SUMMARY) else 0

@@ -15,7 +15,7 @@ from typing import Final, cast, final
 
 from msgspec import Struct
 
-from coatcheck.core.text.plural import first_of
+from coatcheck.core.text.plural import counted, first_of
 from coatcheck.core.text.scan import BlockPattern
 
 _LOOKED: Final = 24
@@ -211,8 +211,9 @@ class Tallies:
                 continue  # frames of a stack, for example: words before a number, hardly ever the same ones
             ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
             named = [f"{name.decode('utf-8', 'replace')} {count}" for name, count in ordered]
-            total = f"{counts.total()} in {len(counts)}: " if tally.label == "Lines by file" else ""
-            out.append(f"{tally.label}: {total}{first_of(named, tally.most, separator=', ')}")
+            by_file = f"{counted(counts.total(), 'line')} in {counted(len(counts), 'file')}"
+            label = by_file if tally in {_BY_LINE, _BY_FILE} else tally.label
+            out.append(f"{label}: {first_of(named, tally.most, separator=', ')}")
         return tuple(out)
 
     def _begun(self, lines: list[bytes]) -> dict[_Tally, Counter[bytes]]:
