@@ -10,6 +10,7 @@ from coatcheck.core.card.text import CardSource, text_of
 from coatcheck.core.kinds import recognise
 from coatcheck.core.views.view import LINKS, Section, ViewMeasure
 from core.sample_payloads import card_of, measure_of
+from facts.cases import Case, shown
 
 CLASS = b"""class Drawer%d:
     def open(self):
@@ -96,22 +97,43 @@ def _view(sections: tuple[Section, ...], kind: Kind = Kind.WEB_PAGE) -> CardSour
     return text_of(PayloadSample(data, b"", len(data)), sizes, sections, kind)
 
 
-def test_the_longest_section_of_which_nothing_is_shown_is_named() -> None:
+def test_sections_are_named_longest_first_without_the_links_of_a_page() -> None:
     view = _view(_sections(("Opening", 0, 100), ("Middle", 100, 600), ("Close", 600, 700), (LINKS, 700, 1000)))
-    assert view.unseen([(0, 40)]) == "Middle"
-    assert view.unseen([(0, 40), (580, 590)]) == "Close"
-    assert view.unseen([(0, 40), (580, 590), (610, 620)]) is None
+    assert [view.name_of(each) for each in view.inner] == ["Middle", "Opening", "Close"]
 
 
 def test_a_section_whose_title_says_too_little_or_too_much_is_named_by_its_name() -> None:
-    assert _view(_sections(("Part", 0, 100), ("Part", 100, 600))).unseen([(0, 40)]) == "s2"
-    assert _view(_sections(("Part", 0, 100), ("w" * 200, 100, 600))).unseen([(0, 40)]) == "s2"
+    for title in ("Part", "w" * 200):
+        view = _view(_sections(("Part", 0, 100), (title, 100, 600)))
+        assert view.name_of(view.inner[0]) == "s2"
 
 
 def test_of_a_view_in_which_something_is_masked_no_title_is_told() -> None:
     view = _view(_sections(("Opening", 0, 100), ("Middle", 100, 600)))
     masked = replace(view, sample=replace(view.sample, masked=("some-rule",)))
-    assert masked.unseen([(0, 40)]) == "s2"
+    assert masked.name_of(masked.inner[0]) == "s2"
+
+
+def _manual() -> bytes:
+    def chapter(n: int) -> str:
+        rows = [f"<p>Rule {k} of part {n}: grease the joint every {k + n} days.</p>" for k in range(20 + n)]
+        rows[5] = f"<p>The guarantee of part {n} covers {n * 100} hours.</p>"
+        return f"<h2>Part {n}</h2>\n" + "\n".join(rows)
+
+    return f"<html><body><h1>Manual</h1>{''.join(map(chapter, range(1, 9)))}</body></html>".encode()
+
+
+def test_the_longest_section_of_which_most_is_not_shown_is_next() -> None:
+    card = shown(Case(_manual()), 300).card
+    assert card.next is not None
+    assert card.next.arguments["section"] == "Part 8"
+
+
+def test_the_section_of_a_page_around_the_best_answer_is_next() -> None:
+    made = shown(Case(_manual()), 300, query="guarantee of part 3")
+    assert "part 3 covers 300 hours" in made.text
+    assert made.card.next is not None
+    assert made.card.next.arguments["section"] == "Part 3"
 
 
 def test_lists_are_not_counted_where_objects_stand_at_the_same_place() -> None:

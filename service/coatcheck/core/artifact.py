@@ -172,7 +172,7 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sections: tuple[str, ...] = ()
     """Titles of parts that can be read by `section`, largest first."""
     section_lines: tuple[tuple[int, int], ...] = ()
-    """The first and last line of each of these."""
+    """The first line of each of these, and its number of lines."""
     document: bool = False
     """Whether it has headings, so that what it says at its end is not how a run ended."""
     novelty: Novelty | None = None

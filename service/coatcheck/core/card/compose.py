@@ -5,6 +5,7 @@ next call are there at every budget; everything else shrinks. The final text is 
 for every content, whatever the estimates were.
 """
 
+from itertools import chain
 from typing import Final
 
 from msgspec.structs import replace
@@ -30,6 +31,8 @@ _QUERY: Final = 200
 """Characters of a query that are used."""
 _FACTS: Final = 0.8
 """Maximum share of the tokens after the names that facts get beside excerpts."""
+_TOLD: Final = 3
+"""Odd lines or answers around which a part to read is searched for."""
 _DENSE: Final = 16
 """Maximum bytes per token in a payload that is tried as a whole."""
 
@@ -169,14 +172,17 @@ def _section(inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt
     """
     if not excerpts and inputs.brief:
         return None
-    if inputs.text is not None:
-        return inputs.text.unseen([(each.bytes.start, each.bytes.end) for each in excerpts])
-    spans = [(each.lines.first, each.lines.last) for each in excerpts]
-    parts = [
-        (title, first, last)
-        for title, (first, last) in zip(inputs.facts.sections, inputs.facts.section_lines, strict=False)
-        if 2 * sum([max(0, min(last, end) - max(first, start) + 1) for start, end in spans]) < last - first + 1
-    ]
+    inner = [] if inputs.text is None else inputs.text.inner
+    known = inputs.facts.section_lines if inputs.text is None else [(each.line, each.lines) for each in inner]
     lines = shown.singular if shown is not None and (inputs.query or inputs.spec.weights is None) else []
-    around = (title for line in lines for title, first, last in parts if first <= line <= last)
-    return next(around, parts[0][0] if parts else None)
+    around = (nth for line in lines[:_TOLD] for nth, (first, count) in enumerate(known) if 0 <= line - first < count)
+    number = next((nth for nth in chain(around, range(len(known))) if not _mostly(excerpts, *known[nth])), None)
+    if number is None:
+        return None
+    return inputs.facts.sections[number] if inputs.text is None else inputs.text.name_of(inner[number])
+
+
+def _mostly(excerpts: list[Excerpt], first: int, count: int) -> bool:
+    """Returns whether excerpts show at least half of `count` lines."""
+    spans = ((max(first, each.lines.first), min(first + count - 1, each.lines.last)) for each in excerpts)
+    return 2 * sum(max(0, end - start + 1) for start, end in spans) >= count

@@ -29,21 +29,18 @@ class CardSource(Struct, frozen=True):
     sections: tuple[Section, ...] = ()
     """Those of the view that may be shown."""
 
-    def unseen(self, shown: list[tuple[int, int]]) -> str | None:
-        """Returns what names the longest section of which nothing is shown; None if there is none.
-
-        Args:
-            shown: half-open ranges of bytes, in order.
-        """
+    @property
+    def inner(self) -> list[Section]:
+        """Returns the sections without others in them, longest first."""
         levels = [*[each.level for each in self.sections[1:]], 0]
         inner = [each for each, level in zip(self.sections, levels, strict=False) if level <= each.level]
-        unseen = [each for each in inner if all(end <= each.start or start >= each.end for start, end in shown)]
-        longest = max(unseen, key=lambda each: (each.lines, -each.start), default=None)
-        if longest is None:
-            return None
-        alone = nth_section(self.sections, longest.title) is not None
-        spoken = alone and not self.sample.masked and may_name(longest.title)  # a title may contain what is masked
-        return longest.title if spoken else longest.name
+        return sorted(inner, key=lambda each: (-each.lines, each.start))
+
+    def name_of(self, section: Section) -> str:
+        """Returns what names a section in a call: its title if that names it alone and can be told, or its name."""
+        alone = nth_section(self.sections, section.title) is not None
+        spoken = alone and not self.sample.masked and may_name(section.title)  # a title may contain what is masked
+        return section.title if spoken else section.name
 
 
 def text_of(sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], kind: Kind) -> CardSource:

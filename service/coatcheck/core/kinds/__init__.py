@@ -45,6 +45,6 @@ def recognise(
         shape=(*tallied, *described.facts),
         path=described.path,
         sections=tuple([title for title, _, _ in described.parts]),
-        section_lines=tuple([(first, last) for _, first, last in described.parts]),
+        section_lines=tuple([(first, count) for _, first, count in described.parts]),
         document=described.document,
     )

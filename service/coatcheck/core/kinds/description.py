@@ -48,7 +48,7 @@ class Description(Struct, frozen=True, kw_only=True):
     path: str | None = None
     """A JSONPath to the values that a reader most likely wants next."""
     parts: tuple[tuple[str, int, int], ...] = ()
-    """Titles of parts that can be read by `section`, largest first, each with its first and its last line."""
+    """Titles of parts that can be read by `section`, largest first, with the first line and number of lines of each."""
     document: bool = False
     """Whether these are headings."""
 
@@ -65,5 +65,5 @@ def may_name(title: str) -> bool:
 
 def named_parts(entries: Iterable[Entry]) -> tuple[tuple[str, int, int], ...]:
     """Returns the first entries that the call on a card may name, to keep as `parts`."""
-    named = [(each.title, each.lines.first, each.lines.last) for each in entries if each.lines and may_name(each.title)]
-    return tuple(named[:_PARTS])
+    named = [(each.title, each.lines) for each in entries if each.lines is not None and may_name(each.title)]
+    return tuple([(title, lines.first, lines.last - lines.first + 1) for title, lines in named[:_PARTS]])
