@@ -15,6 +15,7 @@ import pytest
 from coatcheck.core.artifact import Kind
 from facts import (
     made_git,
+    made_interfaces,
     made_json,
     made_large,
     made_manifests,
@@ -47,6 +48,7 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_source.python, 150),
     (made_source.script, 100),
     (made_source.markdown, 100),
+    (made_interfaces.interfaces, 120),
     (made_manifests.manifests, 80),
     (made_git.unified, 80),
     (made_pages.pages, 120),
