@@ -25,6 +25,7 @@ from facts import (
     made_pages,
     made_source,
     made_tables,
+    made_trees,
 )
 from facts.cases import Case, shown
 from facts.made_databases import databases
@@ -53,6 +54,8 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_manifests.manifests, 80),
     (made_manuals.manuals, 120),
     (made_git.unified, 80),
+    (made_trees.trees, 100),
+    (made_trees.listings, 60),
     (made_pages.pages, 120),
     (made_pages.results, 80),
     (made_output.levels, 160),

@@ -10,7 +10,7 @@ from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
 from coatcheck.core.outline.commits import is_log, is_oneline
-from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
+from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, has_few_landmarks, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks
 from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.yaml_documents import is_stream
@@ -61,7 +61,7 @@ def describe_output(payload: PayloadProbe) -> Description:
         return NOTHING
     if facts := tallied(payload.sample.head):
         return Description(facts=facts)
-    return _outlined(payload, OUTPUT, lambda entry: entry.what == "symbol") or NOTHING
+    return _outlined(payload, OUTPUT, lambda entry: entry.what != "phase") or NOTHING
 
 
 def describe_source(payload: PayloadProbe) -> Description:
@@ -80,8 +80,8 @@ def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry],
 
 
 def _first_lines(sample: PayloadSample) -> tuple[bytes, str]:
-    """Returns the whole lines that are examined, of at most 64 KiB, and the words for them if there are more."""
-    if len(sample.head) <= _LARGEST and sample.whole:
+    """Returns the whole lines that are examined, of at most 64 KiB unless few are landmarks, and words for a part."""
+    if sample.whole and (len(sample.head) <= _LARGEST or has_few_landmarks(sample.head[:_LOOK])):
         return sample.head, ""
     data = sample.head[: sample.head.rfind(b"\n", 0, _LARGEST) + 1]
     return data, " of the first {} lines".format(data.count(b"\n"))
@@ -92,7 +92,8 @@ def _described(entries: list[Entry], where: str) -> Description | None:
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
     top = sum(entry.level == 1 for entry in entries)
-    deepest = _OUTER if top <= _FEW or sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
+    few = 1 if entries[0].what == "part" else _FEW
+    deepest = _OUTER if top <= few or sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
     outer = [entry for entry in entries if entry.level <= deepest] or entries
     label = "Sections" if outer[0].what == "heading" else "Outline"
     named = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in outer]
