@@ -14,6 +14,7 @@ import pytest
 
 from coatcheck.core.artifact import Kind
 from facts import (
+    made_blocks,
     made_git,
     made_interfaces,
     made_json,
@@ -65,11 +66,13 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_output.matches, 110),
     (made_output.nothing_to_count, 110),
     (made_output.tiny, 150),
-    (made_large.large, 5),
+    (made_blocks.calendars, 60),
+    (made_blocks.documents, 100),
+    (made_large.large, 7),
 )
 ARCHIVES: Final = ((made_media.zips, 40), (made_media.tars, 40))
 DATABASES: Final = 40
-GIT: Final = ((made_git.git_diffs, 80), (made_git.logs, 80), (made_git.patches, 40))
+GIT: Final = ((made_git.git_diffs, 80), (made_git.logs, 80), (made_git.patches, 40), (made_git.mails, 40))
 BUDGETS: Final = (80, 128, 256, 400, 600, 1024, 2048)
 
 

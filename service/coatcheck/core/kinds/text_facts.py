@@ -10,14 +10,14 @@ from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
 from coatcheck.core.outline.commits import is_log, is_oneline
-from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, has_few_landmarks, landmarks
+from coatcheck.core.outline.landmarks import OUTPUT, PROSE, SOURCE, has_few_landmarks, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks
 from coatcheck.core.outline.sections import of_sections
+from coatcheck.core.outline.totals import DiffTotals, totals_of
 from coatcheck.core.outline.yaml_documents import is_stream
 from coatcheck.core.survey.tallies import tallied
 from coatcheck.core.text.plural import counted, first_of
 
-_FILES: Final = 40
 _COMMITS: Final = 30
 _NAMED: Final = 80
 _INNER: Final = 30
@@ -31,23 +31,14 @@ _LARGEST: Final = 64 * 1024
 
 
 def describe_diff(payload: PayloadProbe) -> Description:
-    """Returns the files of a complete diff, each once, largest changes first; nothing if one cannot be counted."""
-    entries = landmarks(DIFF, (), payload.sample.head) if payload.sample.whole else []
-    added, removed = Counter[str](), Counter[str]()
-    for entry in entries:
-        if entry.what == "file":
-            if entry.added is None or entry.removed is None or (entry.title in added and entry.title.endswith("…")):
-                return NOTHING
-            added[entry.title] += entry.added
-            removed[entry.title] += entry.removed
-    if not added or len(entries) >= MAX_ENTRIES:
-        return NOTHING
-    largest = sorted(added, key=lambda name: -added[name] - removed[name])
-    lines = first_of([f"{name} +{added[name]} -{removed[name]}" for name in largest], _FILES, "more files")
-    total = f"{counted(len(added), 'file')}, +{added.total()} -{removed.total()}"
-    titles = Counter(entry.title for entry in entries)
-    once = [name for name in largest if titles[name] == 1]  # others are refused as ambiguous
-    return Description(facts=(f"{total}: {lines}",), sections=named_parts(once))
+    """Returns the commits and files of a complete diff, largest changes first; nothing if a file cannot be counted.
+
+    For a larger one, its survey has them.
+    """
+    totals = DiffTotals()
+    if payload.sample.whole:
+        totals.feed(payload.sample.head)
+    return Description(facts=totals.facts(), sections=named_parts(totals.sections()))
 
 
 def describe_output(payload: PayloadProbe) -> Description:
@@ -108,10 +99,13 @@ def _described(entries: list[Entry], where: str) -> Description | None:
 
 
 def _listed(payload: PayloadProbe) -> Description | None:
-    """Returns the commits of a Git log, or the documents of a YAML stream; None for any other text."""
+    """Returns the commits of a Git log, the documents of a YAML stream, or totals; None for any other text."""
     head = payload.sample.head[:_LOOK]
     if is_log(head) or is_oneline(head):
         return _commits(payload.sample)
+    if payload.sample.whole and (totals := totals_of(head)) is not None:
+        totals.feed(payload.sample.head)
+        return Description(facts=totals.facts())
     return _documents(payload.sample) if is_stream(head) else None
 
 
