@@ -15,6 +15,7 @@ from msgspec import Struct
 from coatcheck.core.extract.sections import SectionStart
 from coatcheck.core.text.scan import BlockPattern
 
+_SOON: Final = 1024
 _FIRST: Final = 2 * 1024
 _LOOKED: Final = 16 * 1024
 _COLOUR: Final = r"(?:\x1b\[[0-9;]*m)*"
@@ -58,9 +59,12 @@ class _Outer(Struct, frozen=True):
 
 def is_manual(data: bytes) -> bool:
     """Returns whether the first 16 KiB of a text are those of a manual. Cheap for a text that is not indented."""
+    first = data[:_SOON]
+    if b"\n  " not in first and b"\n\t" not in first:
+        return False
     first = data[:_FIRST]
-    indented = 3 * (first.count(b"\n  ") + first.count(b"\n\t"))
-    if not indented or indented < first.count(b"\n") - first.count(b"\n\n") - first.count(b"\n\r\n"):
+    indented = first.count(b"\n  ") + first.count(b"\n\t")
+    if 3 * indented < first.count(b"\n") - first.count(b"\n\n") - first.count(b"\n\r\n"):
         return False
     head = data if len(data) <= _LOOKED else data[: data.rfind(b"\n", 0, _LOOKED) + 1]
     strong: list[str] = []

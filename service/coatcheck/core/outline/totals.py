@@ -59,7 +59,8 @@ def totals_of(head: bytes) -> Totals | None:
     if first.startswith(b"<"):
         names = _repeated(head[:_HEAD])
         return ElementTotals(names) if names else None
-    return DiffTotals() if _HEADER.search(head, 0, _SOON) and _HUNK.find(head[:_HEAD]) else None
+    diff = b"\n@@ -" in head[:_HEAD] and _HUNK.find(head[:_HEAD]) and _HEADER.search(head, 0, _SOON)
+    return DiffTotals() if diff else None
 
 
 class _LineTotals(Totals):

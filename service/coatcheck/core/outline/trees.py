@@ -26,8 +26,8 @@ _BRANCH: Final = r"(?:[├└][─┬]*|[|`]-{1,3}|[+\\]-{1,3}) ?"
 _BEFORE: Final = "[│|: \t\u00a0]"
 _BRANCHES: Final = re.compile(f"{_PLUGIN}({_BEFORE}*){_BRANCH}(?=[^\\s─|+-])")
 _ROOT: Final = r"[^\s│├└|`+\\]"
-_MARKS: Final = ("├".encode(), "└".encode(), b"|--", b"`--", b"+-", b"\\-")
-"""One of these is near the beginning of every tree; searching for them is cheap."""
+_MARK: Final = BlockPattern(r"[├└]|[|`+\\]-")
+"""Found near the beginning of every tree; searching for it is cheap."""
 _SOON: Final = 512
 _LONGEST: Final = 402
 _PATH: Final = re.compile(rb"[^\s:][^\n:]{0,400}:")
@@ -36,8 +36,7 @@ _LISTED: Final = BlockPattern(r"^[^\s:][^\n:]{0,400}:\r?$")
 
 def is_tree(head: bytes) -> bool:
     """Returns whether a text begins as a drawn tree with several levels."""
-    first = head[:_SOON]
-    return any(mark in first for mark in _MARKS) and bool(_outermost(head))
+    return _MARK.find(head, 0, min(len(head), _SOON)) is not None and bool(_outermost(head))
 
 
 def _outermost(head: bytes) -> tuple[int, ...]:
