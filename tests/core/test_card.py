@@ -97,6 +97,21 @@ def test_a_query_keeps_every_promise(name: str) -> None:
         check(data, *card_of(data, said, budget, "incompatible types 数据库 owner"), budget)
 
 
+def test_facts_take_less_of_a_card_that_answers_a_query() -> None:
+    source = "".join(f"def work_{n}(a):\n    return a + {n}\n\n\n" for n in range(300)).encode()
+    said = DeclaredMetadata(title="shop.py")
+    for budget in (256, 512, 1024):
+        plain, asked = (card_of(source, said, budget, query)[0].shape for query in (None, "what does work_250 return"))
+        assert plain[0].startswith("Outline")
+        assert asked[0].startswith("Outline")
+        assert 24 <= 2 * TOKENIZER.count("\n".join(asked)) <= TOKENIZER.count("\n".join(plain))
+    found = [{"url": f"https://e.example/{n}", "title": f"Title {n}", "content": "Text " * 99} for n in range(9)]
+    results = json.dumps({"query": "title", "results": found}).encode()
+    plain, asked = (card_of(results, DeclaredMetadata(), 600, query)[0] for query in (None, "title 7"))
+    assert plain.kind is Kind.SEARCH_RESULTS
+    assert plain.shape == asked.shape
+
+
 @pytest.mark.parametrize("name", ["log", "page", "json", "forged", "chinese", "zip", "a million spaces"])
 def test_the_budget_holds_in_the_other_encoding_too(name: str) -> None:
     data, said = EVERYTHING[name]

@@ -121,6 +121,7 @@ def test_outputs_add_up(name: str) -> None:
         ["The error was corrected, and INFO means information." for _ in range(60)],
         [f"2026-11-03 10:{n:02d}:00 started" for n in range(60)],
         [f"127.0.0.1:{8000 + n}: connected" for n in range(60)],
+        [f"src/part_{'abcdef'[n // 10]}{'abcdefghij'[n % 10]}.py:{n % 7}" for n in range(60)],  # `grep -c`
     ],
 )
 def test_what_is_no_list_of_files_is_not_counted_by_file(lines: list[str]) -> None:

@@ -115,6 +115,12 @@ def numstat(told: str) -> list[tuple[str, int, int]]:
     return out
 
 
+def subjects(told: str) -> list[tuple[str, str]]:
+    """The commits of `git log --format=%H%x00%s`, with their subjects as titles."""
+    rows = (line.partition("\0") for line in told.splitlines())
+    return [(digest, " ".join(subject.split())) for digest, _, subject in rows]
+
+
 def unified(rng: random.Random, count: int) -> Iterator[Case]:
     """Unified diffs by difflib, of one file or several, without git's headers."""
     for _ in range(count):
@@ -146,10 +152,7 @@ def logs(rng: random.Random, count: int, repository: Repository) -> Iterator[Cas
     for _ in range(count):
         form, number = rng.choice(forms), rng.randint(3, 60)
         told = repository.git("log", "-n", str(number), "--format=%H%x00%s")
-        commits = [
-            (digest, " ".join(subject.split()))
-            for digest, _, subject in (line.partition("\0") for line in told.splitlines())
-        ]
+        commits = subjects(told)
         text = repository.git("log", "-n", str(number), *form)
         lines = {n: line.lstrip("* ") for n, line in enumerate(text.split("\n"), 1)} if "--oneline" in form else {}
         oracles = (CommitsOracle(commits), OutlineOracle("Outline", lines, len(lines)))
@@ -165,8 +168,38 @@ def patches(rng: random.Random, count: int, repository: Repository) -> Iterator[
         for digest in repository.git("log", "-n", str(number), "--format=%H").split():
             files += numstat(repository.git("show", "--format=", "-z", "--numstat", "--no-renames", digest))
         told = repository.git("log", "-n", str(number), "--format=%H%x00%s")
-        commits = [(digest, subject) for digest, _, subject in (line.partition("\0") for line in told.splitlines())]
+        commits = subjects(told)
         yield Case(text.encode(), (DiffOracle(files), CommitsOracle(commits)))
+
+
+def mails(rng: random.Random, count: int, repository: Repository) -> Iterator[Case]:
+    """What `git format-patch --stdout` prints: subjects are folded, and encoded if they are not ASCII."""
+    for _ in range(count):
+        old, new = repository.pair()
+        options = rng.choice([(), ("-n",), ("--subject-prefix=RFC PATCH v2",)])
+        text = repository.git("format-patch", "--stdout", "--no-renames", *options, f"{old}..{new}")
+        told = repository.git("log", "--reverse", "--format=%H%x00%s", f"{old}..{new}")
+        commits = subjects(told)
+        files: list[tuple[str, int, int]] = []
+        mailed = [commit for commit in commits if f"From {commit[0]} " in text]  # empty ones are left out
+        for digest, _ in mailed:
+            files += numstat(repository.git("show", "--format=", "-z", "--numstat", "--no-renames", digest))
+        yield Case(text.encode(), (DiffOracle(files), CommitsOracle(mailed)))
+
+
+def large_diff(rng: random.Random) -> Case:
+    """A diff of many files and about 800 KB, some of which have lines that look like headers."""
+    files: list[tuple[str, int, int]] = []
+    text: list[str] = []
+    for number in range(900):
+        old = [f"{rng.choice(_LINES)} {n}\n" for n in range(40)]
+        new = [line for line in old if rng.random() < 0.8] + [f"{'long ' * rng.choice([1, 1, 900])}\n"]
+        name = f"src/{number}.py"
+        text += [f"diff --git a/{name} b/{name}\n", "index 1234567..89abcde 100644\n"]
+        body = list(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", n=rng.choice([0, 3])))
+        text += body
+        files.append((name, sum(line[0] == "+" for line in body[2:]), sum(line[0] == "-" for line in body[2:])))
+    return Case("".join(text).encode(), (DiffOracle(files),), kinds=(Kind.DIFF,))
 
 
 def numbered_commits(rng: random.Random, count: int) -> Case:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from coatcheck.core.artifact import DeclaredMetadata, Kind
 from facts.cases import Case
-from facts.made_git import numbered_commits
+from facts.made_blocks import large_calendar
+from facts.made_git import large_diff, numbered_commits
 from facts.made_source import source_case
 from facts.says_json import JsonOracle
 from facts.says_output import TallyOracle
@@ -16,7 +17,7 @@ from facts.says_tables import TableOracle
 
 def large(rng: random.Random, count: int) -> Iterator[Case]:
     """About 600 KB each."""
-    makers = (_table, _records, _source, _levels, _lines, _report)
+    makers = (_table, _records, _source, _levels, _lines, _report, large_diff, large_calendar)
     for number in range(count):
         yield makers[number % len(makers)](rng)
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-_LABELS = ("Levels", "Outcomes", "Statuses", "Findings by rule", "Lines by file")
+_LABELS = ("Levels", "Outcomes", "Statuses", "Findings by rule", "Lines by file", "Blocks", "Elements")
 
 
 class TallyOracle:

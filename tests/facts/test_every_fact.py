@@ -14,15 +14,19 @@ import pytest
 
 from coatcheck.core.artifact import Kind
 from facts import (
+    made_blocks,
     made_git,
+    made_interfaces,
     made_json,
     made_large,
     made_manifests,
+    made_manuals,
     made_media,
     made_output,
     made_pages,
     made_source,
     made_tables,
+    made_trees,
 )
 from facts.cases import Case, shown
 from facts.made_databases import databases
@@ -47,8 +51,12 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_source.python, 150),
     (made_source.script, 100),
     (made_source.markdown, 100),
+    (made_interfaces.interfaces, 120),
     (made_manifests.manifests, 80),
+    (made_manuals.manuals, 120),
     (made_git.unified, 80),
+    (made_trees.trees, 100),
+    (made_trees.listings, 60),
     (made_pages.pages, 120),
     (made_pages.results, 80),
     (made_output.levels, 160),
@@ -58,11 +66,13 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_output.matches, 110),
     (made_output.nothing_to_count, 110),
     (made_output.tiny, 150),
-    (made_large.large, 6),
+    (made_blocks.calendars, 60),
+    (made_blocks.documents, 100),
+    (made_large.large, 8),
 )
 ARCHIVES: Final = ((made_media.zips, 40), (made_media.tars, 40))
 DATABASES: Final = 40
-GIT: Final = ((made_git.git_diffs, 80), (made_git.logs, 80), (made_git.patches, 40))
+GIT: Final = ((made_git.git_diffs, 80), (made_git.logs, 80), (made_git.patches, 40), (made_git.mails, 40))
 BUDGETS: Final = (80, 128, 256, 400, 600, 1024, 2048)
 
 

@@ -169,3 +169,38 @@ def test_no_content_takes_long_to_look_at(name: str, before: str) -> None:
     began = time.process_time()
     kind_of(data)
     assert time.process_time() - began < 0.3  # 16 KiB are looked at; what is not linear takes seconds
+
+
+CHANGES = "# Release notes\n\n## 8.0.4\n\n" + "".join(
+    f"- [#{n}](https://github.com/a/b/pull/{n}) - **fix a bug** that was introduced with another change long ago\n"
+    for n in range(600, 640)
+)
+TOOL = (
+    "# npm - a package manager\n\n### Requirements\n\nA current version.\n\n### Links\n\n"
+    "* [**Documentation**](https://docs.e.example/) - Official docs & how-tos for all things **npm**, with more text\n"
+    "* [**Bugs**](https://bugs.e.example/) - Where bugs are reported, which is done after others have been read\n"
+    "\n### Notes\n\nThe name.\n"
+)
+FOUND = "Results for harbour:\n\n" + "".join(
+    f"{n}. [The {n} rivers](https://e{n}.example/harbour) - Ships arrive here every week of the year, as they "
+    "did when the harbour was smaller, and before.\n"
+    for n in range(1, 9)
+)
+
+
+def test_a_list_of_changes_or_links_in_a_document_is_no_list_of_results() -> None:
+    assert kind_of(CHANGES) is not Kind.SEARCH_RESULTS
+    assert kind_of(TOOL) is not Kind.SEARCH_RESULTS
+    assert kind_of(FOUND) is Kind.SEARCH_RESULTS
+
+
+BANNER = (
+    '<h1 align="center">\n\t<br>\n\t<img width="320" src="media/logo.svg" alt="Harbour">\n</h1>\n\n<p>\n<a href="x">\n'
+    "<b>Ships</b>\n</a>\n<i>arrive</i> here\n</p>\n<div>\n<div align=center>\n<table><tr><td>one</td></tr></table>\n"
+)
+
+
+def test_a_readme_that_begins_with_tags_and_source_with_tags_in_it_are_no_pages() -> None:
+    assert kind_of(BANNER) is Kind.WEB_PAGE
+    assert kind_of(BANNER + "\n## Install\n\n```sh\nmake\n```\n\n## Use\n\nIt is easy.\n") is not Kind.WEB_PAGE
+    assert kind_of(f"<?php\n$banner = '{BANNER}';\n") is not Kind.WEB_PAGE

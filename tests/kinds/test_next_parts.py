@@ -154,7 +154,8 @@ def test_a_file_that_several_patches_change_is_not_the_next_part() -> None:
     payload = "".join(patches).encode()
     facts = recognise(PayloadSample(payload, b"", len(payload)), DeclaredMetadata())
     assert facts.kind is Kind.DIFF
-    assert facts.shape[0].startswith("3 files, +160 -160: both.py +80 -80; ")
+    assert facts.shape[0] == "2 commits: 100000000000 Change 1; 200000000000 Change 2"
+    assert facts.shape[1].startswith("3 files, +160 -160: both.py +80 -80; ")
     assert facts.sections == ("only1.py", "only2.py")
 
 

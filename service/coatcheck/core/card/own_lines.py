@@ -14,6 +14,8 @@ from coatcheck_client.contract.inert import one_line
 
 _URL_KEPT: Final = 256
 """Budget in tokens from which a URL is never dropped, only clipped: some APIs fetch only URLs that they have seen."""
+_ASKED: Final = 32
+"""Tokens of facts beside excerpts that answer a query, or a third of their share if that is more."""
 _NAME: Final = 120
 """Maximum characters of a tool's name, and of a call's ID."""
 _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
@@ -43,7 +45,7 @@ class OwnLines:
         return True
 
     def fill(self, room: int, share: float) -> None:
-        """Adds what fits into `room` tokens, in the card's order; facts get a `share` of what the names leave."""
+        """Adds what fits into `room` tokens, in the card's order; facts get up to a `share` of what names leave."""
         inputs, declared, facts = self._inputs, self._inputs.declared, self._inputs.facts
         limit = max(room // 3, min(room, 170)) if inputs.budget >= _URL_KEPT else room // 2
         last = (
@@ -64,7 +66,8 @@ class OwnLines:
             if value:
                 self._labelled(label, value, limit, most)
         self.lines += kept
-        self._add_facts(int((room - self.cost) * share))
+        most = int((room - self.cost) * share)
+        self._add_facts(max(most // 3, min(most, _ASKED)) if inputs.query and share < 1 else most)
 
     def _reserve(self, line: str, room: int) -> bool:
         """Returns whether a line that is added later fits; its cost is counted now."""

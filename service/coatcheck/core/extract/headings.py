@@ -1,8 +1,8 @@
 """Headings of documents that are readable as they are: Markdown, reStructuredText, plain text. The view is the payload.
 
 Recognises `#` headings and underlined ones outside fenced code, and numbered ones on lines of their own if there are at
-least three. In a source file or an output, `#` begins a comment or a banner; `reads_as_document` decides by the name or
-the text whether it is a document nevertheless, whatever tool it came from.
+least three; `core/extract/manual.py` those of manuals. In a source file or an output, `#` begins a comment or a banner;
+`reads_as_document` decides by the name or the text whether it is a document nevertheless, whatever tool it came from.
 """
 
 import re
@@ -11,10 +11,11 @@ from typing import Final
 
 from msgspec import structs
 
+from coatcheck.core.extract.manual import is_manual, manual_headings
 from coatcheck.core.extract.sections import SectionStart, sections
 from coatcheck.core.views.view import ExtractedText
 
-EXTRACTOR: Final = "headings 1"
+EXTRACTOR: Final = "headings 2"
 _DOCUMENTS: Final = ("markdown", "x-rst", "restructuredtext")
 _SUFFIXES: Final = (".md", ".markdown", ".rst", ".mdx", ".txt", ".adoc")
 _LOOKED: Final = 64 * 1024
@@ -47,17 +48,19 @@ _SENTENCE: Final = (b".", b",", b";", b":", b"?", b"!")
 def reads_as_document(media_type: str | None, url: str | None, data: bytes) -> bool:
     """Returns whether a text of unknown type is a document with headings.
 
-    It is if its media type or the ending of its name says so, or if its first 64 KiB have Markdown headings below the
-    first level between empty lines: two of them, or one and a title in the first line. A source file with such comments
-    is not.
+    It is if its media type or the ending of its name says so, if its first 64 KiB have Markdown headings below the
+    first level between empty lines (two of them, or one and a title in the first line), or if it is a manual. A source
+    file with such comments is not.
     """
     if any(name in (media_type or "") for name in _DOCUMENTS):
         return True
     if (url or "").partition("?")[0].partition("#")[0].lower().endswith(_SUFFIXES):
         return True
     wanted = _SEVERAL - (_TITLED.match(data) is not None)
-    if data.startswith(b"#!") or _count(_SUBHEADING, data[:_LOOKED], wanted) < wanted:
+    if data.startswith(b"#!"):
         return False
+    if _count(_SUBHEADING, data[:_LOOKED], wanted) < wanted:
+        return is_manual(data)
     text = _FENCED.sub(b"", data[:_LOOKED])  # comments are usually directly above or below what they describe
     mostly_alone = _count(_ALONE, text, _LOOKED) * 3 >= _count(_MARKED, text, _LOOKED) * 2
     return mostly_alone and _count(_CODE, text, _LITTLE) < _LITTLE
@@ -70,7 +73,7 @@ def _count(pattern: re.Pattern[bytes], data: bytes, most: int) -> int:
 
 def extract_headings(data: bytes) -> ExtractedText | None:
     """Returns the sections of a document; None if it has no headings."""
-    starts = _starts(data)
+    starts = manual_headings(data) if is_manual(data) else _starts(data)
     if not starts:
         return None
     found = sections(starts, prefix="s", size=len(data), lines=data.count(b"\n") + (not data.endswith(b"\n")))

@@ -24,6 +24,7 @@ _NOT_A_PAGE: Final = re.compile(
     re.MULTILINE,
 )
 """Matches lines of documentation, code and templates, which are full of tags."""
+_MARKDOWN: Final = re.compile(rb"^(?:#{1,6} [^\n#]*[^\W_]|```\w*\r?$)", re.MULTILINE)
 _SORTS: Final = 3
 _EACH: Final = 220
 """Maximum bytes per tag in a piece of a page."""
@@ -50,12 +51,13 @@ def is_page(head: bytes) -> bool:
     """
     if _START.match(head):
         return True
-    if head.count(b"</") < _SORTS or head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"<":
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:5]
+    if head.count(b"</") < _SORTS or start[:1] != b"<" or start.lower() == b"<?php":
         return False
     found = [name.lower() for name in _ELEMENT.findall(head)]
     if len(set(found)) < _SORTS or len(found) <= _SORTS or not head.count(b"<") / 3 <= len(found) >= len(head) / _EACH:
         return False
-    return len(_NOT_A_PAGE.findall(head)) < max(2, 0.15 * head.count(b"\n"))
+    return len(_MARKDOWN.findall(head)) < _SORTS and len(_NOT_A_PAGE.findall(head)) < max(2, 0.15 * head.count(b"\n"))
 
 
 def describe_page(payload: PayloadProbe) -> Description:

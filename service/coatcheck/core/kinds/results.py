@@ -33,10 +33,11 @@ _ADDRESS: Final = BlockPattern(r"^[ \t]*(?:[-*] )?(?:\**\w{2,8}\**:\**[ \t]*)?<?
 _LISTED: Final = re.compile(
     rb"^[ \t]*(?:\d{1,3}[.)]|\[\d{1,3}\]|#{2,4} |\**[Tt]itle\**:|---).*\n+[ \t]*(?:[-*] )?(?:\**\w{2,8}\**:\**[ \t]*)?"
     rb"<?https?://\S{4,}[ \t]*$"
-    rb"|^[ \t]*(?:[-*]|\d{1,3}[.)])[ \t]+\**\[[^\]\n]{3,300}\]\(https?://[^\s)]{4,}\)\**.{60}",
+    rb"|^[ \t]*(?:[-*]|\d{1,3}[.)])[ \t]+\**\[(?=[^\]\n]*[A-Za-z\x80-\xff]{2})[^\]\n]{3,300}\]\(https?://[^\s)]{4,}\)\**.{60}",
     re.MULTILINE,
 )
-"""Matches a result as a program prints it: a marked title above an address, or a linked title before a text."""
+"""Matches a result as a program prints it: a marked title above an address, or a linked title of words with a text."""
+_HEADING: Final = re.compile(rb"^#{1,6} \S", re.MULTILINE)
 _LINES: Final = 12
 """Maximum lines of one printed result, about; an index of links has hardly any text beside them, a document more."""
 _WORDS: Final = 60
@@ -80,9 +81,12 @@ def find_results(value: object, depth: int = 0) -> list[Record]:
 
 def is_listing(text: bytes) -> bool:
     """Returns whether a text is a list of results as programs print it, with text under each."""
-    found = len(_LISTED.findall(text)) if b"http" in text and _ADDRESS.find(text) else 0
-    lines = sum(1 for line in text.split(b"\n") if line.strip()) if found else 0
-    return found > 0 and lines <= _LINES * found and len(text) >= 2 * _WORDS * found
+    listed = _LISTED.findall(text) if b"http" in text and _ADDRESS.find(text) else []
+    if not listed or len(text) < 2 * _WORDS * len(listed):
+        return False
+    headings = len(_HEADING.findall(text)) - sum(line.lstrip().startswith(b"#") for line in listed)
+    lines = sum(1 for line in text.split(b"\n") if line.strip())
+    return lines <= _LINES * len(listed) and 2 * headings <= len(listed)  # a document has headings beside its links
 
 
 def _first(record: Record, names: tuple[str, ...]) -> str:

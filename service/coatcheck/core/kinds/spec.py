@@ -78,7 +78,7 @@ SPECS: Final[dict[Kind, KindSpec]] = {
     ),
     Kind.LOG: KindSpec(describe=describe_output, calm=PRINTED, text_view="mixed", landmarks=landmarks.OUTPUT),
     Kind.CODE_OR_FILE: KindSpec(
-        describe=describe_source, text_view="mixed", view_partial=True, landmarks=landmarks.SOURCE
+        describe=describe_source, facts_share=0.5, text_view="mixed", view_partial=True, landmarks=landmarks.SOURCE
     ),
     Kind.DIFF: KindSpec(describe=describe_diff, facts_share=0.35, weights=DOCUMENT, landmarks=landmarks.DIFF),
     Kind.JSON: KindSpec(

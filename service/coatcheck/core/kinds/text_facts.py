@@ -10,14 +10,14 @@ from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.kinds.description import NOTHING, OUTLINE, Description, PayloadProbe, named_parts
 from coatcheck.core.outline.commits import is_log, is_oneline
-from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
+from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, has_few_landmarks, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks
 from coatcheck.core.outline.sections import of_sections
+from coatcheck.core.outline.totals import DiffTotals, totals_of
 from coatcheck.core.outline.yaml_documents import is_stream
 from coatcheck.core.survey.tallies import tallied
 from coatcheck.core.text.plural import counted, first_of
 
-_FILES: Final = 40
 _COMMITS: Final = 30
 _NAMED: Final = 80
 _INNER: Final = 30
@@ -31,24 +31,19 @@ _LARGEST: Final = 64 * 1024
 
 
 def describe_diff(payload: PayloadProbe) -> Description:
-    """Returns the files of a complete diff, each once, largest changes first; nothing if one cannot be counted."""
-    entries = landmarks(DIFF, (), payload.sample.head) if payload.sample.whole else []
-    added, removed = Counter[str](), Counter[str]()
-    for entry in entries:
-        if entry.what == "file":
-            if entry.added is None or entry.removed is None or (entry.title in added and entry.title.endswith("…")):
-                return NOTHING
-            added[entry.title] += entry.added
-            removed[entry.title] += entry.removed
-    if not added or len(entries) >= MAX_ENTRIES:
-        return NOTHING if payload.sample.whole else Description(parts=OUTLINE)
-    largest = sorted(added, key=lambda name: -added[name] - removed[name])
-    lines = first_of([f"{name} +{added[name]} -{removed[name]}" for name in largest], _FILES, "more files")
-    total = f"{counted(len(added), 'file')}, +{added.total()} -{removed.total()}"
-    titles = Counter(entry.title for entry in entries)
-    files = {entry.title: entry for entry in entries if titles[entry.title] == 1}  # others are refused as ambiguous
-    once = [files[name] for name in largest if name in files]
-    return Description(facts=(f"{total}: {lines}",), parts=named_parts(once))
+    """Returns the commits and files of a complete diff, largest changes first; nothing if a file cannot be counted.
+
+    For a larger one, its survey has them.
+    """
+    if not payload.sample.whole:
+        return Description(parts=OUTLINE)
+    totals = DiffTotals()
+    totals.feed(payload.sample.head)
+    facts, wanted = totals.facts(), totals.sections()
+    files = {
+        entry.title: entry for entry in landmarks(DIFF, (), payload.sample.head) if wanted and entry.what == "file"
+    }
+    return Description(facts=facts, parts=named_parts([files[name] for name in wanted if name in files]))
 
 
 def describe_output(payload: PayloadProbe) -> Description:
@@ -62,7 +57,7 @@ def describe_output(payload: PayloadProbe) -> Description:
         return NOTHING
     if facts := tallied(payload.sample.head):
         return Description(facts=facts)
-    return _outlined(payload, OUTPUT, lambda entry: entry.what == "symbol") or NOTHING
+    return _outlined(payload, OUTPUT, lambda entry: entry.what != "phase") or NOTHING
 
 
 def describe_source(payload: PayloadProbe) -> Description:
@@ -81,8 +76,8 @@ def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry],
 
 
 def _first_lines(sample: PayloadSample) -> tuple[bytes, str]:
-    """Returns the whole lines that are examined, of at most 64 KiB, and the words for them if there are more."""
-    if len(sample.head) <= _LARGEST and sample.whole:
+    """Returns the whole lines that are examined, of at most 64 KiB unless few are landmarks, and words for a part."""
+    if sample.whole and (len(sample.head) <= _LARGEST or has_few_landmarks(sample.head[:_LOOK])):
         return sample.head, ""
     data = sample.head[: sample.head.rfind(b"\n", 0, _LARGEST) + 1]
     return data, " of the first {} lines".format(data.count(b"\n"))
@@ -93,7 +88,7 @@ def _described(entries: list[Entry], where: str) -> Description | None:
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
     levels = sorted(entry.level for entry in entries)
-    deepest = levels[min(_FEW, len(levels) - 1)]
+    deepest = levels[min(1 if entries[0].what == "part" else _FEW, len(levels) - 1)]
     if sum(level <= _OUTER for level in levels) <= _INNER:
         deepest = max(deepest, _OUTER)
     outer = [entry for entry in entries if entry.level <= deepest] or entries
@@ -113,10 +108,13 @@ def _described(entries: list[Entry], where: str) -> Description | None:
 
 
 def _listed(payload: PayloadProbe) -> Description | None:
-    """Returns the commits of a Git log, or the documents of a YAML stream; None for any other text."""
+    """Returns the commits of a Git log, the documents of a YAML stream, or totals; None for any other text."""
     head = payload.sample.head[:_LOOK]
     if is_log(head) or is_oneline(head):
         return _commits(payload.sample)
+    if payload.sample.whole and (totals := totals_of(head)) is not None:
+        totals.feed(payload.sample.head)
+        return Description(facts=totals.facts())
     return _documents(payload.sample) if is_stream(head) else None
 
 

@@ -4,6 +4,7 @@ The log of Git is a diff with commits and, perhaps, no files.
 """
 
 import re
+from binascii import a2b_base64, a2b_qp
 from typing import Final, final
 
 from msgspec.structs import replace
@@ -27,7 +28,13 @@ _COMMIT: Final = re.compile(rb"(?:([*|/\\_. -]{0,40}\* +)?commit|From) ([0-9a-f]
 _NAMED: Final = re.compile(rb"[*|/\\ ]{0,40}commit |From ")
 _HERE: Final = re.compile(rb"(?: [<>-]?[0-9a-f]{7,64})*(?: \(.*\))?")
 """What may follow the hash on a commit's line: its parents, and the names that point at it."""
-_SUBJECT: Final = re.compile(rb"^(?:[*|/\\ ]{0,40}    |Subject: (?:\[PATCH[^\]\n]*\] )?)(\S[^\n]*)", re.MULTILINE)
+_SUBJECT: Final = re.compile(
+    rb"^(?:[*|/\\ ]{0,40}    (?P<line>\S[^\n]*)"
+    rb"|Subject: ?(?:\[[^\]\n]*PATCH[^\]\n]*\] ?)?(?P<mail>[^\n]*(?:\n[ \t]+[^\n]*)*))",
+    re.MULTILINE,
+)
+_FOLDED: Final = re.compile(rb"(?:[ \t]+[^\n]*\n)*")
+_ENCODED: Final = re.compile(rb"=\?([\w-]{1,40})\?([bBqQ])\?([^?\s]*)\?=(?:\s+(?==\?))?")
 _HEADER: Final = 4_000
 """Bytes after a commit's line in which its subject is searched for."""
 _HASH: Final = 12
@@ -55,6 +62,8 @@ class Diff(StartScanner):
         self._named = False
         self._untitled = False
         """Whether the last entry is a commit without its subject."""
+        self._folded: bytes | None = None
+        """The subject of the last entry, which the next line may continue."""
         self._drawn: bool | None = None
         """Whether a graph precedes the commits, by the first one."""
         self._old = b""
@@ -65,6 +74,8 @@ class Diff(StartScanner):
     def feed(self, data: bytes, place: Position) -> None:
         """Processes whole lines, the first of which begins at this place."""
         counted, here = 0, place
+        if self._folded is not None:
+            self._unfold(data)
         if self._untitled:
             self._title(data, 0)
         for start, end, *_ in _MARKS.lines(data):
@@ -91,6 +102,30 @@ class Diff(StartScanner):
                 whole[0] += counts[0]
                 whole[1] += counts[1]
         return [self._counted(entry, counts, n) for entry, counts, n in zip(entries, self._counts, hunks, strict=True)]
+
+    def settled(self, *, end: bool = False) -> list[tuple[What, str, list[int] | None]]:
+        """Returns the complete files, hunks and commits, and forgets them; with `end`, all of them.
+
+        Each has its title and, if they can be counted, the lines that it adds and removes, of which a file has those of
+        its hunks.
+        """
+        last, file = len(self.starts) - 1, -1
+        for number, (start, counts) in enumerate(zip(self.starts, self._counts, strict=True)):
+            if start.what == "file":
+                file = number
+            whole = self._counts[file] if start.what == "hunk" and file >= 0 else None
+            if counts is not None and whole is not None and (end or number < last):
+                whole[0] += counts[0]
+                whole[1] += counts[1]
+        kept: set[int] = set() if end else {file, last}
+        out: list[tuple[What, str, list[int] | None]] = [
+            (start.what, start.title, counts)
+            for number, (start, counts) in enumerate(zip(self.starts, self._counts, strict=True))
+            if number not in kept
+        ]
+        self.starts = [start for number, start in enumerate(self.starts) if number in kept]
+        self._counts = [counts for number, counts in enumerate(self._counts) if number in kept]
+        return out
 
     @staticmethod
     def _counted(entry: Entry, counts: list[int] | None, hunks: int) -> Entry:
@@ -201,8 +236,21 @@ class Diff(StartScanner):
         if found is not None or at + _HEADER < len(data):
             self._untitled = False
         if found is not None:
-            hash_ = self.starts[-1].title.encode()
-            self.starts[-1] = replace(self.starts[-1], title=titled(hash_ + b" " + found[1]))
+            self._entitle(found["line"] or found["mail"])
+            self._folded = found["mail"] if found["line"] is None and found.end() + 1 >= len(data) else None
+
+    def _entitle(self, subject: bytes) -> None:
+        hash_ = self.starts[-1].title.partition(" ")[0].encode()
+        words = _ENCODED.sub(_decoded, subject) if b"=?" in subject else subject
+        self.starts[-1] = replace(self.starts[-1], title=titled((hash_ + b" " + words).rstrip()))
+
+    def _unfold(self, data: bytes) -> None:
+        """Completes a mail's subject by the lines at the beginning of a block that continue it."""
+        more = _FOLDED.match(data)
+        if self._folded is not None and more is not None:
+            self._folded = (self._folded + b"\n" + more[0])[:_HEADER]
+            self._entitle(self._folded)
+            self._folded = None if more.end() < len(data) else self._folded
 
     def _begin(self, what: What, title: str, here: Position, *, counted: bool = True) -> None:
         deep = any(start.what == "commit" for start in self.starts[:1])
@@ -230,6 +278,15 @@ def _now(names: bytes) -> tuple[bytes, bool]:
     if names.endswith(b'"'):
         return _without_side(_unquoted(names[names.rfind(b' "', 0, -1) + 1 :])), True
     return _without_side(names.rpartition(b" b/")[2] or names), True
+
+
+def _decoded(word: re.Match[bytes]) -> bytes:
+    """Returns a word of a mail's header that was encoded because it is not ASCII; as it is if that is impossible."""
+    try:
+        raw = a2b_base64(word[3]) if word[2] in b"bB" else a2b_qp(word[3], header=True)
+        return raw.decode(word[1].decode()).encode()
+    except (ValueError, LookupError):
+        return word[0]
 
 
 def _without_side(path: bytes) -> bytes:

@@ -7,6 +7,7 @@ import re
 from itertools import pairwise
 from typing import Final
 
+from coatcheck.core.extract.manual import is_manual
 from coatcheck.core.outline.commits import Oneline, is_log, is_oneline
 from coatcheck.core.outline.diff import Diff
 from coatcheck.core.outline.languages import PREFIX, language_of
@@ -16,6 +17,7 @@ from coatcheck.core.outline.output import Phases
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
+from coatcheck.core.outline.trees import Folders, Tree, is_listing, is_tree
 from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
 from coatcheck.core.structure.line_style import style_of
 from coatcheck.core.views.window import Position
@@ -49,6 +51,11 @@ def landmarks(marks: Landmarks, names: tuple[str | None, ...], data: bytes) -> l
     return scanner.finish(_BEGINNING.after(data), ends_line=data.endswith(b"\n"))
 
 
+def has_few_landmarks(head: bytes) -> bool:
+    """Returns whether the landmarks of a text that begins like this are few of its lines, and are found fast."""
+    return is_tree(head) or is_listing(head) or is_manual(head)
+
+
 def _json(head: bytes, _lines: int, *, whole: bool) -> OutlineEntries:
     """Returns the cells of a complete notebook, or the places of a document that begins with `head`."""
     return (of_notebook(head) if whole else None) or of_json(head, whole=whole)
@@ -60,10 +67,14 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
 
 
 def _listed(head: bytes) -> OutlineScanner | None:
-    """Returns what finds the commits of a Git log, or the documents of a YAML stream."""
+    """Returns what finds the commits of a Git log, the documents of a YAML stream, or the branches of a tree."""
     if is_log(head):
         return Diff()
-    return Oneline() if is_oneline(head) else YamlDocuments() if is_stream(head) else None
+    if is_oneline(head):
+        return Oneline()
+    if is_stream(head):
+        return YamlDocuments()
+    return Tree(head) if is_tree(head) else Folders() if is_listing(head) else None
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:

@@ -9,6 +9,8 @@ dozen authors. A pattern occasionally mistakes a call for a definition, which an
 import re
 from typing import Final
 
+from coatcheck.core.text.scan import BlockPattern
+
 PREFIX: Final = (
     r"(?:[ ]{0,7}(?P<counted>[0-9]{1,7})(?:[:|][ ]?|\t|→)"
     r"|(?P<path>[^\s:\"'(){},;=]+)[:-](?P<number>[0-9]{1,7})[:-])?"
@@ -59,10 +61,25 @@ _CURLY: Final = (
     rf"{_IN}{_before(_INIT_WORDS)}init[?!]?\(",
 )
 _C: Final = (
-    r"[A-Za-z_][\w:<>,*& \t]*[ \t*&]~?[A-Za-z_][\w:~]* *\([^;]*$",
     rf"{_IN}(?:typedef +|static +)*(?:struct|class|enum|union|namespace)(?: +class)? +[\w:]+[^;()=]*\{{? *$",
+    r"typedef +(?:struct|enum|union) *\{? *$",
     r"#[ \t]*define +\w+\(",
 )
+_TYPED: Final = r"[A-Za-z_][\w:<>,*& \t]*"
+_CALLED: Final = r"[ \t*&]~?[A-Za-z_][\w:~]* *\("
+_HEADER: Final = (
+    rf"(?:[ \t]{{1,8}}extern +)?{_TYPED}(?:\([^()\n]{{0,80}}\)[\w*& \t]*)?{_CALLED}(?:[^\n]*[^*\s])?\s*$",
+    r"[A-Za-z]\w*[a-z]\w* *\([^\n]*[,;]\s*$",
+    r"typedef\b[^={]*[;(]",
+)
+"""What a header declares beyond the definitions of a source file: prototypes, and types under new names."""
+_BLOCKS: Final = "message service rpc enum struct exception interface"
+_INTERFACE: Final = (
+    rf"{_IN}{_before('extend')}{_any_of(_BLOCKS)} +[\w.]+[ \t]*(?:[({{:=]|extends\b|implements\b|$)",
+    rf"{_before('extend')}{_any_of('type input union scalar')} +\w+[ \t]*(?:[{{=@]|implements\b|$)",
+    rf"{_IN}(?:extend +[\w.]+ *\{{|oneof +\w+ *\{{|directive +@\w)",
+)
+"""Of Protocol Buffers, Thrift and GraphQL."""
 _SQL_WORDS: Final = "or replace temp temporary unique materialized unlogged"
 _SQL_THINGS: Final = "table view function procedure index trigger type schema sequence"
 _PHP_WORDS: Final = "abstract final public private protected static readonly"
@@ -85,7 +102,9 @@ PATTERNS: Final[dict[str, str]] = {
         rf"{_IN}(?:unsafe +)?impl\b",
     ),
     "curly": _either(*_CURLY),
-    "c": _either(*_C),
+    "c": _either(rf"{_TYPED}{_CALLED}[^;]*$", *_C),
+    "header": _either(*_HEADER, *_C),
+    "interface": _either(*_INTERFACE),
     "ruby": _either(rf"{_IN}(?:def|class|module) +[\w:.<]"),
     "php": _either(rf"{_IN}{_before(_PHP_WORDS)}(?:function|class|interface|trait|enum|namespace) +&?[\w\\]"),
     "shell": _either(rf"{_IN}(?:function +[\w:.-]+|[\w:.-]+ *\(\)) *(?:\(\) *)?[{{(]? *$"),
@@ -108,7 +127,9 @@ _ENDINGS: Final[dict[str, str]] = {
     "go": "go",
     "rust": "rs",
     "curly": "java kt kts scala cs swift groovy gradle dart",
-    "c": "c h cc cpp cxx hh hpp hxx m mm cu",
+    "c": "c cc cpp cxx m mm cu",
+    "header": "h hh hpp hxx",
+    "interface": "proto thrift graphql graphqls gql fbs",
     "ruby": "rb rake gemspec",
     "php": "php",
     "shell": "sh bash zsh ksh",
@@ -130,12 +151,19 @@ _SHEBANGS: Final = {
     "ruby": "ruby",
     "perl": "perl",
 }
+_CONTENT: Final = BlockPattern(
+    r"^(?:#[ \t]*(?:include[ \t]*[<\"]|ifndef[ \t]+\w+[ \t\r]*$|pragma[ \t]+once)"
+    r"|(?:syntax|edition)[ \t]*=[ \t]*[\"'](?:proto|20))"
+)
+"""Finds a line that only a file of C or of Protocol Buffers has."""
+_GUARD: Final = re.compile(rb"#[ \t]*(?:pragma[ \t]+once|ifndef[ \t]+(\w+)[ \t\r]*\n\s*#[ \t]*define[ \t]+\1\b)")
+_LOOK: Final = 16 * 1024
 _STATEMENTS: Final = "if for while switch catch return else elif do try using lock foreach with await yield throw new"
-_NO_DEFINITION: Final = frozenset([*_STATEMENTS.split(), "delete"])
+_NO_DEFINITION: Final = frozenset([*_STATEMENTS.split(), "delete", "static_assert"])
 
 
 def language_of(names: tuple[str | None, ...], head: bytes) -> str:
-    """Returns the language indicated by a file's name, a URL or the first line; `any` if nothing does."""
+    """Returns the language indicated by a file's name, a URL, the first line or a directive; `any` if nothing does."""
     grep = _GREP.match(head)
     for name in (*names, None if grep is None else grep[1].decode("utf-8", "replace")):
         plain = (name or "").partition("?")[0].partition("#")[0].rsplit("/", 1)[-1].strip().lower()
@@ -148,7 +176,10 @@ def language_of(names: tuple[str | None, ...], head: bytes) -> str:
         for word in reversed(words):
             if (plain := word.rstrip("0123456789.")) in _SHEBANGS:
                 return _SHEBANGS[plain]
-    return "any"
+    line = _CONTENT.find(head[:_LOOK])
+    if line is None:
+        return "any"
+    return "interface" if head[line[0]] != ord("#") else "header" if _GUARD.match(head, line[0]) else "c"
 
 
 def is_definition(title: str) -> bool:

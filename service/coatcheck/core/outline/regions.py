@@ -48,7 +48,11 @@ _LANGUAGES: Final[dict[str, tuple[str, tuple[_Region, ...]]]] = {
     "go": (rf"{_SLASHES}|{_DOUBLE}|{_CHARACTER}", (_C_COMMENT, _Region("`", "`"))),
     "rust": (rf"{_SLASHES}|{_DOUBLE}|{_CHARACTER}", (_C_COMMENT, _Region(r'\bb?r(#{0,9})"', '"{}'))),
     "curly": (rf"{_SLASHES}|{_DOUBLE}|{_CHARACTER}", (_C_COMMENT, _TRIPLE, _Region('@"', '"'))),
-    "c": (rf"{_SLASHES}|{_DOUBLE}|{_CHARACTER}", (_C_COMMENT, _Region(r'R"([^()\\\s"]{0,16})\(', '){}"'))),
+    **dict.fromkeys(
+        ("c", "header"),
+        (rf"{_SLASHES}|{_DOUBLE}|{_CHARACTER}", (_C_COMMENT, _Region(r'R"([^()\\\s"]{0,16})\(', '){}"'))),
+    ),
+    "interface": (rf"{_HASH}|{_SLASHES}|{_STRING}", (_C_COMMENT, _TRIPLE)),
     "ruby": (rf"{_HASH}|{_STRING}", (_Region(r"^=begin\b", "\n=end"), _here("<<[-~]"))),
     "php": (rf"{_HASH}|{_SLASHES}|{_STRING}", (_C_COMMENT, _here("<<<"))),
     "shell": (r"(?<![^\s;(])#[^\n]*+", (_here(r"(?:^|[^<])<<-?"),)),

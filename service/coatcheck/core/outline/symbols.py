@@ -25,6 +25,11 @@ _DEEPEST: Final = 8
 _PREFIX: Final = re.compile(PREFIX.encode())
 _INDENT: Final = re.compile(rb"[ \t]*")
 _TRAIL: Final = b" \t\r\n{:=("
+_UNNAMED: Final = re.compile(r"typedef (?:struct|enum|union)")
+_NAMED: Final = re.compile(rb"^\}[ \t]*(\w[^;\n]{0,80})?;", re.MULTILINE)
+"""Where the name of such a type is: on the line that ends it."""
+_BODY: Final = 16 * 1024
+"""Bytes of an unnamed type in which its end is searched for."""
 
 
 @cache
@@ -42,10 +47,13 @@ class Symbols(StartScanner):
         self._regions = Regions(language)
         self._details: list[str | None] = []
         self._indents: list[int] = []
+        self._unnamed = 0
+        """How many entries there were after the last type whose name has not come yet; 0: none."""
 
     def feed(self, data: bytes, place: Position) -> None:
         """Processes whole lines, the first of which begins at this place."""
         counted, here = 0, place
+        self._name(data, 0, place.byte)
         regions = iter(self._regions.of(data))
         region = next(regions, None)
         for start, end, *_ in self._scan.lines(data):
@@ -66,11 +74,26 @@ class Symbols(StartScanner):
             level = self._level(len(indent[0].expandtabs(_TAB)) if indent else 0)
             self.starts.append(EntryStart("symbol", title, level, here))
             self._details.append(_origin(prefix, here.newlines + 1))
+            if _UNNAMED.fullmatch(title):
+                self._unnamed = len(self.starts)
+                self._name(data, end, here.byte + end - start)
 
     def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
         """Returns the definitions; `detail` says where in its file one is, if not here."""
         entries = super().finish(end, ends_line=ends_line)
         return [replace(entry, detail=detail) for entry, detail in zip(entries, self._details, strict=True)]
+
+    def _name(self, data: bytes, at: int, byte: int) -> None:
+        """Completes the title of an unnamed type, given that place `at` of the block is this byte of the text."""
+        if not self._unnamed:
+            return
+        start = self.starts[self._unnamed - 1]
+        name = _NAMED.search(data, at, max(at, min(len(data), at + start.place.byte + _BODY - byte)))
+        if name is not None:
+            title = titled(start.title.encode() + b" " + (name[1] or b""))
+            self.starts[self._unnamed - 1] = replace(start, title=title)
+        if name is not None or byte + len(data) - at >= start.place.byte + _BODY:
+            self._unnamed = 0
 
     def _level(self, indent: int) -> int:
         while self._indents and self._indents[-1] >= indent:

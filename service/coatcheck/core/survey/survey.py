@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from coatcheck.core.outline.totals import Totals, totals_of
 from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, count_shapes, level_of, speaking, stating
 from coatcheck.core.survey.members import Members, ObjectMember
 from coatcheck.core.survey.tallies import Tallies
@@ -109,6 +110,7 @@ class Surveyor:
         self._flooded = False
         self._tallies = Tallies()
         self._members = Members()
+        self._totals: Totals | None = None
         self._stated: dict[int, list[Region]] = {1: [], 2: [], 3: []}
         self._odd: list[tuple[bytes, Region]] = []
         """Shapes of lines that may resemble no other, each with the lines around it."""
@@ -137,13 +139,17 @@ class Surveyor:
             kept += [region for shape, region in self._odd if self._known[shape] == 1][:_RARE]
         return Survey(
             fragments=_merged(kept),
-            facts=self._tallies.facts(),
+            facts=(*self._tallies.facts(), *(self._totals.facts() if self._totals is not None else ())),
             counts=tuple(sorted(each for each in self._known.most_common(64) if b"\n" not in each[0])),
             members=self._members.found(),
         )
 
     def _look(self, data: bytes) -> None:
         self._members.feed(data)
+        if not self._offset:
+            self._totals = totals_of(data)
+        if self._totals is not None:
+            self._totals.feed(data)
         self._data, self._starts = data, []
         seen = visible(data)
         self._tallies.feed(seen, later=self._drop == DIGITS)

@@ -205,8 +205,10 @@ class Tallies:
         for tally, counts in (self._counts or {}).items():
             if tally is _BY_LINE:
                 _drop_neighbours(counts)
-            if not 0 < len(counts) <= _MOST or (tally is _BY_FILE and self._other):
+            if not 0 < len(counts) <= _MOST:
                 continue
+            if (tally is _BY_FILE and self._other) or (tally.label == _BY_FILE.label and counts.total() == len(counts)):
+                continue  # some line names no file, or every file is named once
             if tally is _BY_LINE and 2 * sum([n == 1 and b" " in name for name, n in counts.items()]) > counts.total():
                 continue  # frames of a stack, for example: words before a number, hardly ever the same ones
             ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
