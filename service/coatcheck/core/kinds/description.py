@@ -17,7 +17,7 @@ from coatcheck_client.contract.inert import one_line
 
 SECTION_CHARS: Final = 60
 """Maximum characters of a section's title in a call."""
-_PARTS: Final = 40
+_PARTS: Final = 24
 
 
 class PayloadProbe(Struct, dict=True):
