@@ -83,8 +83,8 @@ def _described(entries: list[Entry], where: str) -> Description | None:
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
     top = sum(entry.level == 1 for entry in entries)
-    few = 1 if entries[0].what == "part" else _FEW
-    deepest = _OUTER if top <= few or sum(entry.level <= _OUTER for entry in entries) <= _INNER else 1
+    few, near = 1 if entries[0].what == "part" else _FEW, sum(entry.level <= _OUTER for entry in entries)
+    deepest = _OUTER + (near < _FEW and few == 1) if top <= few or near <= _INNER else 1
     outer = [entry for entry in entries if entry.level <= deepest] or entries
     label = "Sections" if outer[0].what == "heading" else "Outline"
     named = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in outer]
