@@ -259,3 +259,11 @@ def test_words_without_headings_have_no_landmarks() -> None:
 def test_no_payload_is_too_odd(kind: Kind, data: bytes) -> None:
     for entry in landmarks(spec_of(kind).landmarks, ("x.py",), data):
         assert "\n" not in entry.title
+
+
+def test_source_that_begins_with_a_long_comment_is_recognised_by_a_directive() -> None:
+    licence = "/*\n" + "  Permission is granted to anyone to use this software for any purpose.\n" * 60 + "*/\n"
+    header = f"{licence}#ifndef A_H\n#define A_H\nint one(void);\nint two(int a);\n#endif\n"
+    for kind in (Kind.COMMAND_OUTPUT, Kind.CODE_OR_FILE):
+        assert [entry.title for entry in found(header, kind)] == ["int one(void);", "int two(int a);"]
+    assert found(licence + "int one(void);\nint two(int a);\n", Kind.COMMAND_OUTPUT) == []

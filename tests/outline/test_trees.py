@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.core.artifact import Kind
+from coatcheck.core.artifact import DeclaredMetadata, Kind, PayloadSample
+from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.landmarks import landmarks
 from coatcheck.core.outline.model import OutlineScanner
@@ -119,3 +120,11 @@ def test_what_is_no_tree_has_no_branches(text: str) -> None:
 )
 def test_what_is_no_listing_has_no_folders(text: str) -> None:
     assert not is_listing(text.encode())
+
+
+def test_a_card_names_the_branches_of_a_lone_branch() -> None:
+    tree = Branch(".", (Branch("src", AB.inner),))
+    payload = ("\n".join(drawn(tree, STYLES["lines"])[0]) + "\n").encode()
+    facts = recognise(PayloadSample(payload, b"", len(payload)), DeclaredMetadata(tool_name="bash"))
+    assert facts.shape == ("Outline (with lines): . 1; src 2; a 3; b 6",)
+    assert facts.sections == ("a", "b")

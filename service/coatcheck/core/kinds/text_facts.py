@@ -88,7 +88,7 @@ def _described(entries: list[Entry], where: str) -> Description | None:
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
     levels = sorted(entry.level for entry in entries)
-    deepest = levels[min(1 if entries[0].what == "part" else _FEW, len(levels) - 1)]
+    deepest = levels[min(2 if entries[0].what == "part" else _FEW, len(levels) - 1)]
     if sum(level <= _OUTER for level in levels) <= _INNER:
         deepest = max(deepest, _OUTER)
     outer = [entry for entry in entries if entry.level <= deepest] or entries

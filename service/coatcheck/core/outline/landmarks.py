@@ -10,7 +10,7 @@ from typing import Final
 from coatcheck.core.extract.manual import is_manual
 from coatcheck.core.outline.commits import Oneline, is_log, is_oneline
 from coatcheck.core.outline.diff import Diff
-from coatcheck.core.outline.languages import PREFIX, language_of
+from coatcheck.core.outline.languages import PREFIX, language_by_directive, language_of
 from coatcheck.core.outline.model import Entry, Landmarks, OutlineEntries, OutlineScanner
 from coatcheck.core.outline.notebook import of_notebook
 from coatcheck.core.outline.output import Phases
@@ -78,9 +78,15 @@ def _listed(head: bytes) -> OutlineScanner | None:
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
-    """Returns a scanner for symbols if the text reads as source, and its beginning defines something."""
+    """Returns a scanner for symbols if a text reads as source or has a directive, and its beginning defines something.
+
+    Source may begin with a comment of many lines, which read as prose.
+    """
     lines = [line[:_WIDE] for line in head.split(b"\n")[:_LINES] if line and not line.isspace()]
-    if len(lines) < _LEAST or style_of(b"\n".join(lines).decode("utf-8", "ignore").encode(), len(lines)) != "code":
+    if len(lines) < _LEAST:
+        return None
+    style = style_of(b"\n".join(lines).decode("utf-8", "ignore").encode(), len(lines))
+    if style != "code" and language_by_directive(head) is None:
         return None
     language = language_of(names, head)
     first = Symbols(language)

@@ -176,9 +176,14 @@ def language_of(names: tuple[str | None, ...], head: bytes) -> str:
         for word in reversed(words):
             if (plain := word.rstrip("0123456789.")) in _SHEBANGS:
                 return _SHEBANGS[plain]
+    return language_by_directive(head) or "any"
+
+
+def language_by_directive(head: bytes) -> str | None:
+    """Returns the language of which a line near the beginning is typical: C, its headers, or Protocol Buffers."""
     line = _CONTENT.find(head[:_LOOK])
     if line is None:
-        return "any"
+        return None
     return "interface" if head[line[0]] != ord("#") else "header" if _GUARD.match(head, line[0]) else "c"
 
 
