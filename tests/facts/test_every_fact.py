@@ -1,7 +1,7 @@
 """Every number, name and range on the cards of thousands of payloads is what other programs say of them.
 
-The oracles are `json`, `csv`, `sqlite3`, `ast`, `zipfile`, `tarfile`, `wave`, `html.parser`, `git` and plain counting.
-A line on a card that no oracle understands is a failure, too.
+The oracles are `json`, `csv`, `sqlite3`, `ast`, `zipfile`, `tarfile`, `wave`, `html.parser`, `xml.etree`, `git` and
+plain counting. A line on a card that no oracle understands is a failure, too.
 """
 
 import random
@@ -23,6 +23,7 @@ from facts import (
     made_pages,
     made_source,
     made_tables,
+    made_xml,
 )
 from facts.cases import Case, shown
 from facts.made_databases import databases
@@ -48,6 +49,7 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_source.script, 100),
     (made_source.markdown, 100),
     (made_manifests.manifests, 80),
+    (made_xml.elements, 120),
     (made_git.unified, 80),
     (made_pages.pages, 120),
     (made_pages.results, 80),

@@ -14,6 +14,7 @@ from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landma
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks
 from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.yaml_documents import is_stream
+from coatcheck.core.structure.xml_elements import read_xml
 from coatcheck.core.survey.tallies import tallied
 from coatcheck.core.text.plural import counted, first_of
 
@@ -109,10 +110,14 @@ def _described(entries: list[Entry], where: str) -> Description | None:
 
 
 def _listed(payload: PayloadProbe) -> Description | None:
-    """Returns the commits of a Git log, or the documents of a YAML stream; None for any other text."""
+    """Returns the commits of a Git log, the documents of a YAML stream, or the elements of XML; None for others."""
     head = payload.sample.head[:_LOOK]
     if is_log(head) or is_oneline(head):
         return _commits(payload.sample)
+    if (xml := read_xml(payload.sample.head, whole=payload.sample.whole)) is not None:
+        data, where = _first_lines(payload.sample)
+        described = _described(landmarks(PROSE, (), data), where) or NOTHING
+        return replace(described, facts=(*xml.facts, *described.facts))
     return _documents(payload.sample) if is_stream(head) else None
 
 

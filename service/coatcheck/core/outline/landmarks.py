@@ -16,8 +16,10 @@ from coatcheck.core.outline.output import Phases
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
+from coatcheck.core.outline.xml_outline import XmlOutline
 from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
 from coatcheck.core.structure.line_style import style_of
+from coatcheck.core.structure.xml_elements import is_xml
 from coatcheck.core.views.window import Position
 
 _BEGINNING: Final = Position(0, 0, 0)
@@ -60,10 +62,12 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
 
 
 def _listed(head: bytes) -> OutlineScanner | None:
-    """Returns what finds the commits of a Git log, or the documents of a YAML stream."""
+    """Returns what finds the commits of a Git log, the documents of a YAML stream, or the elements of XML."""
     if is_log(head):
         return Diff()
-    return Oneline() if is_oneline(head) else YamlDocuments() if is_stream(head) else None
+    if is_oneline(head):
+        return Oneline()
+    return YamlDocuments() if is_stream(head) else XmlOutline() if is_xml(head) else None
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
@@ -88,11 +92,11 @@ TABLE: Final = Landmarks(structure=_table)
 DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
 """Files and hunks, and commits if there are any."""
 SOURCE: Final = Landmarks(scanner=lambda names, head: _listed(head) or Symbols(language_of(names, head)))
-"""Symbols; commits of a Git log; documents of a YAML stream."""
+"""Symbols; commits of a Git log; documents of a YAML stream; elements of XML."""
 OUTPUT: Final = Landmarks(
     scanner=lambda names, head: _listed(head) or _printed(names, head) or _source(names, head) or Phases()
 )
-"""Phases; commits of a Git log; documents of a YAML stream; symbols of printed source, with or without line numbers."""
+"""Phases; what SOURCE has, if the text is source as tools print it, with or without line numbers."""
 PROSE: Final = Landmarks(scanner=lambda names, head: _listed(head) or _printed(names, head))
 """Commits of a Git log; documents of a YAML stream; symbols of printed source."""
 PRINTED: Final = Landmarks(scanner=_printed)

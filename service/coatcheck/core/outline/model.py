@@ -19,6 +19,7 @@ What = Literal[
     "part",
     "document",
     "symbol",
+    "block",
     "commit",
     "file",
     "hunk",
