@@ -157,3 +157,20 @@ class DocumentsOracle:
         told = dict(item.rsplit(" ", 1) for item in (found[2] or "").split(", ") if item)
         assert {kind: int(count) for kind, count in told.items()} == self._kinds, (line, self._kinds)
         return True
+
+
+class PartsOracle:
+    """Understands how many parts a file of settings has, and how many there are of each kind."""
+
+    def __init__(self, parts: int, kinds: Mapping[str, int]) -> None:
+        self._parts = parts
+        self._kinds = kinds
+
+    def __call__(self, line: str) -> bool:
+        found = re.fullmatch(r"(\d+) parts: (.*)", line)
+        if found is None:
+            return False
+        assert int(found[1]) == self._parts, (line, self._parts)
+        told = dict(item.rsplit(" ", 1) for item in found[2].split(", "))
+        assert {kind: int(count) for kind, count in told.items()} == self._kinds, (line, self._kinds)
+        return True

@@ -1,7 +1,7 @@
 """Every number, name and range on the cards of thousands of payloads is what other programs say of them.
 
-The oracles are `json`, `csv`, `sqlite3`, `ast`, `zipfile`, `tarfile`, `wave`, `html.parser`, `xml.etree`, `git` and
-plain counting. A line on a card that no oracle understands is a failure, too.
+The oracles are `json`, `csv`, `sqlite3`, `ast`, `zipfile`, `tarfile`, `wave`, `html.parser`, `xml.etree`, `tomllib`,
+`configparser`, PyYAML, `git` and plain counting. A line on a card that no oracle understands is a failure, too.
 """
 
 import random
@@ -21,6 +21,7 @@ from facts import (
     made_media,
     made_output,
     made_pages,
+    made_settings,
     made_source,
     made_tables,
     made_xml,
@@ -50,6 +51,10 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_source.markdown, 100),
     (made_manifests.manifests, 80),
     (made_xml.elements, 120),
+    (made_settings.toml, 60),
+    (made_settings.ini, 60),
+    (made_settings.mappings, 80),
+    (made_settings.metrics, 40),
     (made_git.unified, 80),
     (made_pages.pages, 120),
     (made_pages.results, 80),

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
+from coatcheck.core.outline.blocks import blocks_of
 from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks
@@ -24,6 +25,7 @@ _NAMED: Final = 80
 _INNER: Final = 30
 """Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
 _OUTER: Final = 2
+_PARTS: Final = ("symbol", "block")
 _FEW: Final = 3
 """Entries of the outermost level that alone would be no outline: a title, and a version or two."""
 _LOOK: Final = 16 * 1024
@@ -62,7 +64,7 @@ def describe_output(payload: PayloadProbe) -> Description:
         return NOTHING
     if facts := tallied(payload.sample.head):
         return Description(facts=facts)
-    return _outlined(payload, OUTPUT, lambda entry: entry.what == "symbol") or NOTHING
+    return _outlined(payload, OUTPUT, lambda entry: entry.what in _PARTS) or NOTHING
 
 
 def describe_source(payload: PayloadProbe) -> Description:
@@ -77,14 +79,22 @@ def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry],
     names = (payload.declared.title, payload.declared.url)
     made = extract_headings(data) if reads_as_document(None, next(filter(None, names), None), data) else None
     entries = [] if made is None else of_sections(made.sections)
-    return _described(entries or list(filter(counts, landmarks(marks, names, data))), where)
+    entries = entries or list(filter(counts, landmarks(marks, names, data)))
+    described, kinds = _described(entries, where), _kinds(entries) if entries and entries[0].what == "block" else ""
+    if described is None or not kinds or len(entries) >= MAX_ENTRIES:
+        return described
+    return replace(described, facts=(f"{counted(len(entries), 'part')}{where}{kinds}", *described.facts))
 
 
 def _first_lines(sample: PayloadSample) -> tuple[bytes, str]:
-    """Returns the whole lines that are examined, of at most 64 KiB, and the words for them if there are more."""
-    if len(sample.head) <= _LARGEST and sample.whole:
+    """Returns the whole lines that are examined, and the words for them if there are more.
+
+    These are at most 64 KiB; files of settings, whose parts are found faster, are examined as far as available.
+    """
+    most = len(sample.head) if len(sample.head) > _LARGEST and blocks_of(sample.head) else _LARGEST
+    if len(sample.head) <= most and sample.whole:
         return sample.head, ""
-    data = sample.head[: sample.head.rfind(b"\n", 0, _LARGEST) + 1]
+    data = sample.head[: sample.head.rfind(b"\n", 0, most) + 1]
     return data, " of the first {} lines".format(data.count(b"\n"))
 
 
@@ -135,6 +145,10 @@ def _documents(sample: PayloadSample) -> Description:
     described = _described(entries, where) or NOTHING
     if where or len(entries) >= MAX_ENTRIES:
         return described
+    return replace(described, facts=(f"{counted(len(entries), 'document')}{_kinds(entries)}", *described.facts))
+
+
+def _kinds(entries: list[Entry]) -> str:
+    """Returns how many entries have each detail, as `: Service 3, Job 1`; empty if none has any."""
     kinds = Counter(entry.detail for entry in entries if entry.detail).most_common()
-    counts = f": {', '.join(f'{kind} {count}' for kind, count in kinds)}" if kinds else ""
-    return replace(described, facts=(f"{counted(len(entries), 'document')}{counts}", *described.facts))
+    return f": {', '.join(f'{kind} {count}' for kind, count in kinds)}" if kinds else ""

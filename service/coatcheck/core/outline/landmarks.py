@@ -7,6 +7,7 @@ import re
 from itertools import pairwise
 from typing import Final
 
+from coatcheck.core.outline.blocks import blocks_of
 from coatcheck.core.outline.commits import Oneline, is_log, is_oneline
 from coatcheck.core.outline.diff import Diff
 from coatcheck.core.outline.languages import PREFIX, language_of
@@ -62,12 +63,12 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
 
 
 def _listed(head: bytes) -> OutlineScanner | None:
-    """Returns what finds the commits of a Git log, the documents of a YAML stream, or the elements of XML."""
+    """Returns what finds commits of a Git log, documents of a YAML stream, elements of XML, or parts of settings."""
     if is_log(head):
         return Diff()
     if is_oneline(head):
         return Oneline()
-    return YamlDocuments() if is_stream(head) else XmlOutline() if is_xml(head) else None
+    return YamlDocuments() if is_stream(head) else XmlOutline() if is_xml(head) else blocks_of(head)
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
@@ -92,7 +93,7 @@ TABLE: Final = Landmarks(structure=_table)
 DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
 """Files and hunks, and commits if there are any."""
 SOURCE: Final = Landmarks(scanner=lambda names, head: _listed(head) or Symbols(language_of(names, head)))
-"""Symbols; commits of a Git log; documents of a YAML stream; elements of XML."""
+"""Symbols; commits of a Git log; documents of a YAML stream; elements of XML; parts of files of settings."""
 OUTPUT: Final = Landmarks(
     scanner=lambda names, head: _listed(head) or _printed(names, head) or _source(names, head) or Phases()
 )
