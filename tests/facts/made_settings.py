@@ -120,3 +120,20 @@ def metrics(rng: random.Random, count: int) -> Iterator[Case]:
                 f"{name} 1e+09 17"
             ]
         yield _case(rng, "\n".join(lines) + "\n", titles, Counter(kinds))
+
+
+def titled(rng: random.Random, count: int) -> Iterator[Case]:
+    """Help with titled blocks, and settings below banners."""
+    for number in range(count):
+        lines: list[str] = ["# One example", ""] if number % 2 else ["usage: x [options]", ""]
+        titles: dict[int, str] = {}
+        for part in range(rng.randint(3, 30)):
+            title = f"{rng.choice(('Video', 'Global (a)', 'Üb'))} options {part}"
+            titles[len(lines) + 1] = title
+            if not number % 2:
+                lines += [f"{title}:", *[f"  -{n}  {rng.random()}" for n in range(rng.randint(1, 9))], ""]
+            elif rng.random() < 0.5:
+                lines += [f"##### {title} #####", "", "# a comment", f"port {part}", ""]
+            else:
+                lines += ["#" + "-" * 30, f"# {title}", "#" + "-" * 30, f"port {part}", ""]
+        yield _case(rng, "\n".join(lines), titles, {})

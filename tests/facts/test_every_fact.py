@@ -55,6 +55,7 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_settings.ini, 60),
     (made_settings.mappings, 80),
     (made_settings.metrics, 40),
+    (made_settings.titled, 60),
     (made_git.unified, 80),
     (made_pages.pages, 120),
     (made_pages.results, 80),

@@ -61,7 +61,8 @@ def describe_output(payload: PayloadProbe) -> Description:
     if (listed := _listed(payload)) is not None:
         return listed
     if not payload.sample.whole:
-        return NOTHING
+        data, where = _first_lines(payload.sample)
+        return _described([entry for entry in landmarks(OUTPUT, (), data) if entry.what == "block"], where) or NOTHING
     if facts := tallied(payload.sample.head):
         return Description(facts=facts)
     return _outlined(payload, OUTPUT, lambda entry: entry.what in _PARTS) or NOTHING

@@ -17,6 +17,7 @@ from coatcheck.core.outline.output import Phases
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
+from coatcheck.core.outline.titled_blocks import titled_blocks_of
 from coatcheck.core.outline.xml_outline import XmlOutline
 from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
 from coatcheck.core.structure.line_style import style_of
@@ -77,9 +78,20 @@ def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None
     if len(lines) < _LEAST or style_of(b"\n".join(lines).decode("utf-8", "ignore").encode(), len(lines)) != "code":
         return None
     language = language_of(names, head)
-    first = Symbols(language)
-    first.feed(head[: head.rfind(b"\n") + 1], _BEGINNING)
-    return Symbols(language) if len(first.finish(_BEGINNING.after(head), ends_line=False)) >= _DEFINED else None
+    return Symbols(language) if _finds(Symbols(language), head) else None
+
+
+def _finds(scanner: OutlineScanner, head: bytes) -> bool:
+    """Returns whether a scanner finds enough in the whole lines of a beginning that it alone describes the text."""
+    scanner.feed(head[: head.rfind(b"\n") + 1], _BEGINNING)
+    return len(scanner.finish(_BEGINNING.after(head), ends_line=False)) >= _DEFINED
+
+
+def _titled(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
+    """Returns what finds titled blocks or banners in a text that defines nothing and has no phases."""
+    found = titled_blocks_of(head)
+    others = (Symbols(language_of(names, head)), Phases())
+    return None if found is None or any(_finds(other, head) for other in others) else found
 
 
 def _printed(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
@@ -92,13 +104,17 @@ TABLE: Final = Landmarks(structure=_table)
 """Columns, and the lines of the rows."""
 DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
 """Files and hunks, and commits if there are any."""
-SOURCE: Final = Landmarks(scanner=lambda names, head: _listed(head) or Symbols(language_of(names, head)))
+SOURCE: Final = Landmarks(
+    scanner=lambda names, head: _listed(head) or _titled(names, head) or Symbols(language_of(names, head))
+)
 """Symbols; commits of a Git log; documents of a YAML stream; elements of XML; parts of files of settings."""
 OUTPUT: Final = Landmarks(
-    scanner=lambda names, head: _listed(head) or _printed(names, head) or _source(names, head) or Phases()
+    scanner=lambda names, head: (
+        _listed(head) or _printed(names, head) or _source(names, head) or _titled(names, head) or Phases()
+    )
 )
 """Phases; what SOURCE has, if the text is source as tools print it, with or without line numbers."""
-PROSE: Final = Landmarks(scanner=lambda names, head: _listed(head) or _printed(names, head))
+PROSE: Final = Landmarks(scanner=lambda names, head: _listed(head) or _printed(names, head) or _titled(names, head))
 """Commits of a Git log; documents of a YAML stream; symbols of printed source."""
 PRINTED: Final = Landmarks(scanner=_printed)
 """Only symbols of printed source: for kinds that have sections, if this payload has none."""
