@@ -112,7 +112,7 @@ class Worth(Struct):
     stated: dict[int, float]
     """The part of `base` that units have for what they say, wherever they are."""
     exempt: frozenset[int] = frozenset()
-    """Those that are shown however many similar ones are: answers to the query, and those with an odd number."""
+    """Those that are shown however many similar ones are: answers, a summary, and those with an odd number."""
 
     def words_worth(self, words: frozenset[bytes], text: bytes) -> float:
         """Returns the worth of words of a unit when they are first shown; exact, as sets have no fixed order."""
@@ -178,6 +178,7 @@ def worth_of(
     *,
     query: str,
     compared: Novelty | None,
+    summary: int = 0,
 ) -> Worth:
     """Returns the worth of each unit.
 
@@ -187,6 +188,7 @@ def worth_of(
         weights: those of a kind whose structure tells its situation; None: the text tells.
         lines: number of lines in the whole text.
         compared: what is new since an earlier run; the rest is worth less.
+        summary: bytes at the beginning that say what follows; these units are worth as much as a verdict.
         query: what the reader wants to know, or empty; units that answer it are worth most, beside the verdict.
     """
     flags = _flags_of(units)
@@ -204,10 +206,12 @@ def worth_of(
     _ends(base, units, chosen, reach)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
+    told = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
+    base.update(told)
     answering = answers(units, query) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, flags, {}, {}, stated, odd.union(answering))
+    made = Worth(chosen, base, flags, {}, {}, stated, odd.union(answering, told))
     if chosen.cover:
         _covers(made, units)
     return made

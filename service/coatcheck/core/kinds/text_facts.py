@@ -12,7 +12,7 @@ from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe,
 from coatcheck.core.outline.blocks import blocks_of
 from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks, details_of
 from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.yaml_documents import is_stream
 from coatcheck.core.structure.xml_elements import read_xml
@@ -81,7 +81,7 @@ def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry],
     made = extract_headings(data) if reads_as_document(None, next(filter(None, names), None), data) else None
     entries = [] if made is None else of_sections(made.sections)
     entries = entries or list(filter(counts, landmarks(marks, names, data)))
-    described, kinds = _described(entries, where), _kinds(entries) if entries and entries[0].what == "block" else ""
+    described, kinds = _described(entries, where), details_of(entries) if entries and entries[0].what == "block" else ""
     if described is None or not kinds or len(entries) >= MAX_ENTRIES:
         return described
     return replace(described, facts=(f"{counted(len(entries), 'part')}{where}{kinds}", *described.facts))
@@ -146,10 +146,4 @@ def _documents(sample: PayloadSample) -> Description:
     described = _described(entries, where) or NOTHING
     if where or len(entries) >= MAX_ENTRIES:
         return described
-    return replace(described, facts=(f"{counted(len(entries), 'document')}{_kinds(entries)}", *described.facts))
-
-
-def _kinds(entries: list[Entry]) -> str:
-    """Returns how many entries have each detail, as `: Service 3, Job 1`; empty if none has any."""
-    kinds = Counter(entry.detail for entry in entries if entry.detail).most_common()
-    return f": {', '.join(f'{kind} {count}' for kind, count in kinds)}" if kinds else ""
+    return replace(described, facts=(f"{counted(len(entries), 'document')}{details_of(entries)}", *described.facts))
