@@ -17,6 +17,7 @@ from msgspec import Struct
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.units import Units
+from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, VERDICT, WARNING, WORD, classify, speaking
 from coatcheck.core.text.scan import BlockPattern
 
@@ -206,6 +207,8 @@ def worth_of(
     _ends(base, units, chosen, reach)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
+    for place in () if outcome or weights is not None else content_rows(units.text):
+        base[place] = max(base.get(place, 0.0), _ODD)
     told = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
     base.update(told)
     answering = answers(units, query) if query else {}
