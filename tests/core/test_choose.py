@@ -9,6 +9,7 @@ import pytest
 from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.choose.novelty import novelty
 from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
+from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.survey import Region
 from coatcheck.core.text.terminal import visible
 from core.sample_payloads import TOKENIZER, card_of
@@ -266,3 +267,25 @@ def test_lines_that_differ_in_numbers_only_are_shown_a_few_times_and_counted() -
     assert "batch 200 refused: the disk is full" in text
     assert count < 600
     assert re.search(r"\(\d+ like “batch \d+ stored”\)", text)
+
+
+@pytest.mark.parametrize("mark", ["# ", "#", ";", "  // "])
+def test_of_a_text_of_comments_the_settings_are_shown(mark: str) -> None:
+    rng = random.Random(4)
+    words = ("whether", "replicas", "listen", "timeouts", "the", "default", "/etc/path", "synchronise", "memory")
+    lines = [mark + " ".join(rng.choices(words, k=9)) for _ in range(600)]
+    wanted = {90: "port 6380", 210: "max-memory = 96mb", 340: "append only", 450: "level: notice", 520: "timeout 0"}
+    for place, line in wanted.items():
+        lines[place] = line
+    for tool in (None, "read_file"):
+        text = card_of("".join(f"{line}\n" for line in lines).encode(), DeclaredMetadata(tool_name=tool), 600)[1]
+        assert all(f"\n{line}\n" in text for line in wanted.values())
+
+
+def test_content_is_told_from_comments() -> None:
+    settings, comments = [b"port 1", b"", b"fi", b"a=1"], [b"# b = 1"] * 30
+    assert content_rows([*comments, *settings]) == [30, 33]
+    assert content_rows([b"#define A 1"] * 30 + settings) == []
+    assert content_rows([*comments[:10], *settings]) == []
+    assert content_rows([*comments, *([b"a b"] * 30)]) == []
+    assert content_rows([]) == []

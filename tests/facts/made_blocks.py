@@ -41,14 +41,6 @@ def _calendar(rng: random.Random, events: int) -> Case:
     return Case((end.join(lines) + end).encode(), (TallyOracle("Blocks", sorts),), said)
 
 
-def documents(rng: random.Random, count: int) -> Iterator[Case]:
-    """Feeds and reports in XML, on one line or on many, with text that only looks like elements."""
-    for _ in range(count):
-        text, names = feed(rng, rng.randint(3, 60))
-        said = DeclaredMetadata(media_type=rng.choice([None, "application/xml", "application/atom+xml"]))
-        yield Case(text.encode(), (TallyOracle("Elements", names),), said)
-
-
 def feed(rng: random.Random, entries: int) -> tuple[str, list[str]]:
     """A feed, and the names of its outermost elements that recur, each as often as they occur."""
     space = rng.choice(["", "\n", "\n  "])

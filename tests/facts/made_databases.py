@@ -20,7 +20,10 @@ _COLUMNS = (
     '"a; b" BLOB',
     "big BIGINT UNSIGNED",
     "v VARCHAR(10)",
+    "state TEXT",
+    '"is paid" INT',
 )
+_RECURRING = {"state TEXT": ("open", "paid", 'say "x", 1', "größe"), '"is paid" INT': (0, 1, 1, 1, None)}
 _VALUES = (None, 7, -1, "word", "two\nlines", "tab\there", "ü", "x" * 300, b"\x00\x01\x02", "", 2**40)
 
 
@@ -33,7 +36,7 @@ def databases(rng: random.Random, count: int) -> Iterator[tuple[bytes, sqlite3.C
             for name in names:
                 quoted = '"' + name.replace('"', '""') + '"'
                 rows = [
-                    (None, *(rng.choice(_VALUES) for _ in columns[name][1:]))
+                    (None, *(rng.choice(_RECURRING.get(column, _VALUES)) for column in columns[name][1:]))
                     for _ in range(rng.choice([0, 1, 2, 49, 50, 51, 400]))
                 ]
                 connection.executemany(f"INSERT INTO {quoted} VALUES ({', '.join('?' * len(columns[name]))})", rows)

@@ -14,7 +14,7 @@ class OutlineOracle:
     """Understands an outline: titles with the lines that they stand in."""
 
     def __init__(self, label: str, titles: Mapping[int, str], lines: int) -> None:
-        """`titles` by line: all that may be named, whole."""
+        """`titles` by line: all that may be named, whole; `label` is a pattern."""
         self._label = label
         self._titles = titles
         self._lines = lines
@@ -23,7 +23,7 @@ class OutlineOracle:
         found = _LABEL.match(line)
         if found is None:
             return False
-        assert found[1] == self._label, line[:200]
+        assert re.fullmatch(self._label, found[1]), line[:200]
         assert found[2] is None or int(found[2]) <= self._lines
         at = found.end()
         before = 0
@@ -53,7 +53,7 @@ class OutlineOracle:
         if found is None:
             return ""
         told = found[1]
-        whole = told == title or (told.endswith("…") and title.startswith(told[:-1]))
+        whole = told in {title, f"{title}:"} or (told.endswith("…") and title.startswith(told[:-1]))
         return found[0] if whole else ""
 
 
@@ -155,5 +155,22 @@ class DocumentsOracle:
             return False
         assert int(found[1]) == self._documents, (line, self._documents)
         told = dict(item.rsplit(" ", 1) for item in (found[2] or "").split(", ") if item)
+        assert {kind: int(count) for kind, count in told.items()} == self._kinds, (line, self._kinds)
+        return True
+
+
+class PartsOracle:
+    """Understands how many parts a file of settings has, and how many there are of each kind."""
+
+    def __init__(self, parts: int, kinds: Mapping[str, int]) -> None:
+        self._parts = parts
+        self._kinds = kinds
+
+    def __call__(self, line: str) -> bool:
+        found = re.fullmatch(r"(\d+) parts: (.*)", line)
+        if found is None:
+            return False
+        assert int(found[1]) == self._parts, (line, self._parts)
+        told = dict(item.rsplit(" ", 1) for item in found[2].split(", "))
         assert {kind: int(count) for kind, count in told.items()} == self._kinds, (line, self._kinds)
         return True

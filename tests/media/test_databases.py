@@ -14,6 +14,7 @@ from coatcheck.adapters.extract.documents import extract_document
 from coatcheck.adapters.extract.wire import check
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.views.view import MAX_SECTIONS
+from facts.cases import Case, shown
 from media.formats import sqlite
 from media.views import bodies, summary, text_of, view_of
 
@@ -228,3 +229,18 @@ def test_names_are_one_line_and_match_what_sections_are_called() -> None:
     titles = [each.title for each in found.sections]
     assert titles[:4] == [one_line(name) for name in ("two\nlines", " blank ", "## head", "p1")]
     assert titles[4].endswith("…")
+
+
+def test_a_card_shows_the_whole_summary_before_rows() -> None:
+    states = ", ".join(f"({n}, '{'disputed' if n == 871 else ('paid', 'open')[n % 2]}')" for n in range(1_400))
+    tables = "".join(
+        f"CREATE TABLE t{n} (a INTEGER, b TEXT, c REAL); INSERT INTO t{n} VALUES (1, 'x', 2);" for n in range(9)
+    )
+    data = sqlite(
+        f"{tables}CREATE TABLE booking (id INTEGER, state TEXT COLLATE NOCASE); INSERT INTO booking VALUES {states};"
+    )
+    text = shown(Case(data), 600).text
+    lines = bytes(view_of(data).text or b"").decode().split("\n")[:11]
+    assert lines[10] == 'booking: id INTEGER, state TEXT; 1400 rows; state: "paid" 700, "open" 699, "disputed" 1'
+    assert "\n".join(lines) in text
+    assert "\n".join(lines) not in shown(Case(data), 200).text  # it would leave no room

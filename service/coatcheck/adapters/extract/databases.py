@@ -6,24 +6,34 @@ are named but not read, triggers never fire, generated columns are not computed,
 
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Final
 
 from msgspec import Struct
+from msgspec.json import encode
 
 from coatcheck.adapters.extract.view_writer import ViewWriter, cell
 from coatcheck.core.extract.sections import one_line
+from coatcheck.core.structure.few_values import MOST, few_values
 from coatcheck.core.text.plural import counted
 from coatcheck.core.views.view import ExtractedText
 
-_EXTRACTOR: Final = "sqlite 2"
+_EXTRACTOR: Final = "sqlite 3"
 _CELL: Final = 200
 """Characters shown of a value."""
 _COLUMNS: Final = 40
 """Columns of a table that the summary names."""
 _SUMMARISED: Final = 100
 """Tables in the summary, and names in its other lists."""
+_RECORDS: Final = 8
+"""Minimum rows of a table whose values are counted."""
+_COUNTED: Final = 100_000
+"""Maximum rows of such a table."""
+_WIDE: Final = 16
+"""Columns that are examined for values that recur, and how many of them are named: those with the rarest values."""
+_RECURRING: Final = 3
 _TEXT_BYTES: Final = 4096
 """Bytes of a text that are read from SQLite."""
 _VALUE_BYTES: Final = 32 * 1024 * 1024
@@ -45,6 +55,8 @@ class _Table(Struct):
     """Names of those whose values are stored in the table."""
     rows: int | None = None
     """Number of rows, if they could be counted."""
+    counts: tuple[str, ...] = ()
+    """Values that recur, as `state: "paid" 825, "open" 299`."""
 
     def described(self, most: int) -> str:
         """Returns `id INTEGER, name TEXT`, with at most `most` columns."""
@@ -71,6 +83,8 @@ def extract_database(payload: bytes, until: float) -> ExtractedText | None:
         _stop_at(connection, until - (1 - _COUNTING) * max(0.0, until - time.process_time()))
         for table in tables:
             table.rows = _count(connection, table.name)
+        for table in tables:
+            table.counts = _recurring(connection, table)
         _stop_at(connection, until)
         for line in _summary(objects, tables):
             writer.put(line)
@@ -148,12 +162,33 @@ def _count(connection: sqlite3.Connection, name: str) -> int | None:
         return None
 
 
+def _recurring(connection: sqlite3.Connection, table: _Table) -> tuple[str, ...]:
+    """Returns how often each value occurs in columns of texts or whole numbers with few different ones."""
+    found: list[tuple[float, str]] = []
+    rows = table.rows or 0
+    for column in table.stored[:_WIDE] if _RECORDS <= rows <= _COUNTED else ():
+        name, most = f"{_quoted(column)} COLLATE BINARY", MOST + 1  # one may be NULL, which is not counted
+        query = f"SELECT {name}, count(1) FROM {_quoted(table.name)} NOT INDEXED GROUP BY {name} LIMIT {most}"  # noqa: S608
+        try:
+            values = [(value, count) for value, count in connection.execute(query) if value is not None]
+        except (sqlite3.Error, MemoryError):
+            continue
+        if all(isinstance(value, str | int) for value, _ in values):
+            counts = Counter[str]()
+            for value, count in values:
+                counts[encode(one_line(value) if isinstance(value, str) else value).decode()] += count
+            if few := few_values(counts, rows):
+                told = ", ".join(f"{value} {count}" for value, count in few)
+                found.append((few[-1][1] / rows, f"{one_line(column)}: {told}"))
+    return tuple(told for _, told in sorted(found, key=lambda each: each[0])[:_RECURRING])
+
+
 def _summary(objects: dict[str, list[str]], tables: Sequence[_Table]) -> Iterator[str]:
     counts = [counted(len(names), kind) for kind, names in objects.items() if names or kind == "table"]
     yield f"SQLite database: {', '.join(counts)}"
     for table in tables[:_SUMMARISED]:
         rows = "" if table.rows is None else f"; {counted(table.rows, 'row')}"
-        yield f"{one_line(table.name)}: {table.described(_COLUMNS)}{rows}"
+        yield "; ".join([f"{one_line(table.name)}: {table.described(_COLUMNS)}{rows}", *table.counts])
     if len(tables) > _SUMMARISED:
         yield f"… and {counted(len(tables) - _SUMMARISED, 'table')} more"
     for kind in ("virtual table", "view", "trigger"):

@@ -33,6 +33,8 @@ _FACTS: Final = 0.8
 """Maximum share of the tokens after the names that facts get beside excerpts."""
 _TOLD: Final = 3
 """Odd lines or answers around which a part to read is searched for."""
+_SUMMARY: Final = 3
+"""Maximum bytes per token of a document's summary that is shown whole."""
 _DENSE: Final = 16
 """Maximum bytes per token in a payload that is tried as a whole."""
 
@@ -116,8 +118,18 @@ def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits |
     reach = room * min(8.0, max(1.5, size / max(tokens.count, 1)))
     query, novelty = " ".join((inputs.query or "").split())[:_QUERY], inputs.facts.novelty
     weights = DOCUMENT if inputs.facts.document else inputs.spec.weights
-    calm = inputs.spec.calm
-    worth = worth_of(units, reach, weights, inputs.sizes.lines, calm=calm, query=query, compared=novelty)
+    first = inputs.text.sections[:1] if inputs.text is not None and inputs.spec.text_view == "document" else ()
+    summary = first[0].start if first and first[0].start <= room * _SUMMARY else 0
+    worth = worth_of(
+        units,
+        reach,
+        weights,
+        inputs.sizes.lines,
+        calm=inputs.spec.calm,
+        query=query,
+        compared=novelty,
+        summary=summary,
+    )
     return ShownUnits(units, Selection(units, worth, room, inputs.tokenizer))
 
 

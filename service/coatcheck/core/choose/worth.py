@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.units import Units
+from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.lexicon import BENIGN, STRONG, SUMMARY, SURE, VERDICT, WARNING, WORD, classify, speaking
 from coatcheck.core.text.scan import BlockPattern
 
@@ -127,7 +128,7 @@ class Worth(Struct):
     stated: dict[int, float]
     """The part of `base` that units have for what they say, wherever they are."""
     exempt: AbstractSet[int] = frozenset()
-    """Those that are shown however many similar ones are: answers to the query, and those with an odd number."""
+    """Those that are shown however many similar ones are: answers, a summary, and those with an odd number."""
 
     def words_worth(self, words: frozenset[bytes], text: bytes) -> float:
         """Returns the worth of words of a unit when they are first shown; exact, as sets have no fixed order."""
@@ -196,6 +197,7 @@ def worth_of(
     calm: CardWeights,
     query: str,
     compared: Novelty | None,
+    summary: int = 0,
 ) -> Worth:
     """Returns the worth of each unit.
 
@@ -206,6 +208,7 @@ def worth_of(
         calm: those of a text that is no outcome.
         lines: number of lines in the whole text.
         compared: what is new since an earlier run; the rest is worth less.
+        summary: bytes at the beginning that say what follows; these units are worth as much as a verdict.
         query: what the reader wants to know, or empty; units that answer it are worth most, beside the verdict.
     """
     flags = _flags_of(units)
@@ -223,10 +226,14 @@ def worth_of(
     _ends(base, units, chosen, reach)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
+    for place in () if outcome or weights is not None else content_rows(units.text):
+        base[place] = max(base.get(place, 0.0), _ODD)
+    told = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
+    base.update(told)
     answering = answers(units, query) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, flags, {}, {}, stated, rare.union(extreme, answering))
+    made = Worth(chosen, base, flags, {}, {}, stated, rare.union(extreme, answering, told))
     if chosen.cover:
         _covers(made, units)
     return made

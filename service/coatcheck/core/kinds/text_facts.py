@@ -9,12 +9,14 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.kinds.description import NOTHING, OUTLINE, Description, PayloadProbe, named_parts
+from coatcheck.core.outline.blocks import blocks_of
 from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, has_few_landmarks, landmarks
-from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks
+from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks, details_of
 from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.totals import DiffTotals, totals_of
 from coatcheck.core.outline.yaml_documents import is_stream
+from coatcheck.core.structure.xml_elements import read_xml
 from coatcheck.core.survey.tallies import tallied
 from coatcheck.core.text.plural import counted, first_of
 
@@ -23,6 +25,7 @@ _NAMED: Final = 80
 _INNER: Final = 30
 """Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
 _OUTER: Final = 2
+_PARTS: Final = ("symbol", "block")
 _FEW: Final = 3
 """Entries of the outer levels that alone would be no outline: a title, and a version or two."""
 _LOOK: Final = 16 * 1024
@@ -54,7 +57,8 @@ def describe_output(payload: PayloadProbe) -> Description:
     if (listed := _listed(payload)) is not None:
         return listed
     if not payload.sample.whole:
-        return NOTHING
+        data, where = _first_lines(payload.sample)
+        return _described([entry for entry in landmarks(OUTPUT, (), data) if entry.what == "block"], where) or NOTHING
     if facts := tallied(payload.sample.head):
         return Description(facts=facts)
     return _outlined(payload, OUTPUT, lambda entry: entry.what != "phase") or NOTHING
@@ -72,14 +76,25 @@ def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry],
     names = (payload.declared.title, payload.declared.url)
     made = extract_headings(data) if reads_as_document(None, next(filter(None, names), None), data) else None
     entries = [] if made is None else of_sections(made.sections)
-    return _described(entries or list(filter(counts, landmarks(marks, names, data))), where)
+    entries = entries or list(filter(counts, landmarks(marks, names, data)))
+    described, kinds = _described(entries, where), details_of(entries) if entries and entries[0].what == "block" else ""
+    if described is None or not kinds or len(entries) >= MAX_ENTRIES:
+        return described
+    return replace(described, facts=(f"{counted(len(entries), 'part')}{where}{kinds}", *described.facts))
 
 
 def _first_lines(sample: PayloadSample) -> tuple[bytes, str]:
-    """Returns the whole lines that are examined, of at most 64 KiB unless few are landmarks, and words for a part."""
-    if sample.whole and (len(sample.head) <= _LARGEST or has_few_landmarks(sample.head[:_LOOK])):
+    """Returns the whole lines that are examined, and the words for them if there are more.
+
+    These are at most 64 KiB; a text with few landmarks, and files of settings, whose parts are found faster, are
+    examined as far as available.
+    """
+    most, head = _LARGEST, sample.head
+    if len(head) > _LARGEST and (blocks_of(head) or (sample.whole and has_few_landmarks(head[:_LOOK]))):
+        most = len(head)
+    if len(head) <= most and sample.whole:
         return sample.head, ""
-    data = sample.head[: sample.head.rfind(b"\n", 0, _LARGEST) + 1]
+    data = sample.head[: sample.head.rfind(b"\n", 0, most) + 1]
     return data, " of the first {} lines".format(data.count(b"\n"))
 
 
@@ -108,10 +123,14 @@ def _described(entries: list[Entry], where: str) -> Description | None:
 
 
 def _listed(payload: PayloadProbe) -> Description | None:
-    """Returns the commits of a Git log, the documents of a YAML stream, or totals; None for any other text."""
+    """Returns commits of a Git log, documents of a YAML stream, elements of XML, or totals; None for any other text."""
     head = payload.sample.head[:_LOOK]
     if is_log(head) or is_oneline(head):
         return _commits(payload.sample)
+    if (xml := read_xml(payload.sample.head, whole=payload.sample.whole)) is not None:
+        data, where = _first_lines(payload.sample)
+        described = _described(landmarks(PROSE, (), data), where) or NOTHING
+        return replace(described, facts=(*xml.facts, *described.facts))
     if payload.sample.whole and (totals := totals_of(head)) is not None:
         totals.feed(payload.sample.head)
         return Description(facts=totals.facts())
@@ -133,6 +152,4 @@ def _documents(sample: PayloadSample) -> Description:
     described = _described(entries, where) or NOTHING
     if where or len(entries) >= MAX_ENTRIES:
         return described
-    kinds = Counter(entry.detail for entry in entries if entry.detail).most_common()
-    counts = f": {', '.join(f'{kind} {count}' for kind, count in kinds)}" if kinds else ""
-    return replace(described, facts=(f"{counted(len(entries), 'document')}{counts}", *described.facts))
+    return replace(described, facts=(f"{counted(len(entries), 'document')}{details_of(entries)}", *described.facts))

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from coatcheck.core.extract.manual import is_manual
+from coatcheck.core.outline.blocks import blocks_of
 from coatcheck.core.outline.commits import Oneline, is_log, is_oneline
 from coatcheck.core.outline.diff import Diff
 from coatcheck.core.outline.languages import PREFIX, language_by_directive, language_of
@@ -17,9 +18,12 @@ from coatcheck.core.outline.output import Phases
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
+from coatcheck.core.outline.titled_blocks import titled_blocks_of
 from coatcheck.core.outline.trees import Folders, Tree, is_listing, is_tree
+from coatcheck.core.outline.xml_outline import XmlOutline
 from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
 from coatcheck.core.structure.line_style import style_of
+from coatcheck.core.structure.xml_elements import is_xml
 from coatcheck.core.views.window import Position
 
 _BEGINNING: Final = Position(0, 0, 0)
@@ -67,14 +71,16 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
 
 
 def _listed(head: bytes) -> OutlineScanner | None:
-    """Returns what finds the commits of a Git log, the documents of a YAML stream, or the branches of a tree."""
+    """Returns what finds a text's commits, documents, branches, folders, elements or settings, if it has such parts."""
     if is_log(head):
         return Diff()
     if is_oneline(head):
         return Oneline()
     if is_stream(head):
         return YamlDocuments()
-    return Tree(head) if is_tree(head) else Folders() if is_listing(head) else None
+    if is_tree(head):
+        return Tree(head)
+    return Folders() if is_listing(head) else XmlOutline() if is_xml(head) else blocks_of(head)
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
@@ -89,9 +95,20 @@ def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None
     if style != "code" and language_by_directive(head) is None:
         return None
     language = language_of(names, head)
-    first = Symbols(language)
-    first.feed(head[: head.rfind(b"\n") + 1], _BEGINNING)
-    return Symbols(language) if len(first.finish(_BEGINNING.after(head), ends_line=False)) >= _DEFINED else None
+    return Symbols(language) if _finds(Symbols(language), head) else None
+
+
+def _finds(scanner: OutlineScanner, head: bytes) -> bool:
+    """Returns whether a scanner finds enough in the whole lines of a beginning that it alone describes the text."""
+    scanner.feed(head[: head.rfind(b"\n") + 1], _BEGINNING)
+    return len(scanner.finish(_BEGINNING.after(head), ends_line=False)) >= _DEFINED
+
+
+def _titled(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
+    """Returns what finds titled blocks or banners in a text that defines nothing and has no phases."""
+    found = titled_blocks_of(head)
+    others = (Symbols(language_of(names, head)), Phases())
+    return None if found is None or any(_finds(other, head) for other in others) else found
 
 
 def _printed(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
@@ -104,13 +121,17 @@ TABLE: Final = Landmarks(structure=_table)
 """Columns, and the lines of the rows."""
 DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
 """Files and hunks, and commits if there are any."""
-SOURCE: Final = Landmarks(scanner=lambda names, head: _listed(head) or Symbols(language_of(names, head)))
-"""Symbols; commits of a Git log; documents of a YAML stream."""
-OUTPUT: Final = Landmarks(
-    scanner=lambda names, head: _listed(head) or _printed(names, head) or _source(names, head) or Phases()
+SOURCE: Final = Landmarks(
+    scanner=lambda names, head: _listed(head) or _titled(names, head) or Symbols(language_of(names, head))
 )
-"""Phases; commits of a Git log; documents of a YAML stream; symbols of printed source, with or without line numbers."""
-PROSE: Final = Landmarks(scanner=lambda names, head: _listed(head) or _printed(names, head))
+"""Symbols; commits of a Git log; documents of a YAML stream; elements of XML; parts of files of settings."""
+OUTPUT: Final = Landmarks(
+    scanner=lambda names, head: (
+        _listed(head) or _printed(names, head) or _source(names, head) or _titled(names, head) or Phases()
+    )
+)
+"""Phases; what SOURCE has, if the text is source as tools print it, with or without line numbers."""
+PROSE: Final = Landmarks(scanner=lambda names, head: _listed(head) or _printed(names, head) or _titled(names, head))
 """Commits of a Git log; documents of a YAML stream; symbols of printed source."""
 PRINTED: Final = Landmarks(scanner=_printed)
 """Only symbols of printed source: for kinds that have sections, if this payload has none."""

@@ -1,5 +1,6 @@
 """Entries of an outline, which can be read by section, by lines, by bytes or by path. Values only."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, Literal, Protocol
 
@@ -19,6 +20,7 @@ What = Literal[
     "part",
     "document",
     "symbol",
+    "block",
     "commit",
     "file",
     "hunk",
@@ -148,3 +150,9 @@ def titled(line: bytes | str) -> str:
     text = one_line(line[: TITLE_CHARS * 4].decode("utf-8", "replace"))
     cut = len(text) > TITLE_CHARS or line[TITLE_CHARS * 4 :].strip()
     return text[: TITLE_CHARS - 1] + "…" if cut else text
+
+
+def details_of(entries: list[Entry]) -> str:
+    """Returns how many entries have each detail, as `: Service 3, Job 1`; empty if none has any."""
+    details = Counter(entry.detail for entry in entries if entry.detail).most_common()
+    return f": {', '.join(f'{detail} {count}' for detail, count in details)}" if details else ""

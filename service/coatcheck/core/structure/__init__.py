@@ -1,1 +1,1 @@
-"""Reads JSON and delimited tables as far as possible, for descriptions and outlines."""
+"""Reads JSON, XML and delimited tables as far as possible, for descriptions and outlines."""

@@ -1,0 +1,237 @@
+"""Parts of files of settings, of data and of texts with titles, in any blocks, and texts that only resemble them."""
+
+import random
+
+import pytest
+
+from coatcheck.core.artifact import Kind
+from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.outline.blocks import blocks_of
+from coatcheck.core.outline.landmarks import landmarks
+from coatcheck.core.outline.model import Entry, OutlineScanner
+from coatcheck.core.outline.render import line_of
+from coatcheck.core.outline.titled_blocks import titled_blocks_of
+from coatcheck.core.views.window import Position
+
+TOML = '''# made
+version = 1
+
+[project] # one
+name = "no title"
+[tool."a.b"]
+text = """
+[no]
+"""
+list = [
+    ["x"],
+]
+[[package]]
+name = "one"  # first
+[[package]]
+version = "2"
+[[package]]
+version = "3"
+name = 'three'
+'''
+INI = (
+    "[Unit]\nDescription=A [service]\n\n[Service]\nType = simple\nExecStart=/bin/x \\\n  [no]\n; c\n[Install]\nAlias\n"
+)
+YAML = """# made
+name: CI
+on: [push]
+env:
+  # [none]
+  KEY: value
+jobs:
+
+  build:
+    steps:
+      - name: a
+        with:
+          x: 1
+  test: &anchor
+    needs:
+      - build
+script: |
+  not:
+    a: key
+list:
+- a:
+    b: 1
+"""
+ONE = "en:\n    hello: Hello\n    deep:\n        deeper: 1\n    bye: Bye\n"
+LISTS = "groups:\n  - name: a\n    rules:\n      x: 1\nrules:\n  {odd}:\n    deep:\n      x: 1\nend: 1\n"
+METRICS = """# HELP up Whether.
+# TYPE up gauge
+up{a="# TYPE b counter"} 1
+# TYPE down counter
+down 3 17
+# a comment
+# HELP other Untyped.
+other 1
+"""
+TEXTS = {
+    "toml": (
+        TOML,
+        [
+            "[project] (4-5)",
+            '[tool."a.b"] (6-12)',
+            "one - [[package]] (13-14)",
+            "[[package]] - [[package]] (15-16)",
+            "three - [[package]] (17-19)",
+        ],
+    ),
+    "ini": (INI, ["[Unit] (1-3)", "[Service] (4-8)", "[Install] (9-10)"]),
+    "yaml": (
+        YAML,
+        [
+            "name (2)",
+            "on (3)",
+            "env (4-6)",
+            "jobs (7-16)",
+            "  build (9-13)",
+            "  test (14-16)",
+            "script (17-19)",
+            "list (20-22)",
+        ],
+    ),
+    "one": (ONE, ["en (1-5)", "  hello (2)", "  deep (3-4)", "  bye (5)"]),
+    "lists": (LISTS, ["groups (1-4)", "rules (5-8)", "end (9)"]),
+    "metrics": (METRICS, ["up - gauge (1-3)", "down - counter (4-6)", "other (7-8)"]),
+}
+
+
+def entries(scanner: OutlineScanner, text: str, cuts: tuple[int, ...] = ()) -> list[Entry]:
+    lines = text.encode().splitlines(keepends=True)
+    place = Position(0, 0, 0)
+    for low, high in zip((0, *cuts), (*cuts, len(lines)), strict=True):
+        block = b"".join(lines[low:high])
+        scanner.feed(block, place)
+        place = place.after(block)
+    return scanner.finish(place, ends_line=True)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_parts_are_found_in_any_blocks(name: str) -> None:
+    text, listed = TEXTS[name]
+    rng = random.Random(2)
+    for _ in range(60):
+        scanner = blocks_of(text.encode())
+        assert scanner is not None
+        cuts = tuple(sorted(rng.sample(range(1, text.count("\n")), rng.randint(0, 4))))
+        assert [line_of(each) for each in entries(scanner, text, cuts)] == listed, cuts
+
+
+@pytest.mark.parametrize("kind", [Kind.CODE_OR_FILE, Kind.COMMAND_OUTPUT, Kind.TEXT])
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_sort_of_text_may_have_them(name: str, kind: Kind) -> None:
+    text, listed = TEXTS[name]
+    assert [line_of(each) for each in landmarks(spec_of(kind).landmarks, (), text.encode())] == listed
+
+
+CONF = """# Example
+################ NETWORK ################
+
+# bind to
+port 1
+#-----------------
+# GENERAL, and more
+#-----------------
+daemonize no
+
+################
+## alone
+# no title
+# ------------
+#
+# ------------
+//// C //////
+x
+"""
+HELP = """usage: x [options]
+
+Getting help:
+    -h    print
+    -l    print more
+
+General options (of all):
+-v            verbose
+-q            quiet
+
+Inputs:
+  a: b
+  c
+
+    d
+Last one:
+ x
+"""
+TITLED = {
+    "conf": (CONF, ["NETWORK (2-5)", "GENERAL, and more (6-16)", "C (17-18)"]),
+    "help": (HELP, ["Getting help (3-6)", "General options (of all) (7-10)", "Inputs (11-15)", "Last one (16-17)"]),
+}
+
+
+@pytest.mark.parametrize("name", TITLED)
+def test_titled_parts_are_found_in_any_blocks(name: str) -> None:
+    text, listed = TITLED[name]
+    rng = random.Random(2)
+    for _ in range(120):
+        scanner = titled_blocks_of(text.encode())
+        assert scanner is not None
+        cuts = tuple(sorted(rng.sample(range(1, text.count("\n")), rng.randint(0, 4))))
+        assert [line_of(each) for each in entries(scanner, text, cuts)] == listed, cuts
+
+
+UNTITLED = [
+    "",
+    "Traceback (most recent call last):\n  a\nTraceback (most recent call last):\n  b\nOh no:\n  c\n",
+    "Error in a:\n  x\nError in b:\n  x\nError in c:\n  x\n",
+    "def a():\n    x\nclass B:\n    x\nelse:\n    y\n",
+    "public:\n  int a;\nprivate:\n  int b;\nprotected:\n  int c;\n",
+    "one:\n  a\none:\n  b\none:\n  c\n",
+    "a:\n b\nc:\n d\ne:\n f\n" + "a line of a log that stands in no block\n" * 30,
+    "We did this, then that:\n  a\nAnd the next thing that we did was this other long thing:\n  b\nLast:\n  c\n",
+]
+
+
+@pytest.mark.parametrize("text", UNTITLED)
+def test_other_texts_have_no_titles(text: str) -> None:
+    assert titled_blocks_of(text.encode()) is None
+
+
+def test_definitions_and_phases_come_before_banners() -> None:
+    source = "#### ONE ####\ndef a(x):\n    pass\n#### TWO ####\ndef b(x):\n    pass\n"
+    for kind in (Kind.CODE_OR_FILE, Kind.COMMAND_OUTPUT):
+        found = landmarks(spec_of(kind).landmarks, (), source.encode())
+        assert [each.title for each in found] == ["def a(x)", "def b(x)"]
+
+
+OTHERS = [
+    "",
+    ":",
+    "[",
+    "\n\n",
+    "From: a@b.example\nTo: c@d.example\nSubject: x\n\nHello,\n  there\n",
+    "def one():\n    pass\n\nclass Two:\n    x = 1\n",
+    "else:\n    pass\nelse:\n    pass\n",
+    "all: a b\n\tmake c\n\nclean:\n\trm x\n",
+    "Package: a\nDescription: b\n c\n\nPackage: d\nDescription: e\n f\n",
+    "[12:00:01]\nstarted\n[12:00:02]\nstopped well, with a = b\n",
+    "[INFO] a = 1\n[WARN] b = 2\n[INFO] c = 3\n",
+    "[1]\n[2]\n[3]\n",
+    "# TYPE of a thing\nprose about # TYPE of it\nand # TYPE again\n",
+    "error: a\n  at b\nerror: c\n  at d\n",
+    "---\na:\n  b: 1\n---\nc:\n  d: 1\n",
+    '{\n  "a": {\n    "b": 1\n  }\n}\n',
+]
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_other_texts_have_none(text: str) -> None:
+    assert blocks_of(text.encode()) is None
+
+
+def test_a_beginning_without_a_line_end_is_examined() -> None:
+    assert blocks_of(b"a:" * 20_000) is None
+    assert blocks_of(b"[a]\n" * 20_000 + b"x=1") is None
