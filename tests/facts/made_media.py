@@ -143,3 +143,19 @@ def unknown(rng: random.Random, count: int) -> Iterator[Case]:
     for _ in range(count):
         data = b"\x00\x01\x02\x03" + rng.randbytes(rng.randint(20, 3_000))
         yield Case(data, (HeaderOracle("unknown binary data"),), kinds=_BINARY)
+
+
+def encoded(rng: random.Random, count: int) -> Iterator[Case]:
+    """XML in an encoding of its own that it declares, whose text is mostly outside ASCII."""
+    for _ in range(count):
+        name, words = rng.choice(
+            [
+                ("windows-1251", "Гавань и река "),
+                ("KOI8-R", "Корабли "),
+                ("Shift_JIS", "港と川"),
+                ("ISO-8859-7", "λιμάνι "),
+            ]
+        )
+        rows = "".join(f"<p>{words * rng.randint(3, 9)}</p>\n" for _ in range(rng.randint(3, 60)))
+        data = f'<?xml version="1.0" encoding="{name}"?>\n<doc>\n{rows}</doc>\n'.encode(name)
+        yield Case(data, (HeaderOracle(f"XML in {name}"),), kinds=_BINARY)

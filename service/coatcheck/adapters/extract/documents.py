@@ -15,11 +15,13 @@ from typing import Any, Final, cast
 
 from coatcheck.adapters.extract.archives import extract_stream, extract_zip
 from coatcheck.adapters.extract.databases import extract_database
-from coatcheck.adapters.extract.view_writer import ViewWriter, cell
+from coatcheck.adapters.extract.view_writer import TEXT_BYTES, ViewWriter, cell
 from coatcheck.core.artifact import PayloadSample
+from coatcheck.core.extract.charset import decoded
 from coatcheck.core.extract.sections import one_line
-from coatcheck.core.media import describe, identify
-from coatcheck.core.media.documents import PDF, SQLITE, STREAMS, is_document
+from coatcheck.core.media import declared_encoding, describe, identify
+from coatcheck.core.media.documents import PDF, SQLITE, STREAMS, XML, is_document
+from coatcheck.core.text.cuts import align
 from coatcheck.core.views.view import ExtractedText
 
 DOCUMENT_BYTES: Final = 32 * 1024 * 1024
@@ -38,6 +40,8 @@ _WORKBOOKS: Final = (
 def is_extractable(payload: bytes) -> bool:
     """Returns whether a payload is a document, an archive or a database that can be read here."""
     known = identify(payload[:4096])
+    if known is None and declared_encoding(payload) is not None:
+        return len(payload) <= DOCUMENT_BYTES
     if known is None or len(payload) > DOCUMENT_BYTES or not is_document(known.media_type):
         return False
     if known.media_type == SQLITE:
@@ -56,6 +60,8 @@ def extract_document(payload: bytes, seconds: float) -> ExtractedText | None:
         return None
     until = time.process_time() + _SHARE * seconds
     facts = describe(PayloadSample(payload, b"", len(payload)), None)
+    if facts.media_type == XML:
+        return _decoded(payload)
     if facts.media_type == PDF:
         return _pdf(payload, until)
     if facts.media_type == SQLITE:
@@ -64,6 +70,13 @@ def extract_document(payload: bytes, seconds: float) -> ExtractedText | None:
         return extract_stream(payload, facts.media_type, until)
     book = facts.media_type in _WORKBOOKS and find_spec("python_calamine") is not None
     return (_workbook(payload, until) if book else None) or extract_zip(payload, until)
+
+
+def _decoded(payload: bytes) -> ExtractedText:
+    """Returns XML in an encoding of its own as the text that it is; its declaration stays as it was."""
+    text = decoded(payload, None).encode()
+    end = len(text) if len(text) <= TEXT_BYTES else text.rfind(b"\n", 0, TEXT_BYTES) + 1 or align(text, TEXT_BYTES)
+    return ExtractedText(text=text[:end], extractor="decoded 1", partial=end < len(text))
 
 
 def _pdf(payload: bytes, until: float) -> ExtractedText | None:

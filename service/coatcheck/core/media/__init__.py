@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.media import archives, documents
-from coatcheck.core.media.formats import identify
+from coatcheck.core.media.formats import declared_encoding, identify
 from coatcheck.core.media.headers import HEADER_FAULTS, header_facts
 from coatcheck.core.text.plural import counted
 
@@ -25,6 +25,8 @@ class MediaFacts(Struct, frozen=True, kw_only=True):
 def describe(sample: PayloadSample, media_type: str | None) -> MediaFacts:
     """Returns what a binary payload is; `media_type` is the declared one, which counts if the bytes say nothing."""
     known = identify(sample.head)
+    if known is None and (encoding := declared_encoding(sample.head)) is not None:
+        return MediaFacts(media_type=documents.XML, lines=(f"XML in {encoding}",))
     if known is None:
         return MediaFacts(media_type=media_type or "application/octet-stream", lines=("unknown binary data",))
     media_type, title = known.media_type, None
@@ -42,4 +44,4 @@ def describe(sample: PayloadSample, media_type: str | None) -> MediaFacts:
     return MediaFacts(media_type=media_type, lines=lines, title=title)
 
 
-__all__ = ["MediaFacts", "describe", "identify"]
+__all__ = ["MediaFacts", "declared_encoding", "describe", "identify"]

@@ -7,6 +7,8 @@ from coatcheck.core.artifact import PayloadSample
 
 PDF: Final = "application/pdf"
 SQLITE: Final = "application/vnd.sqlite3"
+XML: Final = "application/xml"
+"""Media type of XML that is no text as it is, because of its encoding."""
 TAR: Final = "application/x-tar"
 STREAMS: Final = frozenset({TAR, "application/gzip", "application/x-bzip2", "application/x-xz"})
 """Media types of what is read from beginning to end: tar archives and compressed files."""
@@ -20,8 +22,8 @@ _ZIPS: Final = (
 
 
 def is_document(media_type: str | None) -> bool:
-    """Returns whether a binary of this media type may have a text view: documents, archives, databases."""
-    return media_type in {PDF, SQLITE, *STREAMS} or (media_type or "").startswith(_ZIPS)
+    """Returns whether a binary of this media type may have a text view: documents, archives, databases, XML."""
+    return media_type in {PDF, SQLITE, XML, *STREAMS} or (media_type or "").startswith(_ZIPS)
 
 
 _TITLE: Final = re.compile(rb"/Title\s{0,4}(?:\(((?:[^()\\]|\\.){1,400})\)|<((?:[0-9A-Fa-f]{2}){2,400})>)", re.DOTALL)

@@ -82,6 +82,8 @@ _SIGNATURES: Final = (
 _SIGNED: Final = re.compile(b"|".join(b"(%b)" % signature for signature, *_ in _SIGNATURES), re.DOTALL)
 """Its group that matches is the number of the signature."""
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x7f]")
+_DECLARED: Final = re.compile(rb"\s*<\?xml\s[^>]{0,200}?\bencoding\s*=\s*[\"']([A-Za-z][\w.:-]{0,39})[\"']")
+_DECODED: Final = 16 * 1024
 _PREFIX: Final = 4096
 """Bytes that tell whether a payload is text after all."""
 
@@ -97,6 +99,18 @@ def identify(head: bytes) -> BinaryFormat | None:
         system = "Windows" if head[at : at + 4] == b"PE\0\0" else "DOS"
         return BinaryFormat("application/vnd.microsoft.portable-executable", f"{system} executable")
     return BinaryFormat("application/x-tar", "tar archive") if _is_tar(head) else None
+
+
+def declared_encoding(head: bytes) -> str | None:
+    """Returns the encoding that XML declares for itself, if it is not Unicode and the beginning is text in it."""
+    declared = _DECLARED.match(head)
+    name = "" if declared is None else declared[1].decode()
+    try:
+        unicode = codecs.lookup(name).name.startswith("utf")
+        text = head[:_DECODED].decode(name, "replace")
+    except (LookupError, ValueError, AssertionError):  # no encoding, or none of text
+        return None
+    return None if unicode or "\0" in text or text.count("\ufffd") * 50 > len(text) else name
 
 
 def is_text(head: bytes) -> bool:
