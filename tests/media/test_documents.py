@@ -64,8 +64,8 @@ def test_a_sheet_says_how_many_formulas_have_no_value() -> None:
         text.split("\n")[0] for _, _, text in parts(extract_document(workbook("A &amp; B", "C", cells=cells), SECONDS))
     ]
     assert titles == [
-        "## Sheet A & B: 5 rows, 2 columns, 2 formulas without a value",
-        "## Sheet C: 5 rows, 2 columns, 2 formulas without a value",
+        "## Sheet A & B: 4 rows, 2 columns, 2 formulas without a value",
+        "## Sheet C: 4 rows, 2 columns, 2 formulas without a value",
     ]
 
 

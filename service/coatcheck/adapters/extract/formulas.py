@@ -8,6 +8,7 @@ import re
 import zipfile
 import zlib
 from html import unescape
+from lzma import LZMAError
 from typing import Final
 
 _SHEET: Final = re.compile(rb"<(?:\w+:)?sheet\s([^<>]*)>")
@@ -19,7 +20,7 @@ _BYTES: Final = 32 * 1024 * 1024
 _FAULTS: Final = (
     zipfile.BadZipFile,
     KeyError,
-    NotImplementedError,
+    LZMAError,
     RuntimeError,
     EOFError,
     OSError,
