@@ -41,7 +41,7 @@ def formulas_without_value(payload: bytes) -> dict[str, int]:
                 cells = _EMPTY.findall(_part(book, target[1:] if target.startswith("/") else f"xl/{target}"))
                 found[sheet.get("name", "")] = sum(b'"str"' not in each for each in cells)  # which may be empty
     except _FAULTS:
-        pass
+        return found  # sheets counted so far; what cannot be read is not counted
     return found
 
 
