@@ -93,8 +93,8 @@ _XMLNS: Final = f'xmlns="{_MAIN}" xmlns:r="{_REL}"'
 _RELS: Final = f'xmlns="{_PKG}/relationships"'
 
 
-def workbook(*names: str) -> bytes:
-    """An Excel workbook whose sheets all hold the same two rows."""
+def workbook(*names: str, cells: str = "") -> bytes:
+    """An Excel workbook whose sheets all hold the same two rows, and these cells below."""
     sheets = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="rId{n}"/>' for n, name in enumerate(names, 1))
     rels = "".join(
         f'<Relationship Id="rId{n}" Type="{_REL}/worksheet" Target="worksheets/sheet{n}.xml"/>'
@@ -107,7 +107,10 @@ def workbook(*names: str) -> bytes:
             "_rels/.rels": f"<Relationships {_RELS}>{whole}</Relationships>".encode(),
             "xl/workbook.xml": f"<workbook {_XMLNS}><sheets>{sheets}</sheets></workbook>".encode(),
             "xl/_rels/workbook.xml.rels": f"<Relationships {_RELS}>{rels}</Relationships>".encode(),
-            **{f"xl/worksheets/sheet{n}.xml": _SHEET.encode() for n in range(1, len(names) + 1)},
+            **{
+                f"xl/worksheets/sheet{n}.xml": _SHEET.replace("</sheetData>", f"{cells}</sheetData>").encode()
+                for n in range(1, len(names) + 1)
+            },
         }
     )
 

@@ -7,10 +7,11 @@ import pytest
 
 from coatcheck.adapters.extract.documents import extract_document, is_extractable
 from coatcheck.adapters.extract.extractor import TextExtractor
+from coatcheck.adapters.extract.formulas import formulas_without_value
 from coatcheck.adapters.extract.wire import check
 from coatcheck.core.artifact import Kind
 from coatcheck.core.views.view import ExtractedText
-from media.formats import FORMATS, pdf, workbook
+from media.formats import FORMATS, pdf, workbook, zipped
 
 SECONDS = 30.0
 
@@ -51,6 +52,28 @@ def test_each_sheet_of_a_workbook_is_a_section_of_rows() -> None:
     ]
     assert found is not None
     check(found, payload)
+
+
+def test_a_sheet_says_how_many_formulas_have_no_value() -> None:
+    cells = (
+        '<row r="3"><c r="A3"><f>B2*0.2</f><v></v></c><c r="B3" s="1"><f t="shared" si="0"/></c></row>'
+        '<row r="4"><c r="A4"><f>B2</f><v>2.5</v></c><c r="B4" t="str"><f>""</f><v></v></c></row>'
+        '<row r="5"><c r="A5"/><c r="B5"><v/></c></row>'
+    )
+    titles = [
+        text.split("\n")[0] for _, _, text in parts(extract_document(workbook("A &amp; B", "C", cells=cells), SECONDS))
+    ]
+    assert titles == [
+        "## Sheet A & B: 4 rows, 2 columns, 2 formulas without a value",
+        "## Sheet C: 4 rows, 2 columns, 2 formulas without a value",
+    ]
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"PK", workbook("A")[:400], zipped({"xl/workbook.xml": b"<sheet r:id='1'/>"})]
+)
+def test_what_is_no_workbook_has_no_formulas(payload: bytes) -> None:
+    assert formulas_without_value(payload) == {}
 
 
 def test_a_document_that_runs_out_of_time_has_a_partial_view() -> None:

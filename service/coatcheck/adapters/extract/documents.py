@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from coatcheck.adapters.extract.archives import extract_stream, extract_zip
 from coatcheck.adapters.extract.databases import extract_database
+from coatcheck.adapters.extract.formulas import formulas_without_value
 from coatcheck.adapters.extract.view_writer import TEXT_BYTES, ViewWriter, cell
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.charset import decoded
@@ -22,6 +23,7 @@ from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import declared_encoding, describe, identify
 from coatcheck.core.media.documents import PDF, SQLITE, STREAMS, XML, is_document
 from coatcheck.core.text.cuts import align
+from coatcheck.core.text.plural import counted
 from coatcheck.core.views.view import ExtractedText
 
 DOCUMENT_BYTES: Final = 32 * 1024 * 1024
@@ -115,23 +117,25 @@ def _workbook(payload: bytes, until: float) -> ExtractedText | None:
     writer = ViewWriter(until)
     try:
         book = cast("Any", python_calamine).CalamineWorkbook.from_filelike(io.BytesIO(payload))
+        lacking = formulas_without_value(payload)
         for name in cast("list[str]", book.sheet_names):
-            if not _sheet(book, name, writer):
+            if not _sheet(book, name, writer, lacking.get(name, 0)):
                 break
     except BaseException as error:  # a panic in the library is not an Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         writer.partial = True
-    return writer.done(f"calamine {getattr(python_calamine, '__version__', '')}".strip())
+    return writer.done(f"calamine {getattr(python_calamine, '__version__', '')} 2")
 
 
-def _sheet(book: Any, name: str, writer: ViewWriter) -> bool:  # noqa: ANN401 - of a library without types
-    """Writes a sheet as tab-separated rows. Returns False when there is no more room."""
+def _sheet(book: Any, name: str, writer: ViewWriter, lacking: int) -> bool:  # noqa: ANN401 - of a library without types
+    """Writes a sheet as tab-separated rows, and how many formulas lack a value. Returns False if there is no room."""
     sheet = book.get_sheet_by_name(name)
     height, width = int(sheet.height), int(sheet.width)
     writer.begin(f"Sheet {name}")
     writer.partial = writer.partial or height > _ROWS or width > _COLUMNS
-    if not writer.put(f"## Sheet {one_line(name)}: {height} rows, {width} columns"):
+    formulas = f", {counted(lacking, 'formula')} without a value" if lacking else ""
+    if not writer.put(f"## Sheet {one_line(name)}: {height} rows, {width} columns{formulas}"):
         return False
     return all(writer.put(row) for row in _rows(sheet))
 

@@ -50,7 +50,7 @@ def _outer(head: bytes) -> list[bytes]:
 def blocks_of(head: bytes) -> OutlineScanner | None:
     """Returns what finds the parts of a text that begins with `head`; None if it has none of the forms."""
     if head[:_LOOK].count(b"# TYPE ") >= _LEAST and _is_metrics(head):
-        return Metrics()
+        return MetricFamilies()
     if b"[" in head[:_LOOK] and _is_tables(head):
         return Tables()
     return YamlKeys() if b":" in head[:_LOOK] and _is_mapping(head) else None
@@ -185,7 +185,7 @@ class YamlKeys(StartScanner):
 
 
 @final
-class Metrics(_Detailed):
+class MetricFamilies(_Detailed):
     """Finds families of metrics, as Prometheus reads them: titled by their name, with their type as detail."""
 
     def __init__(self) -> None:
