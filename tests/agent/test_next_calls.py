@@ -105,7 +105,7 @@ def _report() -> str:
 
 
 def _stats() -> str:
-    warnings = [{"message": "main.js exceeds the size limit"}]
+    warnings = [{"message": f"part{n}.js exceeds the size limit by {n * 7} KB"} for n in range(40)]
     modules = [{"name": f"./src/m{n}.js", "size": n, "depth": n % 9} for n in range(2_000)]
     return json.dumps({"hash": "e1", "modules": modules, "warnings": warnings, "children": [{"n": 1}] * 300})
 
@@ -123,10 +123,10 @@ PAYLOADS: Final[dict[str, tuple[str, str]]] = {
     "a history": ("\n".join(_history()), r"Change 99 of"),
     "a large diff": ("\n".join(_changes()), r"part_2\.py - 1 hunk, \+40 -40"),
     "a failed cell": (_notebook(), r"\"KeyError: 'region'\""),
-    "the record that is down": (_pods(), r'"node": ?"node-9"'),
+    "the record that is down": (_pods(), r'"name": ?"web-41"'),
     "the second-rarest level": ("\n".join(_events()), r"upstream is slow"),
     "findings beyond the sample": (_report(), r"finding 7 of the lint"),
-    "warnings beside what is larger": (_stats(), r"exceeds the size limit"),
+    "warnings beside what is larger": (_stats(), r"part\d+\.js exceeds the size limit"),
 }
 
 

@@ -297,6 +297,15 @@ def test_where_nothing_matters_more_the_next_call_reads_the_longest_gap() -> Non
     assert card.next == NextCall("read_artifact", {"artifact_id": ARTIFACT, "offset": longest.lines.first, "limit": 80})
 
 
+def test_lines_that_deny_a_failure_are_not_counted_as_one() -> None:
+    rows = [f"progress: {n}.0 s, {n * 37 % 900 + 900} tps, lat 1.{n} ms, 0 failed" for n in range(100)]
+    data = "\n".join([*rows, "number of failed transactions: 0 (0.000%)", "tps = 718.1"]).encode()
+    card, text, _ = card_of(data, DeclaredMetadata(tool_name="run"), 300)
+    assert "with failed" not in text
+    assert card.next is not None
+    assert "pattern" not in card.next.arguments
+
+
 def test_where_failures_are_left_out_the_next_call_searches_for_the_commonest() -> None:
     rows = [f"test_{n} {'FAILED with KeyError: no such thing' if n % 9 == 0 else 'passed'}" for n in range(900)]
     card, text, _ = card_of("\n".join([*rows, "100 failed, 800 passed"]).encode(), DeclaredMetadata(), 300)

@@ -11,7 +11,7 @@ from coatcheck.core.card.model import CardInput, NextCall, Omission
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import OUTCOME, Worth
-from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WARNING, phrase_of
+from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WARNING, classify, phrase_of
 from coatcheck.core.text.scan import rows_with
 from coatcheck.core.views.window import LineExtent
 from coatcheck_client.contract.inert import one_line
@@ -102,6 +102,10 @@ class ShownUnits:
         counts: list[tuple[int, int, str]] = []
         for phrase in dict.fromkeys(each for known in self._phrases[stated] for each in _codes(known, block)):
             rows = rows_with(phrase, block)
+            shapes = Counter([units.shape[left[row]] for row in rows])
+            texts = {units.shape[left[row]]: units.text[left[row]] for row in rows}
+            if 2 * sum(shapes[shape] for shape, text in texts.items() if classify(text) & BENIGN) > len(rows):
+                continue  # most of them deny it: `0 failed`
             count = len({units.line[left[row]] for row in rows} - begun)
             new = count if stated == SURE else sum(units.shape[left[row]] not in seen for row in rows)
             counts += [(-new, count, _told(phrase))] if rows else []
