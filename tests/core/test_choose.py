@@ -80,6 +80,18 @@ def test_a_sure_failure_before_a_calm_end_is_shown() -> None:
         assert rows[121] in text
 
 
+def test_a_sentence_in_a_long_listing_is_worth_more_than_its_entries() -> None:
+    rng = random.Random(9)
+    rows = [
+        f"/usr/include/{'/'.join(rng.choices(['net', 'sys', 'bits'], k=2))}/{n}/{rng.random()}.h" for n in range(600)
+    ]
+    rows = [row.translate(str.maketrans("0123456789", "abcdefghij")) for row in rows]
+    rows[241] = "older copies of the archive were moved aside"
+    rows[242] = "twelve of them belong to the warehouse"
+    _, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(tool_name="bash"), 256)
+    assert rows[242] in text
+
+
 def test_an_indented_failure_is_shown_with_the_line_that_it_stands_under() -> None:
     parts: list[str] = []
     for number in range(60):

@@ -108,6 +108,8 @@ _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
 _NUMBERS_ONLY: Final = bytes(c if c in b"0123456789\n" else 0x20 for c in range(256))
 _FRACTION: Final = re.compile(rb"\d\.")
 _ZERO: Final = ord("0")
+_ENTRY: Final = 0.2
+"""Share of the worth of topics that a line of one word has: an entry of a list, as good as any other."""
 _SHORT: Final = 20
 """Minimum bytes that a unit counts as having when its topics are related to its length."""
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
@@ -132,7 +134,8 @@ class Worth(Struct):
 
     def words_worth(self, words: frozenset[bytes], text: bytes) -> float:
         """Returns the worth of words of a unit when they are first shown; exact, as sets have no fixed order."""
-        return self.weights.cover * fsum(map(self.rarity.__getitem__, words)) / max(_SHORT, len(text)) ** 0.5
+        cover = self.weights.cover if b" " in text.strip() else self.weights.cover * _ENTRY
+        return cover * fsum(map(self.rarity.__getitem__, words)) / max(_SHORT, len(text)) ** 0.5
 
     def values(self, units: Units) -> dict[int, float]:
         """Returns the worth of each unit while nothing is shown, without worthless ones."""
