@@ -196,6 +196,15 @@ def test_what_a_document_advises_at_its_end_is_no_failed_run() -> None:
     assert about in card_of(data.encode(), DeclaredMetadata(tool_name="read_file"), 200)[1]
 
 
+def test_a_failure_below_a_document_that_was_printed_first_is_on_the_card() -> None:
+    parts = [f"## Part {n}\n\n{'Colours and spacing follow the theme of the whole page. ' * 3}\n" for n in range(30)]
+    compiled = [f"gcc -c part{n}.c -o build/part{n}.o" for n in range(150)]
+    failed = "a.c:31:9: error: too few arguments to function 'open_port'"
+    data = "\n".join(["# Guide\n", *parts, "$ make all", "gcc -c a.c", failed, *compiled, "make: *** [all] Error 1"])
+    for tool in (None, "bash"):
+        assert failed in card_of(data.encode(), DeclaredMetadata(tool_name=tool), 256)[1]
+
+
 def test_what_is_said_in_the_middle_of_a_long_line_is_no_failed_run() -> None:
     words = [
         "we",

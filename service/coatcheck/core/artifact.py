@@ -174,7 +174,7 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     section_lines: tuple[tuple[int, int], ...] = ()
     """The first line of each of these, and its number of lines."""
     document: bool = False
-    """Whether it has headings, so that what it says at its end is not how a run ended."""
+    """Whether it has headings, so that what it says at its end is hardly how a run ended."""
     novelty: Novelty | None = None
     """What is new since the artifact that it was compared with. Determined once, like `comparison`."""
     redacted: str = ""

@@ -18,7 +18,7 @@ from coatcheck.core.card.next_step import CLASSES, TOOL, ShownUnits, next_call
 from coatcheck.core.card.own_lines import OwnLines
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import units_of
-from coatcheck.core.choose.worth import DOCUMENT, worth_of
+from coatcheck.core.choose.worth import worth_of
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
@@ -117,15 +117,15 @@ def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits |
         return ShownUnits(units)
     reach = room * min(8.0, max(1.5, size / max(tokens.count, 1)))
     query, novelty = " ".join((inputs.query or "").split())[:_QUERY], inputs.facts.novelty
-    weights = DOCUMENT if inputs.facts.document else inputs.spec.weights
     first = inputs.text.sections[:1] if inputs.text is not None and inputs.spec.text_view == "document" else ()
     summary = first[0].start if first and first[0].start <= room * _SUMMARY else 0
     worth = worth_of(
         units,
         reach,
-        weights,
+        inputs.spec.weights,
         inputs.sizes.lines,
         calm=inputs.spec.calm,
+        document=inputs.facts.document,
         query=query,
         compared=novelty,
         summary=summary,

@@ -93,6 +93,8 @@ _LAST: Final = 12
 """Lines before the end, without blank ones, that identify an outcome."""
 _ENDING: Final = VERDICT | STRONG | SUMMARY
 """What one of these lines states in an outcome."""
+_FAILED: Final = VERDICT | STRONG
+"""What it states, both of them, even where a document was printed before."""
 _STAMPS: Final = 120
 _COVERED: Final = 400
 """Units that are examined for their topics, evenly spread."""
@@ -156,7 +158,7 @@ def _flags_of(units: Units) -> dict[int, int]:
     return {place: classify(units.text[place]) for place in places}
 
 
-def _situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
+def _situation(units: Units, flags: dict[int, int], ending: int) -> tuple[bool, int | None]:
     """Returns whether a text is an outcome, and the unit that is the verdict: near its end, or its last summary."""
     text = units.text
     last = islice((place for place in range(len(units) - 1, -1, -1) if text[place].strip()), _LAST)
@@ -164,7 +166,7 @@ def _situation(units: Units, flags: dict[int, int]) -> tuple[bool, int | None]:
     told = [
         place
         for place in last
-        if flags.get(place, 0) & _ENDING
+        if (flags.get(place, 0) & ending or flags.get(place, 0) & _FAILED == _FAILED)
         and (units.opens[place] or units.closes[place])
         and not _CODE.search(text[place])
     ]
@@ -198,6 +200,7 @@ def worth_of(
     lines: int,
     *,
     calm: CardWeights,
+    document: bool,
     query: str,
     compared: Novelty | None,
     summary: int = 0,
@@ -209,14 +212,16 @@ def worth_of(
         reach: approximate bytes of excerpts.
         weights: those of a kind whose structure tells its situation; None: the text tells.
         calm: those of a text that is no outcome.
+        document: whether the text has headings; it then is an outcome only if a sure failure is near its end.
         lines: number of lines in the whole text.
         compared: what is new since an earlier run; the rest is worth less.
         summary: bytes at the beginning that say what follows; these units are worth as much as a verdict.
         query: what the reader wants to know, or empty; units that answer it are worth most, beside the verdict.
     """
     flags = _flags_of(units)
-    outcome, verdict = (False, None) if weights is not None else _situation(units, flags)
-    chosen = weights or (OUTCOME if outcome else calm)
+    ending = SURE if document else _ENDING
+    outcome, verdict = (False, None) if weights is not None else _situation(units, flags, ending)
+    chosen = weights or (OUTCOME if outcome else DOCUMENT if document else calm)
     base: dict[int, float] = {}
     _statements(base, units, flags, chosen, lines)
     if compared is not None:
