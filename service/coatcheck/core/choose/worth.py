@@ -9,17 +9,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from math import exp, fsum
 from typing import Final
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
+from coatcheck.core.choose.oddness import odd_lines, odd_numbers
 from coatcheck.core.choose.units import Units
 from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.lexicon import BENIGN, STRONG, SUMMARY, SURE, VERDICT, WARNING, WORD, classify, speaking
@@ -76,16 +75,6 @@ _ODD: Final = 5.0
 """Worth of the only line that resembles no other."""
 _EXTREME: Final = 1.0
 """Worth of the only line with the least or the greatest number of similar lines: it is for room that is left."""
-_OTHERS: Final = 13
-"""Minimum similar lines that all have the same number where a few have another."""
-_FEW: Final = 2
-_NUMBERS: Final = 24
-"""Numbers of a line that are compared."""
-_DIFFERING: Final = 8
-"""Such lines in a text; if there are more, none is odd."""
-_MANY: Final = 60
-_ALIKE: Final = 10
-"""Lines per shape from which a line with a shape of its own is odd."""
 _QUERY: Final = 10.0
 """Worth of the best answer to a query."""
 _LEAST: Final = 0.05
@@ -107,9 +96,6 @@ _CODE: Final = re.compile(
 _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 """Matches times without a date or a time of day."""
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
-_NUMBERS_ONLY: Final = bytes(c if c in b"0123456789\n" else 0x20 for c in range(256))
-_FRACTION: Final = re.compile(rb"\d\.")
-_ZERO: Final = ord("0")
 _ENTRY: Final = 0.2
 """Share of the worth of topics that a line of one word has: an entry of a list, as good as any other."""
 _SHORT: Final = 20
@@ -226,8 +212,8 @@ def worth_of(
     _statements(base, units, flags, chosen, lines)
     if compared is not None:
         _novel(base, units, compared)
-    rare, extreme = _numbers(units)
-    for places, worth in ((_odd_lines(units), _ODD), (rare, _ODD), (extreme, _EXTREME)):
+    rare, extreme = odd_numbers(units)
+    for places, worth in ((odd_lines(units), _ODD), (rare, _ODD), (extreme, _EXTREME)):
         for place in places:
             base[place] = max(base.get(place, 0.0), worth / len(places) ** 0.5)
     stated = base.copy()
@@ -286,52 +272,6 @@ def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:
             base[place] = base.get(place, 0.0) + _NOVEL * new[start]
         elif place in base:
             base[place] *= _KNOWN
-
-
-def _odd_lines(units: Units) -> list[int]:
-    """Returns lines that resemble no other, if nearly all lines resemble others."""
-    if len(units) < _MANY or len(units.count) * _ALIKE > len(units):
-        return []
-    return [place for place, shape in enumerate(units.shape) if units.count[shape] == 1 and shape.strip()]
-
-
-def _numbers(units: Units) -> tuple[set[int], set[int]]:
-    """Returns lines with another number than nearly all similar lines, and those with a column's least or greatest.
-
-    One is `ready 2/3` among many `ready 3/3`, the other the slowest of many requests.
-    """
-    rare: set[int] = set()
-    extreme: set[int] = set()
-    if max(units.count.values(), default=0) <= _OTHERS:
-        return rare, extreme
-    groups: dict[bytes, list[int]] = {}
-    for place, shape in enumerate(units.shape):
-        if units.count[shape] > _OTHERS and units.opens[place] and units.closes[place]:
-            groups.setdefault(shape, []).append(place)
-    for places in groups.values():
-        numbers = _table([units.text[place] for place in places]) if len(places) > _OTHERS else None
-        for column in () if numbers is None else numbers.T:
-            differing = np.flatnonzero(column != np.median(column)).tolist()
-            if 0 < len(differing) <= _FEW:
-                rare.update(places[row] for row in differing)
-            elif differing:
-                extreme.update((places[int(column.argmin())], places[int(column.argmax())]))
-    return rare if len(rare) <= _DIFFERING else set(), extreme
-
-
-def _table(lines: list[bytes]) -> NDArray[np.int64] | None:
-    """Returns the numbers of lines of one shape, without fractions; None if the lines do not have equally many."""
-    block = b"\n".join(lines)
-    digits = np.frombuffer(block, np.uint8) - _ZERO < 10  # noqa: PLR2004 - modulo 256
-    begins = np.flatnonzero(digits[1:] & ~digits[:-1]) + 1
-    begins = np.append(0, begins) if digits[0] else begins
-    counts = np.diff(begins.searchsorted([0, *accumulate([len(line) + 1 for line in lines])]))
-    if not counts[0] or (counts != counts[0]).any():
-        return None
-    found = enumerate(begins[: counts[0]].tolist())
-    first = [at for at, begin in found if begin < 2 or not _FRACTION.match(block, begin - 2)]  # noqa: PLR2004
-    numbers = np.fromstring(block.translate(_NUMBERS_ONLY).decode(), np.int64, sep=" ").reshape(len(lines), -1)
-    return numbers[:, first[:_NUMBERS]]
 
 
 def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: float) -> None:
