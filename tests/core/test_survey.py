@@ -12,7 +12,7 @@ import pytest
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.survey.lexicon import BENIGN, STRONG, SUMMARY, SURE, VERDICT, classify, speaking
 from coatcheck.core.survey.survey import Survey, Surveyor, pack_survey, unpack_survey
-from coatcheck.core.survey.tallies import Tallies
+from coatcheck.core.survey.tallies import Tallies, tallied
 from coatcheck.core.text.terminal import visible
 from core.sample_payloads import card_of
 
@@ -262,3 +262,10 @@ def test_levels_are_counted_where_every_line_has_letters_of_its_own(shown: bytes
     data = b"".join(b"2026-11-03 " + shown % (level, rng.getrandbits(200)) + b"\n" for level in levels)
     told = ", ".join(f"{level.decode()} {count}" for level, count in Counter(levels).most_common())
     assert survey_of(data, 1 << 20).facts == (f"Levels: {told}",)
+
+
+def test_the_outcome_of_an_indented_subtest_is_counted() -> None:
+    rows = [f"test_{n} (tests.Rates.test_{n}) ... ok" for n in range(30)]
+    rows[10:11] = ["test_10 (tests.Rates.test_10) ... ", "  test_10 (tests.Rates.test_10) (zone=3) ... FAIL"]
+    rows[20] = "test_19 (tests.Rates.test_19) ... FAIL"
+    assert tallied("\n".join(rows).encode()) == ("Outcomes: ok 28, FAIL 2",)

@@ -46,7 +46,7 @@ _FAR: Final = 160
 _OUTCOME: Final = re.compile(
     rb"^[^\s:]+::\S.*\s(PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR)(?: \(.*\))?(?: +\[ *%\])?\s*$"
     rb"|^\[gw\] \[ *%\] (PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR) \S+::"
-    rb"|^(?!E |\w*(?:Error|Exception|Failure): )\S.*\s\.\.\. (ok|FAIL|FAILED|ERROR|ignored|skipped)(?: ['\"].*)?\s*$"
+    rb"|^\s*(?!E |\w*(?:Error|Exception|Failure): )\S.*\s\.\.\. (ok|FAIL|FAILED|ERROR|ignored|skipped)(?: ['\"].*)?\s*$"
     rb"|^(ok|not ok) (?:\s*$| (?!\s*\t))|^\s*--- (PASS|FAIL|SKIP):"
 )
 _STATUS: Final = re.compile(rb"\" ([1-5]\d\d) (?:\d+|-)[^\n]*")
