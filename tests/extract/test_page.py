@@ -50,6 +50,13 @@ def test_headings_lists_tables_quotes_and_code_are_told_apart() -> None:
     assert cut(made, text, "s1") == text.decode()
 
 
+def test_a_paragraph_that_is_not_closed_ends_where_a_definition_begins() -> None:
+    terms = [f"<p><dt>option {n}<dd>{PROSE.format(n=n)}" for n in range(40)]
+    _, text = view_of(f"<html><body><h1>Manual</h1><h2>NAME</h2>relay{''.join(terms)}<p><h2>END</h2></body></html>")
+    assert text.startswith(b"# Manual\n\n## NAME\n\nrelay\n")
+    assert all(PROSE.format(n=n) in text.decode() for n in range(40))
+
+
 def test_a_paragraph_that_is_said_twice_stays_twice() -> None:
     _, text = view_of(page(article(2) + article(2)))
     assert text.decode().count(PROSE.format(n=1)) == 2

@@ -31,6 +31,8 @@ LAST_SECONDS = 5
 """Seconds that those that did not finish may take to clean up."""
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
+EXAMPLE = Path("examples/test-run.log")
+"""Output of a test run that failed, in a clone; an installed package has none."""
 GC_THRESHOLDS = (10_000, 20, 20)
 """New objects after which the youngest are searched for garbage, and how often that happens before older ones are."""
 
@@ -279,6 +281,9 @@ def _announce(settings: Settings, port: int, *, needs_keys: bool) -> None:
     module = Path(sys.argv[0]).name == "__main__.py"  # started as a module, which is not a program of its own
     me = f"{python} -m coatcheck" if module else shlex.quote(_shortest(sys.argv[0]))
     sources = shlex.quote(_shortest(str(Path(litestar.__file__).parent)))
+    first, of = f"{python} -m compileall -f {sources} | {me} put -", "build"
+    if EXAMPLE.is_file():
+        first, of = f"{me} put {EXAMPLE}", "test run that failed"
     where = "" if url == load({}).url else f" --url {url}"
     workers = f", with {settings.workers} workers" if settings.workers > 1 else ""
     echo(f"Coatcheck is listening on {url}{workers}, keeping its data {place_of(settings)}.")
@@ -289,9 +294,9 @@ def _announce(settings: Settings, port: int, *, needs_keys: bool) -> None:
     else:
         echo(f"""Only this machine can reach it, so no key is needed until you create one.
 
-Paste this into another terminal, in this directory, for a first card (of a build log):
+Paste this into another terminal, in this directory, for a first card (of a {of}):
 
-  {python} -m compileall -f {sources} | {me} put -{where} --tool-name bash
+  {first}{where} --tool-name bash
 
 Any output will do: make test 2>&1 | {me} put -{where}
 """)

@@ -18,6 +18,20 @@ _INLINE: Final = words(
 _VOID: Final = words("br hr img input meta link area base col embed source track wbr param")
 _NOTED: Final = words("pre ul ol li table tr td th blockquote")
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
+_ENDED_BY: Final = {
+    "p": words(
+        "address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption figure footer form"
+        " h1 h2 h3 h4 h5 h6 header hgroup li main menu nav ol p pre search section summary table td th tr ul"
+    ),
+    "dd": words("dd dt"),
+    "dt": words("dd dt"),
+    "li": words("li"),
+    "td": words("td th tr"),
+    "th": words("td th tr"),
+    "tr": words("tr"),
+    "option": words("option"),
+}
+"""By element: those whose start tags end it if it is open (HTML Living Standard, 13.1.2.4 and 13.2.6.4.7)."""
 _CELL: Final = 300
 """Characters of a cell that is still shown in a row."""
 _TAGS: Final = 400_000
@@ -137,10 +151,9 @@ class PageReader:
             self._link = (href(rest), len(self._block.parts))
 
     def _begin(self, name: str, rest: str) -> None:
+        while name in _ENDED_BY.get(self._open[-1].name, ()):
+            self._close(self._open[-1].name)
         parent = self._open[-1]
-        if parent.name == name and name in {"p", "li", "td", "th", "tr", "dd", "dt", "option"}:
-            self._close(name)
-            parent = self._open[-1]
         known = self._judged.get((name, rest))
         if known is None:
             known = self._judged[name, rest] = judge(name, rest)

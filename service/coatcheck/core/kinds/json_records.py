@@ -13,17 +13,13 @@ from msgspec import Struct
 from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import bracketed, step
+from coatcheck.core.structure.few_values import CHARS, VALUES, are_few
 from coatcheck.core.survey.members import ObjectMember
 
 _FEWEST: Final = 8
 """Minimum elements of a list of records."""
 _LOOKED: Final = 200
 """Records, evenly spread, that decide which members are counted."""
-_VALUES: Final = 6
-"""Maximum different values of a recurring member."""
-_EACH: Final = 4
-"""Minimum average number of records per value."""
-_CHARS: Final = 40
 _MEMBERS: Final = 3
 """Members whose values are counted."""
 _LISTS: Final = 3
@@ -97,7 +93,7 @@ def _alone(
     for place in _members(only):
         told, unlike = _counted([only], place), _counted(others, place)
         shown = ", ".join(encode(each).decode() for _, each in told)
-        if 0 < len(shown) <= _CHARS and len(unlike) > _VALUES and told.keys().isdisjoint(unlike):
+        if 0 < len(shown) <= CHARS and len(unlike) > VALUES and told.keys().isdisjoint(unlike):
             return f"{''.join(map(step, place))}={shown}"
     return ""
 
@@ -145,8 +141,7 @@ def _counted(records: list[dict[str, object]], keys: tuple[str, ...]) -> Counter
 
 
 def _is_few(counts: Counter[tuple[type, object]], records: int) -> bool:
-    few = len(counts) <= _VALUES and len(counts) * _EACH <= counts.total() and counts.total() * 2 > records
-    return few and all(len(str(value)) <= _CHARS for _, value in counts)
+    return are_few(counts, records, (str(value) for _, value in counts))
 
 
 def next_path(value: object, found: list[Recurring], few: dict[str, int], *, lines: bool) -> str | None:

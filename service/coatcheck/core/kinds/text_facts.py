@@ -25,7 +25,6 @@ _NAMED: Final = 80
 _INNER: Final = 30
 """Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
 _OUTER: Final = 2
-_PARTS: Final = ("symbol", "block")
 _FEW: Final = 3
 """Entries of the outer levels that alone would be no outline: a title, and a version or two."""
 _LOOK: Final = 16 * 1024
@@ -40,13 +39,14 @@ def describe_diff(payload: PayloadProbe) -> Description:
     """
     if not payload.sample.whole:
         return Description(parts=OUTLINE)
-    totals = DiffTotals()
-    totals.feed(payload.sample.head)
-    facts, wanted = totals.facts(), totals.sections()
-    files = {
-        entry.title: entry for entry in landmarks(DIFF, (), payload.sample.head) if wanted and entry.what == "file"
-    }
-    return Description(facts=facts, parts=named_parts([files[name] for name in wanted if name in files]))
+    entries, totals = landmarks(DIFF, (), payload.sample.head), DiffTotals()
+    if len(entries) < MAX_ENTRIES:
+        changes = ([each.added, each.removed or 0] if each.added is not None else None for each in entries)
+        totals.add((each.what, each.title, lines) for each, lines in zip(entries, changes, strict=True))
+    else:
+        totals.feed(payload.sample.head)
+    facts, files = totals.facts(), {each.title: each for each in entries if each.what == "file"}
+    return Description(facts=facts, parts=named_parts([files[name] for name in totals.sections()]))
 
 
 def describe_output(payload: PayloadProbe) -> Description:

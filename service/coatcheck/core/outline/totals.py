@@ -6,6 +6,7 @@ What is counted is decided by the beginning; all bytes are examined, however the
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final, final
 
 from coatcheck.core.outline.diff import Diff
@@ -106,9 +107,10 @@ class DiffTotals(_LineTotals):
             end = end if end > at else data.find(b"\n", at) + 1
             self._diff.feed(data[at:end], _BEGINNING)
             at = end
-            self._add(self._diff.settled())
+            self.add(self._diff.settled())
 
-    def _add(self, entries: list[tuple[What, str, list[int] | None]]) -> None:
+    def add(self, entries: Iterable[tuple[What, str, list[int] | None]]) -> None:
+        """Counts complete entries, each with its title and, if known, how many lines it adds and removes."""
         for what, title, counts in entries:
             self._numbers[what] += 1
             if what == "commit" and len(self._commits) < _NAMED:
@@ -126,7 +128,7 @@ class DiffTotals(_LineTotals):
         """Returns the first commits, and the files with the largest changes."""
         self.lines(self._carry)
         self._carry = b""
-        self._add(self._diff.settled(end=True))
+        self.add(self._diff.settled(end=True))
         if not self._known or not self._titles:
             return ()
         commits = first_of(self._commits, self._numbers["commit"])
