@@ -80,6 +80,47 @@ def test_a_sure_failure_before_a_calm_end_is_shown() -> None:
         assert rows[121] in text
 
 
+def test_each_of_a_few_numbers_in_a_column_has_an_example() -> None:
+    rows = [f"worker {n // 50 % 8} wrote block {n * 7919} of the copy" for n in range(400)]
+    _, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(), 400)
+    assert {line.split()[1] for line in text.splitlines() if line.startswith("worker ")} == set("01234567")
+
+
+def test_a_failure_that_a_program_printed_is_shown_whatever_its_other_lines_resemble() -> None:
+    words = ["".join(random.Random(n).choices("abcdefghijklmnop", k=7)).title() for n in range(140)]
+    rows = [f"{word}_Root_CA.pem: OK\nChain:\ndepth=0: CN = {word} Root, O = {word} Trust" for word in words]
+    for n in (40, 90, 110):
+        rows[n] = f"error {n} at 0 depth lookup: certificate has expired\nerror {words[n]}.pem: verification failed"
+    card, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(), 500)
+    assert card.kind == Kind.CODE_OR_FILE
+    assert "certificate has expired" in text
+    assert all(f"error {words[n]}.pem: verification failed" in text for n in (40, 90, 110))
+
+
+TRACES = {
+    "a debugger's": (
+        "#1  0x0000555555555e4 in visit (node=0x555555551560, depth=1) at store.c:8",
+        "#{0}  0x00007ffff7e5b1f5 in run_{1} (arg=0x{0}) at ../sysdeps/unix/m{1}.c:{0}",
+    ),
+    "Java's": ("\tat shop.Orders.place(Orders.java:41)", "\tat org.{1}.Filter.call(/usr/share/{1}/Filter.java:{0})"),
+    "Node's": ("    at place (/srv/shop/orders.js:41:7)", "    at {1} (/srv/shop/node_modules/{1}/index.js:{0}:3)"),
+    "Python's": (
+        '  File "/srv/shop/orders.py", line 41, in place',
+        '  File "/usr/lib/python3/{1}.py", line {0}, in {1}',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_of_a_long_trace_the_programs_own_frame_is_shown(name: str) -> None:
+    own, others = TRACES[name]
+    words = ["".join(random.Random(n).choices("abcdefghijklmnop", k=7)) for n in range(60)]
+    frames = [others.format(n + 1, word) for n, word in enumerate(words)]
+    rows = ["Error: the pool is closed", *frames[:30], own, *frames[30:], *[f"drained {word}" for word in words]]
+    _, text, _ = card_of("\n".join([*rows, "Build failed"]).encode(), DeclaredMetadata(tool_name="run"), 400)
+    assert own in text
+
+
 def test_a_sentence_in_a_long_listing_is_worth_more_than_its_entries() -> None:
     rng = random.Random(9)
     rows = [

@@ -2,7 +2,7 @@
 
 import re
 from itertools import accumulate
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from coatcheck.core.choose.units import Units
 _OTHERS: Final = 13
 """Minimum similar lines that all have the same number where a few have another."""
 _FEW: Final = 2
+_VALUES: Final = 8
+"""Maximum different numbers in a column of which each is worth an example."""
 _NUMBERS: Final = 24
 """Numbers of a line that are compared."""
 _DIFFERING: Final = 8
@@ -32,9 +34,9 @@ def odd_lines(units: Units) -> list[int]:
 
 
 def odd_numbers(units: Units) -> tuple[set[int], set[int]]:
-    """Returns lines with another number than nearly all similar lines, and those with a column's least or greatest.
+    """Returns lines with another number than nearly all similar lines, and examples of a column's numbers.
 
-    One is `ready 2/3` among many `ready 3/3`, the other the slowest of many requests.
+    One is `ready 2/3` among many `ready 3/3`, the others the slowest of many requests, or one line for each thread.
     """
     rare: set[int] = set()
     extreme: set[int] = set()
@@ -51,8 +53,17 @@ def odd_numbers(units: Units) -> tuple[set[int], set[int]]:
             if 0 < len(differing) <= _FEW:
                 rare.update(places[row] for row in differing)
             elif differing:
-                extreme.update((places[int(column.argmin())], places[int(column.argmax())]))
+                extreme.update(places[row] for row in _examples(column))
     return rare if len(rare) <= _DIFFERING else set(), extreme
+
+
+def _examples(column: NDArray[np.int64]) -> list[int]:
+    """Returns the first row of each number in a column of few different ones; of others, the least and the greatest."""
+    if len(set(column[:_OTHERS].tolist())) <= _VALUES:
+        first = np.unique(column, return_index=True)[1].tolist()
+        if len(first) <= _VALUES:
+            return cast("list[int]", first)
+    return [int(column.argmin()), int(column.argmax())]
 
 
 def _table(lines: list[bytes]) -> NDArray[np.int64] | None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
+from coatcheck.core.choose.frames import own_frames
 from coatcheck.core.choose.oddness import odd_lines, odd_numbers
 from coatcheck.core.choose.units import Units
 from coatcheck.core.structure.line_style import content_rows
@@ -71,6 +72,8 @@ _NOVEL: Final = 2.0
 """Worth of a line of which an earlier run has no word."""
 _KNOWN: Final = 0.5
 """Share of a statement's worth that is left if an earlier run has the line too."""
+_FRAME: Final = 3.5
+"""Worth of a program's own frame next to one of others, in a text with a sure failure."""
 _ODD: Final = 5.0
 """Worth of the only line that resembles no other."""
 _EXTREME: Final = 1.0
@@ -93,6 +96,11 @@ _CODE: Final = re.compile(
     rb"|^\s*(?:[})\]]|/[/*]|\*/?\s)|^\s+[\w.]+\(.*\)[;:,]?\s*$|. \| .* \| "
 )
 """Matches lines of source, and rows of columns, which say nothing about the run that printed them."""
+_BEGINS: Final = re.compile(
+    rb"(?i)(?:[^\s:]+: ?(?:\d+[:.] ?)*)?[^\w\s]{0,4} ?"
+    rb"(?:error|fatal|panic|fail(?:ed|ure)?|critical|traceback|exception in|not ok|[\w.]+(?-i:Error|Exception))\b"
+)
+"""Matches lines that begin with a failure, at most after a name and a position, as programs print them."""
 _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 """Matches times without a date or a time of day."""
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
@@ -209,13 +217,17 @@ def worth_of(
     outcome, verdict = (False, None) if weights is not None else _situation(units, flags, ending)
     chosen = weights or (OUTCOME if outcome else DOCUMENT if document else calm)
     base: dict[int, float] = {}
-    _statements(base, units, flags, chosen, lines)
+    printed = PRINTED if chosen is calm and not document else chosen
+    _statements(base, units, flags, chosen, printed, lines)
     if compared is not None:
         _novel(base, units, compared)
     rare, extreme = odd_numbers(units)
     for places, worth in ((odd_lines(units), _ODD), (rare, _ODD), (extreme, _EXTREME)):
         for place in places:
             base[place] = max(base.get(place, 0.0), worth / len(places) ** 0.5)
+    failed = chosen.statements >= PRINTED.statements and any(stated & SURE for stated in flags.values())
+    for place in own_frames(units) if failed else ():
+        base[place] = max(base.get(place, 0.0), _FRAME / units.count[units.shape[place]] ** 0.5)
     stated = base.copy()
     _ends(base, units, chosen, reach)
     if verdict is not None:
@@ -233,12 +245,22 @@ def worth_of(
     return made
 
 
-def _statements(base: dict[int, float], units: Units, flags: dict[int, int], weights: CardWeights, lines: int) -> None:
+def _statements(
+    base: dict[int, float],
+    units: Units,
+    flags: dict[int, int],
+    weights: CardWeights,
+    printed: CardWeights,
+    lines: int,
+) -> None:
+    """Adds the worth of statements; those that begin a line as a program prints them are weighted as `printed`."""
     sure = [place for place, stated in flags.items() if stated & SURE and not stated & BENIGN]
     surest = {*sure[:1], *sure[-1:]}
     headings = _headings(units) if any(units.text[place][:1].isspace() for place in flags) else {}
     for place, stated in flags.items():
-        worth = weight(stated) * max(weights.statements, weights.surest if place in surest else 0.0)
+        line = units.text[place]
+        mine = printed if stated & SURE and _BEGINS.match(line) and not _CODE.search(line) else weights
+        worth = weight(stated) * max(mine.statements, mine.surest if place in surest else 0.0)
         if worth:
             worth *= (1 + _LATE * units.line[place] / lines) / units.count[units.shape[place]] ** 0.5
             for step, share in _AROUND.items():
