@@ -10,6 +10,7 @@ from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.choose.novelty import novelty
 from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
 from coatcheck.core.structure.line_style import content_rows
+from coatcheck.core.survey.lexicon import level_of
 from coatcheck.core.survey.survey import Region
 from coatcheck.core.text.terminal import visible
 from core.sample_payloads import TOKENIZER, card_of
@@ -163,6 +164,39 @@ def test_a_row_of_a_table_is_no_verdict() -> None:
     assert heading in text
     assert card.next is not None
     assert "pattern" not in card.next.arguments
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        'The command "./check.sh names" exited with 1.',
+        "Process completed with exit code 2",
+        "check.sh: exited with status 1",
+        "job check terminated with non-zero exit code: 3",
+    ],
+)
+def test_what_ended_with_a_failing_status_is_shown_with_what_led_to_it(ended: str) -> None:
+    rng = random.Random(7)
+    rows = [f"unpacked {''.join(rng.choices('abcdefghijk', k=9))} into the tree" for _ in range(400)]
+    for n in range(0, 400, 10):
+        rows[n] = f"{rows[n]}: the mark is invalid, {rows[n][9:14]} could not be found"
+    rows[150:150] = ["comparing names of commands and manuals", "no manual for rscp", ended]
+    _, text, _ = card_of("\n".join([*rows, "The end was reached, exit code 1"]).encode(), DeclaredMetadata(), 256)
+    assert ended in text
+    assert "no manual for rscp" in text
+
+
+def test_statements_that_all_begin_alike_do_not_hide_another() -> None:
+    rng = random.Random(3)
+    steps = [f"*** Parser [Shop.{''.join(rng.choices('abcdefghij', k=8)).title()}]:" for _ in range(300)]
+    rows = [line for step in steps for line in (step, f"!!! Parser: finished in {rng.random():.2f} ms")]
+    rows.insert(371, "image shop:current: manifest not found, using what is there")
+    _, text, _ = card_of("\n".join([*rows, "Done. Your build exited with 1."]).encode(), DeclaredMetadata(), 300)
+    assert "manifest not found" in text
+
+
+def test_a_passed_test_that_is_about_failures_is_no_failure() -> None:
+    assert level_of("    ✓ reports an error when the file is missing (9ms)".encode()) == level_of(b"a line") == 0
 
 
 def test_alike_failures_leave_room_for_the_one_that_differs() -> None:

@@ -22,7 +22,18 @@ from coatcheck.core.choose.frames import own_frames
 from coatcheck.core.choose.oddness import odd_lines, odd_numbers
 from coatcheck.core.choose.units import Units
 from coatcheck.core.structure.line_style import content_rows
-from coatcheck.core.survey.lexicon import BENIGN, STRONG, SUMMARY, SURE, VERDICT, WARNING, WORD, classify, speaking
+from coatcheck.core.survey.lexicon import (
+    BENIGN,
+    ENDED,
+    STRONG,
+    SUMMARY,
+    SURE,
+    VERDICT,
+    WARNING,
+    WORD,
+    classify,
+    speaking,
+)
 from coatcheck.core.text.scan import BlockPattern
 
 
@@ -63,6 +74,11 @@ _LATE: Final = 0.6
 """How much more a statement at the end is worth than one at the beginning."""
 _AROUND: Final = {-2: 0.3, -1: 0.5, 0: 1.0, 1: 0.6, 2: 0.45, 3: 0.3, 4: 0.2}
 """Shares of a statement's worth that it and the lines above and below it get."""
+_BEGINNING: Final = 0.25
+"""By how much the number of statements with the same first two words lowers their worth, as an exponent, unless they
+are sure: `*** Parser [A]:` among many such lines tells of progress."""
+_ABOVE: Final = {-4: 0.1, -3: 0.2, -2: 0.3, -1: 0.5, 0: 1.0}
+"""The same if it states that something ended: nothing below belongs to it."""
 _HEADING: Final = 0.5
 """Share of an indented statement's worth that the nearest line above with less indentation gets, like a file's name."""
 _NEAR: Final = 60
@@ -256,14 +272,17 @@ def _statements(
     """Adds the worth of statements; those that begin a line as a program prints them are weighted as `printed`."""
     sure = [place for place, stated in flags.items() if stated & SURE and not stated & BENIGN]
     surest = {*sure[:1], *sure[-1:]}
+    begins = {place: tuple(units.text[place].split(None, 2)[:2]) for place in flags if not flags[place] & SURE}
+    beginning = Counter(begins.values())
     headings = _headings(units) if any(units.text[place][:1].isspace() for place in flags) else {}
     for place, stated in flags.items():
         line = units.text[place]
         mine = printed if stated & SURE and _BEGINS.match(line) and not _CODE.search(line) else weights
         worth = weight(stated) * max(mine.statements, mine.surest if place in surest else 0.0)
         if worth:
-            worth *= (1 + _LATE * units.line[place] / lines) / units.count[units.shape[place]] ** 0.5
-            for step, share in _AROUND.items():
+            alike = units.count[units.shape[place]] ** 0.5 * max(1, beginning[begins.get(place, ())]) ** _BEGINNING
+            worth *= (1 + _LATE * units.line[place] / lines) / alike
+            for step, share in (_ABOVE if stated & ENDED else _AROUND).items():
                 if 0 <= place + step < len(units):
                     base[place + step] = max(base.get(place + step, 0.0), worth * share)
             if place in headings:

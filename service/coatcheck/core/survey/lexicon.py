@@ -28,12 +28,17 @@ BENIGN: Final = 32
 """Denies a failure, or names one only as an option, a file or a command."""
 SUMMARY: Final = 64
 """States at least three counts of what was done."""
+ENDED: Final = 128
+"""States that something ended with a status of failure: what led to it is above."""
 
 _FAILURE: Final = SURE | STRONG | WORD
 _COUNTED: Final[dict[int, tuple[str, ...]]] = {
     _FAILURE: (
         r"(?i)\b[1-9]\d* (?:tests? |specs? |checks? |examples? |scenarios? )?(?:failed|failing|failures?|errors?|errored|broken|crashed)(?:[^\w=]|$)",
         r"(?i)\b(?:fail(?:ed|ures?|ing)?|errors?|broken) ?[=:] ?[1-9]",
+    ),
+    _FAILURE | ENDED: (
+        r"(?i)\b(?:exit(?:ed|s|ing)?|terminated|finished|completed|returned)(?: with| a)?(?: non-?zero)?(?: exit| return)? (?:status|code)\W{0,2}[ :=(]-?[1-9]|\bexited with -?[1-9]",
     ),
     STRONG: (
         r"(?i)\b(?:exit(?:ed|s|ing)?|returned|return|terminated|finished|status|code|rc)\b\W?\W?(?:with )?(?:non-?zero )?(?:exit )?(?:status|code|value)?[ :=(]+-?[1-9]",
@@ -84,7 +89,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
         r"(?i)\b(?:0|no|zero|without)(?: \w+)? (?:errors?|failures?|failed|warnings?|problems?|issues?)\b|\b(?:errors?|failures?|failed|fail|warnings?) ?[=:] ?0\b",
         r"(?i)\becho\b|\s--?W?\w*(?:error|fail|warn)|\bset -e|\|\| ?true|\bon[_-]?error|\berrexit|\bignor(?:e|ed|ing)\b|\bexport \w|\ballow[_-]fail",
         r"(?i)\b[\w-]*(?:errors?|exceptions?|failures?|failed|fail|fatal|panic|abort|assert)[\w-]*\.(?:jsx?|tsx?|pyc?|rs|go|h|hpp|c|cc|cpp|o|obj|java|class|rb|html?|md|rst|txt|json|ya?ml|so|dll|scala|kt|php|css|xml|log|d)\b|lib\w*error",
-        r"(?i)\bDEBUG\b|\bTODO\b|\bPASS(?:ED)?\b|\bok\b|\bsucce(?:ss|eded)",
+        r"(?i)\bDEBUG\b|\bTODO\b|\bPASS(?:ED)?\b|\bok\b|\bsucce(?:ss|eded)|^\s*[✓✔√☑✅]",
     ),
 }
 _PATTERNS: Final = [(flags, each) for table in (_COUNTED, _STATED) for flags, some in table.items() for each in some]
