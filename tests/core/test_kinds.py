@@ -105,6 +105,21 @@ def test_a_page_names_itself() -> None:
     assert facts.shape == ()  # its text says more than its description
 
 
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        ("<strong>socat</strong>", "socat"),
+        ("&lt;b&gt;Salt &amp;amp; wind&lt;/b&gt;", "Salt &amp; wind"),
+        ('<i class="a"><b>n</b></i> of 3', "n of 3"),
+        ("The &lt;b&gt; tag", "The <b> tag"),
+        ("a < b > c", "a < b > c"),
+    ],
+)
+def test_tags_around_words_are_no_part_of_a_title(written: str, title: str) -> None:
+    data = f"<html><head><title>{written}</title></head><body><p>Text.</p></body></html>".encode()
+    assert recognise(sample_of(data), DeclaredMetadata()).title == title
+
+
 def test_a_page_made_of_scripts_is_described_by_what_it_says_of_itself() -> None:
     head = b'<html><head><title>App</title><meta name="description" content="About ships.">'
     head += b'<meta property="article:published_time" content="2026-01-02T03:04:05Z"></head>'

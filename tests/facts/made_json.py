@@ -126,6 +126,35 @@ def lines(rng: random.Random, count: int) -> Iterator[Case]:
         yield Case(text.encode(), (JsonOracle(values, "lines", len(values)),), kinds=(Kind.JSON,), document=values)
 
 
+def findings(rng: random.Random, count: int, *, least: int = 8, most: int = 700) -> Iterator[Case]:
+    """Records of which some rules and files lead, as lines or an array; some lines may be no record."""
+    rules, files = [f"R{n}" for n in range(rng.randint(3, 90))], [f"src/ä {n}/b.py" for n in range(rng.randint(2, 40))]
+    for number in range(count):
+        values: list[object] = [_finding(rng, n, rules, files) for n in range(rng.randint(least, most))]
+        if number % 2:
+            text = json.dumps(values, indent=rng.choice([None, 2]), separators=rng.choice([None, (",", ":")]))
+            yield Case(text.encode(), (JsonOracle(values, "document"),), kinds=(Kind.JSON,), document=values)
+            continue
+        lines = [json.dumps(value, ensure_ascii=rng.random() < 0.5) for value in values]
+        if number % 4 == 0 and len(lines) > 50:
+            lines.insert(rng.randint(40, len(lines)), rng.choice(['{"rule": "R1"', "--", '{"rule": NaN}']))
+        oracle = JsonOracle(values, "lines", len(lines))
+        yield Case("\n".join(lines).encode(), (oracle,), kinds=(Kind.JSON,), document=values)
+
+
+def _finding(rng: random.Random, number: int, rules: list[str], files: list[str]) -> dict[str, object]:
+    rule = rules[min(int(rng.expovariate(0.2)), len(rules) - 1)]
+    return {
+        "file": rng.choice(files[: 1 + number % len(files)]),
+        "rule": rng.choice([rule, rule, rule, None]) if number % 97 else rng.choice(["", 'say "hi", 3', "R 1, … 2"]),
+        "at": {"row": number, "column": rng.randrange(5)} if rng.random() < 0.9 else None,
+        "text": f"{rule} breaks {number}",
+        "fixable": rng.random() < 0.3,
+        **({"level": rng.choice(["low", "high", 3])} if rule == "R2" else {}),
+        **({"rule": rng.choice([True, 7])} if number == 660 else {}),
+    }
+
+
 def broken(rng: random.Random, count: int) -> Iterator[Case]:
     """What was cut off, or is not quite JSON."""
     for number in range(count):

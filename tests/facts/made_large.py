@@ -8,6 +8,7 @@ from coatcheck.core.artifact import DeclaredMetadata, Kind
 from facts.cases import Case
 from facts.made_blocks import large_calendar
 from facts.made_git import large_diff, numbered_commits
+from facts.made_json import findings
 from facts.made_source import source_case
 from facts.says_json import JsonOracle
 from facts.says_output import TallyOracle
@@ -17,7 +18,7 @@ from facts.says_tables import TableOracle
 
 def large(rng: random.Random, count: int) -> Iterator[Case]:
     """About 600 KB each."""
-    makers = (_table, _records, _source, _levels, _lines, _report, large_diff, large_calendar)
+    makers = (_table, _records, _source, _levels, _lines, _report, large_diff, large_calendar, _findings, _array)
     for number in range(count):
         yield makers[number % len(makers)](rng)
 
@@ -48,6 +49,15 @@ def _lines(rng: random.Random) -> Case:
     values = [{"id": n, "by": {"name": "x" * rng.randrange(9)}} for n in range(20_000)]
     data = "\n".join(map(json.dumps, values)).encode()
     return Case(data, (JsonOracle(values, "lines", len(values)),), kinds=(Kind.JSON,), document=values)
+
+
+def _findings(rng: random.Random) -> Case:
+    return next(findings(rng, 1, least=6_000, most=7_000))
+
+
+def _array(rng: random.Random) -> Case:
+    values = [{"id": n, "state": rng.choice(["up", "up", "late"]), "x": {"y": n % 3 > 1}} for n in range(14_000)]
+    return Case(json.dumps(values).encode(), (JsonOracle(values, "large"),), kinds=(Kind.JSON,), document=values)
 
 
 def _source(rng: random.Random) -> Case:

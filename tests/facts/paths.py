@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, cast
 
-Step = str | int | slice | tuple[str, object] | None
+Step = str | int | slice | tuple[str, list["Step"], object] | None
 """A member's name, an element's number, some of them, those whose member has a value, or all of them."""
 _STEP: Final = re.compile(
     r"\.\*|\[\*\]|\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\.)*)'\]|\[(\d+)\]"
@@ -35,9 +35,9 @@ def leading_path(text: str) -> tuple[list[Step], int]:
         elif found[4] is not None:
             steps.append(slice(int(found[4]), int(found[5])))
         elif found[6] is not None:
-            (key,) = parsed_path("$" + found[6])
+            (key, *inner) = parsed_path("$" + found[6])
             assert isinstance(key, str)
-            steps.append((key, _unquoted(found[7][1:-1]) if found[7].startswith("'") else json.loads(found[7])))
+            steps.append((key, inner, _unquoted(found[7][1:-1]) if found[7].startswith("'") else json.loads(found[7])))
         else:
             steps.append(None if found[3] is None else int(found[3]))
     return steps, at
@@ -78,5 +78,6 @@ def _chosen(value: object, step: Step) -> list[object]:
     return [elements[step]] if isinstance(step, int) and step < len(elements) else []
 
 
-def _is_at(record: dict[str, object], key: str, value: object) -> bool:
-    return key in record and type(record[key]) is type(value) and record[key] == value
+def _is_at(record: dict[str, object], key: str, inner: list[Step], value: object) -> bool:
+    found = list(values_at(record, [key, *inner]))
+    return [(type(each), each) for each in found] == [(type(value), value)]

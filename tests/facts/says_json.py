@@ -73,14 +73,23 @@ class JsonOracle:
 
         The only record with the last value has the value that is told beside it, in a place where others have others.
         """
-        assert self._form in {"document", "lines"}
+        assert self._form in {"document", "lines", "large"}
         steps, at = leading_path(line)
+        if found := re.compile(r" in (\d+) of (\d+) lines").match(line, at):
+            assert (int(found[1]), int(found[2])) == (len(cast("list[object]", self._value)), self._lines), line
+            at = found.end()
         assert line[at : at + 2] == ": ", line
         at += 2
         wanted = Counter(json.dumps(each) for each in values_at(self._value, steps) if isinstance(each, str | int))
         told: dict[str, int] = {}
         decoder = json.JSONDecoder()
         while at < len(line):
+            if found := re.compile(r"… (\d+) more values$").match(line, at):
+                left = [each[1] for each in wanted.items() if each[0] not in told]
+                assert int(found[1]) == len(left), line
+                assert max(left) <= min(told.values()), line
+                wanted = Counter({value: wanted[value] for value in told})
+                break
             value, at = decoder.raw_decode(line, at)
             count = re.compile(r" (\d+)(?:, |$| (?=\())").match(line, at)
             assert count is not None, line

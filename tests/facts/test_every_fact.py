@@ -40,6 +40,7 @@ Maker = Callable[[random.Random, int], Iterator[Case]]
 MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_json.documents, 280),
     (made_json.lines, 80),
+    (made_json.findings, 60),
     (made_json.broken, 80),
     (made_json.notebooks, 60),
     (made_tables.quoted, 120),
@@ -76,7 +77,7 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_output.nothing_to_count, 110),
     (made_output.tiny, 150),
     (made_blocks.calendars, 60),
-    (made_large.large, 8),
+    (made_large.large, 10),
 )
 ARCHIVES: Final = ((made_media.zips, 40), (made_media.tars, 40))
 DATABASES: Final = 40

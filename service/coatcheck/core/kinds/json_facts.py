@@ -12,6 +12,7 @@ from coatcheck.core.jsonpath.location import step
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
 from coatcheck.core.kinds.json_records import inside, next_path, recurring, stating
 from coatcheck.core.outline.notebook import of_notebook
+from coatcheck.core.structure.record_values import counts_of
 from coatcheck.core.survey.members import ObjectMember
 from coatcheck.core.survey.tallies import tallied
 from coatcheck.core.text.plural import counted, first_of
@@ -32,6 +33,8 @@ _DIFFERENT: Final = 3
 """Maximum different values of such a member that are named."""
 _DEEP: Final = 6
 """Depth of objects in such an element in which keys are compared."""
+_COUNTS: Final = 3
+"""Maximum members whose values are counted."""
 _MAP: Final = 40
 """Members from which an object with similar members is a map: its keys are data."""
 
@@ -65,10 +68,12 @@ def describe_json(payload: PayloadProbe) -> Description:
     if payload.survey is not None and payload.survey.members:
         lines = [*_members("$", payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
         return Description(facts=tuple(lines), path=stating("$", payload.survey.members) or path)
-    if reading.all_of_it:
-        counts = tuple(each.line for each in found)
-    else:
-        counts = tallied(sample.head) if reading.lines and sample.whole else ()
+    counts = tuple([each.line for each in found]) if reading.all_of_it else ()
+    if sample.whole and (reading.complete or reading.lines):
+        told = {line.partition(": ")[0] for line in counts}
+        tallies = tallied(sample.head) if reading.lines and not reading.all_of_it else ()
+        more = [line for line in counts_of(sample.head) if line.partition(": ")[0] not in told]
+        counts = (*tallies, *counts, *more[: _COUNTS - len(counts)])
     rare = counts[: bool(reading.all_of_it and found and found[0].rare)]
     return Description(facts=(*([first] if first else []), *rare, *lines, *counts[len(rare) :]), path=path)
 

@@ -33,6 +33,9 @@ _HEAD: Final = 64 * 1024
 """Characters of a page's head that are read."""
 _TAGS: Final = 4_000
 _HEAD_END: Final = re.compile(r"</head\s*>|<body\b", re.IGNORECASE)
+_TITLE_END: Final = re.compile(r"</title\s*>", re.IGNORECASE)
+_TAGGED: Final = re.compile(r"<([A-Za-z][A-Za-z0-9]{0,9})(?: [^<>]{0,200})?>([^<>]{0,300})</\1>")
+"""Matches a tag around words, which is no part of a title."""
 _TEXT: Final = re.compile(rb"<(?:article|main|h1|p)[\s>]", re.IGNORECASE)
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?=T|$)")
 _TITLE: Final = 10
@@ -42,6 +45,8 @@ _DESCRIBED: Final = 1024**2
 _TEXTS: Final = 3
 """Maximum beginnings of text in a page made of scripts, whose description may say more."""
 _MAX: Final = 300
+_LONG: Final = 2_000
+"""Characters of a title that are looked at."""
 
 
 def is_page(head: bytes) -> bool:
@@ -70,7 +75,9 @@ def describe_page(payload: PayloadProbe) -> Description:
     for tag in islice(TAG.finditer(text), _TAGS):
         name, said = (tag[2] or "").lower(), tag[3] or ""
         if name == "title" and not tag[1]:
-            named.setdefault("title", html.unescape(text[tag.end() : text.find("</", tag.end())]))
+            end = _TITLE_END.search(text, tag.end())
+            title = html.unescape(text[tag.end() : end.start() if end else text.find("</", tag.end())])
+            named.setdefault("title", _TAGGED.sub(r"\2", _TAGGED.sub(r"\2", title[:_LONG])))
         elif name in {"html", "meta", "link"}:
             values = attributes(said)
             key = values.get("property") or values.get("name") or f"{name} {values.get('rel', '')}".strip()

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from coatcheck.core.outline.totals import Totals, totals_of
+from coatcheck.core.structure.record_values import RecordTotals, record_totals
 from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, count_shapes, level_of, speaking, stating
 from coatcheck.core.survey.members import Members, ObjectMember
 from coatcheck.core.survey.tallies import Tallies
@@ -110,7 +111,7 @@ class Surveyor:
         self._flooded = False
         self._tallies = Tallies()
         self._members = Members()
-        self._totals: Totals | None = None
+        self._totals: Totals | RecordTotals | None = None
         self._stated: dict[int, list[Region]] = {1: [], 2: [], 3: []}
         self._odd: list[tuple[bytes, Region]] = []
         """Shapes of lines that may resemble no other, each with the lines around it."""
@@ -147,7 +148,7 @@ class Surveyor:
     def _look(self, data: bytes) -> None:
         self._members.feed(data)
         if not self._offset:
-            self._totals = totals_of(data)
+            self._totals = totals_of(data) or record_totals(data)
         if self._totals is not None:
             self._totals.feed(data)
         self._data, self._starts = data, []
