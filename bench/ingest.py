@@ -1,9 +1,10 @@
 """What a durable ingest costs: processor time and latency of the service, beside a bare prototype and not storing.
 
 All three are servers of their own, so that the clients' work is not counted. Processor time is that of the whole
-server process, threads and system calls included; `later` is what a put leaves for the minutes after it (the full-text
-index). The prototype hashes, compresses and inserts in a grouped durable commit; the floor reads the body and answers.
-At the end, the layers of the service that the time of a put goes to (`bench/layers.py`).
+server process, threads and system calls included. `later` is what a put leaves for the minutes after it, the full-text
+index: its job is paused, so that what a put costs contains none of it. The prototype hashes, compresses and inserts in
+a grouped durable commit; the floor reads the body and answers. At the end, the layers of the service that the time of a
+put goes to (`bench/layers.py`).
 """
 
 import asyncio
@@ -18,6 +19,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import httpx
 
@@ -52,6 +54,12 @@ class _Server:
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
+    def without_indexing(self) -> Self:
+        """The server, which from now on indexes only when a query waits for it."""
+        job = f"{self.url}/v1/admin/retention/jobs/index"
+        httpx.patch(job, json={"paused": True}, trust_env=False).raise_for_status()
+        return self
+
     def measured(self, payloads: list[bytes], clients: int) -> tuple[Timings, float]:
         """The timings of these puts, and the milliseconds of processor time of each."""
         before = self.cpu
@@ -80,7 +88,7 @@ def run() -> None:
             serving(root / "data") as service,
             _floor("bench.prototype", "sqlite", str(root / "p.db")) as prototype,
         ):
-            _table("sqlite", _Server(service.url, service.process.pid), prototype, floor)
+            _table("sqlite", _Server(service.url, service.process.pid).without_indexing(), prototype, floor)
         _layers(root)
         with running_postgres(root / "postgres", durable=True) as server:
             ours, other = server.database(), server.database()
@@ -90,7 +98,7 @@ def run() -> None:
                 serving(root / "files", combo) as service,
                 _floor("bench.prototype", "postgresql", other) as prototype,
             ):
-                _table("postgresql", _Server(service.url, service.process.pid), prototype, floor)
+                _table("postgresql", _Server(service.url, service.process.pid).without_indexing(), prototype, floor)
 
 
 def _table(name: str, ours: _Server, prototype: _Server, floor: _Server) -> None:
@@ -142,6 +150,7 @@ def _layers(root: Path) -> None:
     report = root / "layers.json"
     columns: dict[str, dict[str, float]] = {}
     with _floor("bench.layers", str(root / "layers"), str(report)) as service:
+        service.without_indexing()
         service.measured([text(random.Random(n), 3_000) for n in range(100)], 8)
         for name, size in SIZES.items():
             rng = random.Random(size)
