@@ -93,10 +93,12 @@ class DiffOracle:
         self._files = [(name, *changes) for name, changes in changed.items()]
 
     def __call__(self, line: str) -> bool:
-        found = re.match(r"(\d+) files?, \+(\d+) -(\d+): ", line)
+        found = re.match(r"(\d+) files?(?: in (\S.*?/))?, \+(\d+) -(\d+): ", line)
         if found is None:
             return False
-        assert tuple(map(int, found.groups())) == (
+        common = found[2] or ""
+        assert all(name.startswith(common) for name, _, _ in self._files), line[:200]
+        assert tuple(map(int, found.group(1, 3, 4))) == (
             len(self._files),
             sum(added for _, added, _ in self._files),
             sum(removed for _, _, removed in self._files),
@@ -108,7 +110,7 @@ class DiffOracle:
                 assert int(more[1]) == len(left)
                 return True
             for each in left:
-                form = f"{each[0]} +{each[1]} -{each[2]}"
+                form = f"{each[0][len(common) :]} +{each[1]} -{each[2]}"
                 if line.startswith(form, at) and line[at + len(form) : at + len(form) + 2] in {"", "; "}:
                     left.remove(each)
                     assert all(sum(other[1:]) <= sum(each[1:]) for other in left), "a larger change is behind it"
