@@ -103,8 +103,8 @@ def test_facts_take_less_of_a_card_that_answers_a_query() -> None:
     said = DeclaredMetadata(title="shop.py")
     for budget in (256, 512, 1024):
         plain, asked = (card_of(source, said, budget, query)[0].shape for query in (None, "what does work_250 return"))
-        assert plain[0].startswith("Outline")
-        assert asked[0].startswith("Outline")
+        assert plain[0].startswith("Largest parts")
+        assert asked[0].startswith("Largest parts")
         assert 24 <= 2 * TOKENIZER.count("\n".join(asked)) <= TOKENIZER.count("\n".join(plain))
     found = [{"url": f"https://e.example/{n}", "title": f"Title {n}", "content": "Text " * 99} for n in range(9)]
     results = json.dumps({"query": "title", "results": found}).encode()

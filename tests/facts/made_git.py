@@ -126,7 +126,10 @@ def unified(rng: random.Random, count: int) -> Iterator[Case]:
     for _ in range(count):
         files: list[tuple[str, int, int]] = []
         text: list[str] = []
-        for name in rng.sample(["a.py", "src/b.py", "docs/größe.md", "c"], rng.randint(1, 3)):
+        place = rng.choice(["", "", "opt/", "usr/lib/x86_64-linux-gnu/perl/"])
+        for name in [
+            place + name for name in rng.sample(["a.py", "src/b.py", "docs/größe.md", "c"], rng.randint(1, 3))
+        ]:
             old = [f"{rng.choice(_LINES)} {n}\n" for n in range(rng.randint(3, 60))]
             new = [line for line in old if rng.random() < 0.8]
             for _ in range(rng.randint(1, 9)):

@@ -61,6 +61,22 @@ def plain(rng: random.Random, count: int, *, odd: bool = False) -> Iterator[Case
         yield Case(data, (TableOracle(data, delimiter),), _said(rng))
 
 
+def held(rng: random.Random, count: int) -> Iterator[Case]:
+    """Measurements with dates, states and blanks, some of a column that is not what its first rows are."""
+    for _ in range(count):
+        rows: list[list[object]] = [["day", "state", "value; max", "code", "value"]]
+        codes = [f"C{n}" for n in range(rng.randint(7, 40))]
+        for n in range(rng.randint(4, 400)):
+            day = f"2026-{1 + n // 28 % 12:02d}-{1 + n % 28:02d}"
+            state = rng.choice(["up", "up", 'say "x", 3', "down"])
+            code = codes[min(int(rng.expovariate(0.4)), len(codes) - 1)]
+            rows.append([day, state, rng.choice(["", -n, n / 8, 1e9]), code, rng.choice([f"{n:03d}", "+1.5", "2e3"])])
+        if rng.random() < 0.3:
+            rows.insert(rng.randint(2, len(rows)), ["2026-13", "", "n/a", "", "-"])
+        data = _written(rng, rows, rng.choice(",\t"))
+        yield Case(data, (TableOracle(data, "\t" if b"\t" in data else ","),), _said(rng))
+
+
 def headless(rng: random.Random, count: int) -> Iterator[Case]:
     """Rows of numbers without a header."""
     for _ in range(count):

@@ -5,7 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-_LABEL: Final = re.compile(r"(Outline|Sections)(?: of the first (\d+) lines)? \(with lines\): ")
+_LABEL: Final = re.compile(
+    r"(Outline|Sections|(?:Largest|Inner|Smaller) (parts|sections)(?: of (\S.*?))?)(?: of the first (\d+) lines)?"
+    r" \(with lines\): "
+)
 
 _MORE: Final = re.compile(r"… (\d+) more")
 
@@ -23,14 +26,18 @@ class OutlineOracle:
         found = _LABEL.match(line)
         if found is None:
             return False
-        assert re.fullmatch(self._label, found[1]), line[:200]
-        assert found[2] is None or int(found[2]) <= self._lines
+        label = {"parts": "Outline", "sections": "Sections", None: found[1]}[found[2]]
+        assert re.fullmatch(self._label, label), line[:200]
+        assert found[4] is None or int(found[4]) <= self._lines
+        assert found[3] is None or all(name in self._titles.values() for name in found[3].split(" and ")), line
+        named = 0
         at = found.end()
         before = 0
         while True:
             number = self._entry(line, at, before)
             assert number, f"not there: {line[at : at + 120]!r}"
             before = number
+            named += 1
             at += len(self._shown(line, at, number))
             if at == len(line):
                 return True
@@ -38,8 +45,7 @@ class OutlineOracle:
             at += 2
             more = _MORE.fullmatch(line, at)
             if more is not None:
-                left = sum(each > number for each in self._titles)
-                assert 0 < int(more[1]) <= left, f"{more[1]} more of {left}"
+                assert 0 < int(more[1]) <= len(self._titles) - named, f"{more[1]} more than {named}"
                 return True
 
     def _entry(self, line: str, at: int, before: int) -> int:
@@ -53,7 +59,9 @@ class OutlineOracle:
         if found is None:
             return ""
         told = found[1]
-        whole = told in {title, f"{title}:"} or (told.endswith("…") and title.startswith(told[:-1]))
+        whole = told in {title, f"{title}:", title.partition("(")[0]} or (
+            told.endswith("…") and title.startswith(told[:-1])
+        )
         return found[0] if whole else ""
 
 
@@ -85,10 +93,12 @@ class DiffOracle:
         self._files = [(name, *changes) for name, changes in changed.items()]
 
     def __call__(self, line: str) -> bool:
-        found = re.match(r"(\d+) files?, \+(\d+) -(\d+): ", line)
+        found = re.match(r"(\d+) files?(?: in (\S.*?/))?, \+(\d+) -(\d+): ", line)
         if found is None:
             return False
-        assert tuple(map(int, found.groups())) == (
+        common = found[2] or ""
+        assert all(name.startswith(common) for name, _, _ in self._files), line[:200]
+        assert tuple(map(int, found.group(1, 3, 4))) == (
             len(self._files),
             sum(added for _, added, _ in self._files),
             sum(removed for _, _, removed in self._files),
@@ -100,7 +110,7 @@ class DiffOracle:
                 assert int(more[1]) == len(left)
                 return True
             for each in left:
-                form = f"{each[0]} +{each[1]} -{each[2]}"
+                form = f"{each[0][len(common) :]} +{each[1]} -{each[2]}"
                 if line.startswith(form, at) and line[at + len(form) : at + len(form) + 2] in {"", "; "}:
                     left.remove(each)
                     assert all(sum(other[1:]) <= sum(each[1:]) for other in left), "a larger change is behind it"

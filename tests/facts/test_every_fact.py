@@ -46,6 +46,7 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_tables.quoted, 120),
     (made_tables.plain, 120),
     (made_tables.wide, 20),
+    (made_tables.held, 100),
     (made_media.images, 120),
     (made_media.sounds, 40),
     (made_media.packed, 40),

@@ -10,6 +10,7 @@ from coatcheck.core.extract import extract_text
 from coatcheck.core.extract.headings import reads_as_document
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of
+from core.sample_payloads import sample_of
 
 GUIDE = b"""# Hanging coats
 
@@ -111,10 +112,43 @@ def test_an_outcome_under_headings_is_told_by_its_tallies() -> None:
 def test_an_outline_that_is_not_named_whole_says_how_much_is_missing() -> None:
     source = "".join(f"def work_{number}() -> int:\n    return {number}\n\n\n" for number in range(95)).encode()
     facts = recognise(PayloadSample(source, b"", len(source)), DeclaredMetadata(title="work.py"))
-    (outline,) = facts.shape
-    assert outline.startswith("Outline (with lines): ")
-    assert outline.endswith("; … 15 more")
-    assert outline.count("; ") == 80
+    largest, smaller = facts.shape
+    assert largest.startswith("Largest parts (with lines): def work_0() -> int 1; def work_1() -> int 5; ")
+    assert smaller.startswith("Smaller parts (with lines): ")
+    missing = int(smaller.rpartition("; … ")[2].removesuffix(" more"))
+    assert largest.count("() -> int ") + smaller.count("() -> int ") + missing == 95
+
+
+def test_the_largest_parts_are_named_first_wherever_they_are() -> None:
+    parts = [f"def work_{number}() -> int:\n" + "    call()\n" * (9 if number > 80 else 1) for number in range(95)]
+    facts = recognise(sample_of("\n\n".join(parts).encode()), DeclaredMetadata(title="work.py"))
+    assert all(f" work_{number}()" in facts.shape[0] for number in range(81, 95))
+
+
+def test_the_calls_of_the_services_among_messages_are_named() -> None:
+    messages = [f"message M{number} {{\n  string name = 1;\n}}\n" for number in range(20)]
+    calls = "".join(f"  rpc Call{number}(M{number}) returns (M1);\n" for number in range(6))
+    text = 'syntax = "proto3";\n' + "\n".join([*messages, f"service Till {{\n{calls}}}\n", *messages])
+    facts = recognise(sample_of(text.encode()), DeclaredMetadata())
+    assert "service Till 82" in facts.shape[0]
+    assert facts.shape[1] == "Inner parts of service Till (with lines): " + "; ".join(
+        f"rpc Call{number} {83 + number}" for number in range(6)
+    )
+
+
+def test_below_few_headings_the_many_of_the_next_level_are_named() -> None:
+    methods = [f"### `till.work{n}()`\n\nWhat it does.\n" for n in range(12)]
+    text = "\n".join(["# Till\n", "## Methods\n", *methods, "## Events\n\nNone.\n", "## Notes\n\nNone.\n"])
+    facts = recognise(sample_of(text.encode()), DeclaredMetadata(title="till.md"))
+    assert facts.shape[0] == "Sections (with lines): Till 1; Methods 3; Events 53; Notes 57"
+    assert facts.shape[1].startswith("Inner sections (with lines): `till.work0()` 5; `till.work1()` 9; ")
+
+
+def test_source_is_outlined_beyond_its_first_64_kib() -> None:
+    lines = "".join(f"    private int field_{number};  // one of many\n" for number in range(3_000))
+    text = f"import java.util.List;\n\npublic class First {{\n{lines}}}\n\npublic class Last {{\n    int a;\n}}\n"
+    facts = recognise(sample_of(text.encode()), DeclaredMetadata(tool_name="read_file"))
+    assert facts.shape == ("Outline (with lines): public class First 3; public class Last 3006",)
 
 
 def test_a_place_whose_keys_are_partly_named_above_says_that_it_has_more() -> None:
@@ -136,4 +170,5 @@ def test_where_outer_headings_are_too_few_the_level_below_is_named() -> None:
     classes = [f"### Class {n}\n\nWhat class {n} is for.\n" for n in range(60)]
     data = "\n".join(["# Manual\n", "## Before\n\nRead this.\n", "## Everything\n", *classes]).encode()
     facts = recognise(PayloadSample(data, b"", len(data)), DeclaredMetadata(title="manual.md"))
-    assert facts.shape[0].startswith("Sections (with lines): Manual 1; Before 3; Everything 7; Class 0 9; Class 1 13; ")
+    assert facts.shape[0].startswith("Largest sections (with lines): Manual 1; Before 3; Everything 7; Class 0 9; ")
+    assert facts.shape[1].endswith("Class 59 245")

@@ -12,7 +12,7 @@ from coatcheck.core.jsonpath.location import step
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
 from coatcheck.core.kinds.json_records import inside, next_path, recurring, stating
 from coatcheck.core.outline.notebook import of_notebook
-from coatcheck.core.structure.record_values import counts_of
+from coatcheck.core.structure.record_values import counts_of, record_counts
 from coatcheck.core.survey.members import ObjectMember
 from coatcheck.core.survey.tallies import tallied
 from coatcheck.core.text.plural import counted, first_of
@@ -68,12 +68,14 @@ def describe_json(payload: PayloadProbe) -> Description:
     if payload.survey is not None and payload.survey.members:
         lines = [*_members("$", payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
         return Description(facts=tuple(lines), path=stating("$", payload.survey.members) or path)
-    counts = tuple([each.line for each in found]) if reading.all_of_it else ()
-    if sample.whole and (reading.complete or reading.lines):
+    counts: tuple[str, ...] = ()
+    if reading.all_of_it:
+        counts = tuple([each.line for each in found])
         told = {line.partition(": ")[0] for line in counts}
-        tallies = tallied(sample.head) if reading.lines and not reading.all_of_it else ()
-        more = [line for line in counts_of(sample.head) if line.partition(": ")[0] not in told]
-        counts = (*tallies, *counts, *more[: _COUNTS - len(counts)])
+        more = [line for line in record_counts(value) if line.partition(": ")[0] not in told]
+        counts = (*counts, *more[: _COUNTS - len(counts)])
+    elif reading.lines and sample.whole:
+        counts = (*tallied(sample.head), *counts_of(sample.head))
     rare = counts[: bool(reading.all_of_it and found and found[0].rare)]
     return Description(facts=(*([first] if first else []), *rare, *lines, *counts[len(rare) :]), path=path)
 

@@ -1,9 +1,10 @@
-"""Describes delimited tables: the first row, which usually names the columns, and the number of rows below it."""
+"""Describes delimited tables: the first row, which usually names the columns, and what is in the rows below it."""
 
 import csv
 from typing import Final
 
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
+from coatcheck.core.structure.column_values import column_facts
 from coatcheck.core.structure.delimited_tables import read_table
 from coatcheck.core.text.plural import counted, first_of
 
@@ -12,22 +13,27 @@ _SEPARATORS: Final = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 
 def describe_table(payload: PayloadProbe) -> Description:
-    """Returns the first row, header or not, and the number of rows below it if all are available."""
+    """Returns the first row, header or not, what its columns hold, and the number of rows if all are available."""
     sample = payload.sample
     table = read_table(sample.head)
     if table is None:
         return NOTHING
     first = [cell.strip() or "?" for cell in table.rows[0]]
-    count = _rows(sample.head, table.delimiter) if sample.whole and table.plain else None
-    size = "" if count is None else f"{counted(count - 1, 'row')} below the first, "
+    rows = _rows(sample.head, table.delimiter, whole=sample.whole) if table.plain else []
+    below = max(0, len(rows) - 1)
+    size = f"{counted(below, 'row')} below the first, " if rows and sample.whole else ""
     shape = f"{size}{counted(len(first), 'column')}, {_SEPARATORS[table.delimiter]}-separated"
-    return Description(facts=(shape, f"First row: {first_of(first, _COLUMNS, separator=', ')}"))
+    held = column_facts(rows, "" if sample.whole else f" of the first {below} rows") if rows else []
+    return Description(facts=(shape, f"First row: {first_of(first, _COLUMNS, separator=', ')}", *held))
 
 
-def _rows(data: bytes, delimiter: str) -> int | None:
-    """Returns the number of rows; None if quoting is broken. A row may span lines."""
-    lines = (f"{line}\n" for line in data.decode("utf-8-sig", "replace").split("\n"))
+def _rows(data: bytes, delimiter: str, *, whole: bool) -> list[list[str]]:
+    """Returns the rows, of the beginning of a table those before the last; none if quoting is broken."""
+    text = data if whole else data[: data.rfind(b"\n")]
+    lines = (f"{line}\n" for line in text.decode("utf-8-sig", "replace").split("\n"))
+    rows: list[list[str]] = []
     try:
-        return sum(map(bool, csv.reader(lines, delimiter=delimiter, strict=True)))
+        rows.extend(row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row)
     except csv.Error:
-        return None
+        return [] if whole else rows[:-1]
+    return rows

@@ -13,6 +13,7 @@ from coatcheck.core.outline.blocks import blocks_of
 from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, has_few_landmarks, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks, details_of
+from coatcheck.core.outline.render import size_of, summary
 from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.totals import DiffTotals, totals_of
 from coatcheck.core.outline.yaml_documents import is_stream
@@ -21,15 +22,11 @@ from coatcheck.core.survey.tallies import tallied
 from coatcheck.core.text.plural import counted, first_of
 
 _COMMITS: Final = 30
-_NAMED: Final = 80
-_INNER: Final = 30
-"""Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
-_OUTER: Final = 2
-_FEW: Final = 3
-"""Entries of the outer levels that alone would be no outline: a title, and a version or two."""
 _LOOK: Final = 16 * 1024
 _LARGEST: Final = 64 * 1024
-"""Bytes at the beginning that are examined, in about 2 ms; for a larger file, the outline says where it ends."""
+"""Bytes at the beginning that are examined, in about 2 ms; for a larger text, the outline says where it ends."""
+_SOURCE: Final = 256 * 1024
+"""The same of a source file or a document, which its outline tells best, in about 8 ms."""
 
 
 def describe_diff(payload: PayloadProbe) -> Description:
@@ -72,7 +69,7 @@ def describe_source(payload: PayloadProbe) -> Description:
 
 def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry], bool]) -> Description | None:
     """Returns the headings of a document, which the text itself or its name identifies, or else its landmarks."""
-    data, where = _first_lines(payload.sample)
+    data, where = _first_lines(payload.sample, _SOURCE if marks is SOURCE else _LARGEST)
     names = (payload.declared.title, payload.declared.url)
     made = extract_headings(data) if reads_as_document(None, next(filter(None, names), None), data) else None
     entries = [] if made is None else of_sections(made.sections)
@@ -83,14 +80,14 @@ def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry],
     return replace(described, facts=(f"{counted(len(entries), 'part')}{where}{kinds}", *described.facts))
 
 
-def _first_lines(sample: PayloadSample) -> tuple[bytes, str]:
+def _first_lines(sample: PayloadSample, most: int = _LARGEST) -> tuple[bytes, str]:
     """Returns the whole lines that are examined, and the words for them if there are more.
 
-    These are at most 64 KiB; a text with few landmarks, and files of settings, whose parts are found faster, are
+    These are at most so many bytes; a text with few landmarks, and files of settings, whose parts are found faster, are
     examined as far as available.
     """
-    most, head = _LARGEST, sample.head
-    if len(head) > _LARGEST and (blocks_of(head) or (sample.whole and has_few_landmarks(head[:_LOOK]))):
+    head = sample.head
+    if len(head) > most and (blocks_of(head) or (sample.whole and has_few_landmarks(head[:_LOOK]))):
         most = len(head)
     if len(head) <= most and sample.whole:
         return sample.head, ""
@@ -99,27 +96,16 @@ def _first_lines(sample: PayloadSample) -> tuple[bytes, str]:
 
 
 def _described(entries: list[Entry], where: str) -> Description | None:
-    """Returns a fact that names entries of the outer levels; None if there are fewer than two."""
+    """Returns facts that name entries of the outer levels; None if there are fewer than two entries."""
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
-    levels = sorted(entry.level for entry in entries)
-    deepest = levels[min(2 if entries[0].what == "part" else _FEW, len(levels) - 1)]
-    if sum(level <= _OUTER for level in levels) <= _INNER:
-        deepest = max(deepest, _OUTER)
-    outer = [entry for entry in entries if entry.level <= deepest] or entries
-    document = outer[0].what == "heading"
-    label = "Sections" if document else "Outline"
-    named = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in outer]
+    outer, facts = summary(entries, where)
     titles = Counter([entry.title for entry in entries])
     following = [*[entry.level for entry in outer[1:]], 0]
     inner = [entry for entry, level in zip(outer, following, strict=True) if level <= entry.level]
     alone = [entry for entry in inner if titles[entry.title] == 1]
-    alone.sort(key=lambda each: each.lines.first - each.lines.last if each.lines else 0)
-    return Description(
-        facts=(f"{label}{where} (with lines): {first_of(named, _NAMED)}",),
-        parts=named_parts(alone),
-        document=document,
-    )
+    alone.sort(key=lambda each: -size_of(each))
+    return Description(facts=facts, parts=named_parts(alone), document=outer[0].what == "heading")
 
 
 def _listed(payload: PayloadProbe) -> Description | None:

@@ -153,9 +153,10 @@ _SHEBANGS: Final = {
 }
 _CONTENT: Final = BlockPattern(
     r"^(?:#[ \t]*(?:include[ \t]*[<\"]|ifndef[ \t]+\w+[ \t\r]*$|pragma[ \t]+once)"
-    r"|(?:syntax|edition)[ \t]*=[ \t]*[\"'](?:proto|20))"
+    r"|(?:syntax|edition)[ \t]*=[ \t]*[\"'](?:proto|20)"
+    r"|import[ \t]+(?:static[ \t]+)?[a-z]\w*(?:\.\w+)+(?:\.\*)?;[ \t\r]*$)"
 )
-"""Finds a line that only a file of C or of Protocol Buffers has."""
+"""Finds a line that only a file of C, of Protocol Buffers, or of Java and the like has."""
 _GUARD: Final = re.compile(rb"#[ \t]*(?:pragma[ \t]+once|ifndef[ \t]+(\w+)[ \t\r]*\n\s*#[ \t]*define[ \t]+\1\b)")
 _LOOK: Final = 16 * 1024
 _STATEMENTS: Final = "if for while switch catch return else elif do try using lock foreach with await yield throw new"
@@ -180,10 +181,12 @@ def language_of(names: tuple[str | None, ...], head: bytes) -> str:
 
 
 def language_by_directive(head: bytes) -> str | None:
-    """Returns the language of which a line near the beginning is typical: C, its headers, or Protocol Buffers."""
+    """Returns the language of which a line near the beginning is typical: C, its headers, Protocol Buffers, Java."""
     line = _CONTENT.find(head[:_LOOK])
     if line is None:
         return None
+    if head[line[0]] == ord("i"):
+        return "curly"
     return "interface" if head[line[0]] != ord("#") else "header" if _GUARD.match(head, line[0]) else "c"
 
 

@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
+from posixpath import commonprefix
 from typing import Final, final
 
 from coatcheck.core.outline.diff import Diff
@@ -25,6 +26,8 @@ _LINE: Final = 4 * 1024
 _MOST: Final = 20_000
 """Maximum files of a diff; of one with more there are no totals."""
 _FILES: Final = 40
+_COMMON: Final = 24
+"""Minimum characters that all names begin with from which their directory is told once."""
 _NAMED: Final = 8
 _SEVERAL: Final = 3
 """Elements of one name in the beginning that are worth counting."""
@@ -134,8 +137,11 @@ class DiffTotals(_LineTotals):
         commits = first_of(self._commits, self._numbers["commit"])
         more = self._numbers["commit"] - len(self._commits)
         listed = f"{commits}; … {more} more" if more else commits
-        largest = [f"{name} +{self._added[name]} -{self._removed[name]}" for name in self._largest()]
-        files = f"{counted(len(largest), 'file')}, +{self._added.total()} -{self._removed.total()}"
+        common = commonprefix(list(self._titles))
+        common = common[: common.rfind("/") + 1] if len(self._titles) > 1 and len(common) >= _COMMON else ""
+        largest = [f"{name[len(common) :]} +{self._added[name]} -{self._removed[name]}" for name in self._largest()]
+        where = f" in {common}" if common else ""
+        files = f"{counted(len(largest), 'file')}{where}, +{self._added.total()} -{self._removed.total()}"
         facts = f"{files}: {first_of(largest, _FILES, 'more files')}"
         return (f"{counted(self._numbers['commit'], 'commit')}: {listed}", facts) if commits else (facts,)
 

@@ -7,8 +7,9 @@ which more than a few lines are something else, nothing is said.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
+from types import NoneType
 from typing import Any, Final, cast, final
 
 import msgspec
@@ -108,17 +109,14 @@ class RecordTotals:
         if count < _LEAST or self._others * _OTHERS > count:
             return ()
         where = f" in {count} of {count + self._others} lines" if self._others else ""
-        told: list[str] = []
-        for each in self._members or []:
-            if each.known and leads(each.counts, count):
-                shown = leading({encode(value).decode(): times for value, times in each.counts.items()})
-                told.append(f"Counts of $[*]{''.join(map(step, each.keys))}{where}: {shown}")
-        return tuple(told)
+        return tuple([_told(each, where) for each in self._members or [] if each.known and leads(each.counts, count)])
 
     def _count(self, text: bytes) -> None:
         """Counts the records in a text: its lines, or elements with commas between them."""
         if self._members is None:
-            self._members = _chosen(list(islice(_plainly(text, array=self._array), _LOOKED)))
+            looked = islice(_plainly(text, array=self._array), _LOOKED)
+            members = _chosen([each for each in looked if each is not None])
+            self._members = [replace(each, counts=Counter[Any]()) for each in members]
             self._read = _reader(self._members, array=self._array)
         if not self._members:
             return
@@ -171,35 +169,45 @@ def _plainly(text: bytes, *, array: bool) -> Iterator[dict[str, object] | None]:
                 yield None
 
 
-def _chosen(looked: list[dict[str, object] | None]) -> list[_Member]:
-    """Returns the members whose values lead among the first records, those that say most first; of alike ones, one."""
-    records = [each for each in looked if each is not None]
+def record_counts(value: object) -> tuple[str, ...]:
+    """Returns the leading values of records that are in memory; none if the value is no list of objects."""
+    elements = cast("list[object]", value) if isinstance(value, list) else []
+    if len(elements) < _LEAST or not all(isinstance(each, dict) for each in elements):
+        return ()
+    return tuple(map(_told, _chosen(cast("list[dict[str, object]]", elements))))
+
+
+def _told(member: _Member, where: str = "") -> str:
+    shown = leading({encode(value).decode(): times for value, times in member.counts.items()})
+    return f"Counts of $[*]{''.join(map(step, member.keys))}{where}: {shown}"
+
+
+def _chosen(records: list[dict[str, object]]) -> list[_Member]:
+    """Returns the members whose values lead among some records, those that say most first; of alike ones, one."""
+    columns: dict[tuple[str, ...], list[object]] = {}
+    for record in records:
+        for key, value in record.items():
+            if isinstance(value, dict):
+                for inner, each in cast("dict[str, object]", value).items():
+                    columns.setdefault((key, inner), []).append(each)
+            else:
+                columns.setdefault((key,), []).append(value)
     found: dict[tuple[int, ...], _Member] = {}
-    for keys in dict.fromkeys(chain.from_iterable(map(_places, records))):
-        values = [value for each in records if (value := _at(each, keys)) is not None]
-        kinds = set(map(type, values))
+    for keys, values in columns.items():
+        kinds = set(map(type, values)) - {NoneType}
         if len(kinds) != 1 or not kinds <= set(_KINDS):
             continue
-        counts = Counter(values)
+        counts: Counter[Any] = Counter(values)
+        del counts[None]
         if leads(counts, len(records)):
             alike, member = tuple(sorted(counts.values())), _Member(keys, kinds.pop(), counts)
             if alike not in found or _size(member) < _size(found[alike]):
                 found[alike] = member
-    members = sorted(found.values(), key=lambda each: (_KINDS.index(each.kind), len(each.counts)))[:_MEMBERS]
-    return [replace(each, counts=Counter[Any]()) for each in members]
+    return sorted(found.values(), key=lambda each: (_KINDS.index(each.kind), len(each.counts)))[:_MEMBERS]
 
 
 def _size(member: _Member) -> int:
     return sum(map(len, map(str, member.counts)))
-
-
-def _places(record: dict[str, object]) -> Iterator[tuple[str, ...]]:
-    """Yields the keys that lead to members of a record, and to those of objects in it."""
-    for key, value in record.items():
-        if isinstance(value, dict):
-            yield from ((key, inner) for inner in cast("dict[str, object]", value))
-        else:
-            yield (key,)
 
 
 def _at(value: object, keys: tuple[str, ...]) -> object:
