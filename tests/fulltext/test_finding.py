@@ -317,7 +317,9 @@ async def test_an_artifact_that_the_index_lacks_is_named_and_can_be_put_back(she
 
 async def _index_what_was(shelf: IndexHarness, read: list[Unindexed]) -> int:
     documents = [
-        IndexedDocument(r.row, r.fingerprint or 0, keys_of(r.found.artifact, (b"zeppelin",))) for r in read if r.found
+        IndexedDocument(r.row, r.fingerprint or 0, *keys_of([(r.found.artifact, (b"zeppelin",))]))
+        for r in read
+        if r.found
     ]
     change = IndexDocuments(
         namespace="acme",

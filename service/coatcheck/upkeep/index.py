@@ -47,8 +47,8 @@ log = logging.getLogger(__name__)
 
 BATCH = 256
 """Documents read together; their segment has some hundreds of kilobytes."""
-_TEXT_AT_ONCE = 1024 * 1024
-"""Bytes of text in memory whose words are read together: handing work to a thread costs as much as 2 KB of text."""
+_TEXT_AT_ONCE = 512 * 1024
+"""Bytes of text in memory whose words are read together: fewer have more different words, more do not fit a cache."""
 MOST_AT_ONCE = 1_000
 """Maximum number of documents that a query waits for."""
 MOST_SECONDS = 2.0
@@ -333,7 +333,8 @@ class Index:
 
 
 def _documents(texts: Sequence[_Text]) -> list[IndexedDocument]:
-    return [IndexedDocument(each.row, each.fingerprint, keys_of(each.artifact, each.parts)) for each in texts]
+    keys = keys_of([(each.artifact, each.parts) for each in texts])
+    return [IndexedDocument(each.row, each.fingerprint, mine) for each, mine in zip(texts, keys, strict=True)]
 
 
 def _damaged_of(ids: Sequence[int], segments: Sequence[PackedSegment]) -> list[int]:

@@ -5,46 +5,70 @@ payload that is not text is found by its metadata.
 """
 
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coatcheck.core.artifact import SAMPLE_BYTES, Artifact
-from coatcheck.core.fulltext.words import keys_of_words
+from coatcheck.core.fulltext.ascii_keys import ascii_keys
+from coatcheck.core.fulltext.words import KEY_BITS, keys_of_words
 
 ENDS: Final = SAMPLE_BYTES
 """Bytes at either end of a payload's text that are read."""
 MAX_KEYS: Final = 50_000
 """Maximum different keys of one document; a payload with more is not text, and is found by those of its beginning."""
-_TOGETHER: Final = 4_000
-"""Texts between blanks whose keys are made before checking whether there are enough."""
+_Text = tuple[bytes, list[str]]
+"""The ASCII of a document, and its texts between blanks that are not ASCII, each once."""
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def keys_of(artifact: Artifact, texts: tuple[bytes, ...]) -> NDArray[np.uint64]:
-    """Returns the keys of a document, sorted, without duplicates.
+def keys_of(documents: Sequence[tuple[Artifact, tuple[bytes, ...]]]) -> list[NDArray[np.uint64]]:
+    """Returns the keys of each of one or more documents, sorted, without duplicates.
 
     Args:
-        artifact: its title, URLs, names, command, labels and hints are used.
-        texts: the payload's text, or its two ends, in UTF-8 as far as it is valid, or in UTF-16 with its mark. Of
-            incomplete UTF-16, the second end is lost.
+        documents: of the artifact, its title, URLs, names, command, labels and hints are used. With it, the payload's
+            text, or its two ends, in UTF-8 as far as it is valid, or in UTF-16 with its mark. Of incomplete UTF-16, the
+            second end is lost.
     """
+    texts = [_read(artifact, parts) for artifact, parts in documents]
+    found = np.sort(_found(texts))  # `np.unique` of many takes twenty times as long
+    found = found[np.diff(found, prepend=~np.uint64(0)) > 0]
+    bounds = np.arange(1, len(texts), dtype=np.uint64) << np.uint64(KEY_BITS)
+    keys = np.split(found & np.uint64((1 << KEY_BITS) - 1), np.searchsorted(found, bounds))
+    return [_beginning(text) if len(mine) > MAX_KEYS else mine for text, mine in zip(texts, keys, strict=True)]
+
+
+def _found(texts: Sequence[_Text]) -> NDArray[np.uint64]:
+    """Returns the keys of each text, possibly with duplicates, with the text's index above their KEY_BITS."""
+    others = [
+        np.fromiter(dict.fromkeys(keys_of_words(words)), dtype=np.uint64) | np.uint64(at << KEY_BITS)
+        for at, (_, words) in enumerate(texts)
+        if words
+    ]
+    return np.concatenate([*others, ascii_keys([plain for plain, _ in texts])])
+
+
+def _beginning(text: _Text) -> NDArray[np.uint64]:
+    """Returns the first MAX_KEYS of a text's keys, sorted."""
+    found = _found([text])
+    _, at = np.unique(found, return_index=True)
+    return np.sort(found[np.sort(at)[:MAX_KEYS]])
+
+
+def _read(artifact: Artifact, texts: tuple[bytes, ...]) -> _Text:
     said, facts = artifact.said, artifact.facts
     spoken = (said.title, facts.title, said.url, facts.url, said.tool_name, said.command, *said.labels)
     encoding = "utf-16" if texts and texts[0][:2] in _UTF_16 else "utf-8"
-    written: dict[str, None] = {}
-    for text in (*(word for word in spoken if word), *(text.decode(encoding, "replace") for text in texts)):
-        # Each text between blanks once, in order, as most of them recur. No chunk contains blanks.
-        written.update(dict.fromkeys(text.split()))
-    left = iter(written)
-    keys: dict[int, None] = {}
-    while len(keys) < MAX_KEYS and (some := list(islice(left, _TOGETHER))):
-        keys.update(dict.fromkeys(keys_of_words(some)))
-    return np.sort(np.array(list(keys)[:MAX_KEYS], dtype=np.uint64))
+    plain = [text for text in texts if encoding == "utf-8" and text.isascii()]
+    written = [word for word in spoken if word]
+    written += [text.decode(encoding, "replace") for text in texts if encoding == "utf-16" or not text.isascii()]
+    words = dict.fromkeys(word for text in written for word in text.split())
+    plain += [word.encode() for word in words if word.isascii()]
+    return b"\n".join(plain), [word for word in words if not word.isascii()]
 
 
 def fingerprint(

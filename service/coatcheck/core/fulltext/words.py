@@ -1,4 +1,4 @@
-"""Splits text into words in compared form, and maps words to keys.
+"""Splits text into words in compared form, and maps words to keys; of ASCII, `ascii_keys` does it for many texts.
 
 A chunk is a word, or several that belong together (an identifier, a path, an address, a number), or a run of a script
 without blanks. Words are folded and reduced to stems; runs of Chinese, Japanese and Korean become characters and pairs
@@ -9,9 +9,8 @@ of neighbours, of Thai and related scripts triples. Of an identifier or a path, 
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
-from itertools import chain
 from typing import Final, NamedTuple
 
 import regex
@@ -41,10 +40,8 @@ _APOSTROPHES: Final = re.compile("(?<=[^\\W\\d_])['\u2019](?=[^\\W\\d_])")
 _ASCII_WORD: Final = re.compile("[A-Za-z0-9]+")
 _ASCII_PARTS: Final = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 """Matches words and their parts in ASCII text, four times as fast as the expressions for all letters."""
-_ASCII_BREAK: Final = re.compile("([^A-Za-z0-9]+)")
-_JOINTS: Final = frozenset(["://", "::", "->", *"._/\\\\:@+~#%'-"])
+JOINTS: Final = frozenset(["://", "::", "->", *"._/\\\\:@+~#%'-"])
 """What `_JOINT` matches in ASCII."""
-_DIGIT: Final = re.compile("[0-9]")
 
 _LEAST_STEM: Final = 4
 _SLAVIC_STEM: Final = 5
@@ -89,7 +86,7 @@ def read(chunk: str) -> Chunk:
     return Chunk(tuple(words), tuple(joined))
 
 
-class _Word(NamedTuple):
+class Word(NamedTuple):
     """A word of a chunk, folded."""
 
     word: str
@@ -102,28 +99,30 @@ class _Word(NamedTuple):
     """Those of the word, of its parts, and of their sequence."""
 
 
-def _words_of(chunk: str) -> "Iterable[_Word | None]":
+def _words_of(chunk: str) -> Iterable[Word | None]:
     """Yields the words of a chunk; None for one that is too long to count."""
     ascii_only = chunk.isascii()
     chunk = _APOSTROPHES.sub("", chunk) if "'" in chunk or "\u2019" in chunk else chunk
-    return map(_ascii_word, _ASCII_WORD.findall(chunk)) if ascii_only else map(_folded_word, WORD.findall(chunk))
+    if ascii_only:
+        return (ascii_word(word) if len(word) <= MAX_WORD else None for word in _ASCII_WORD.findall(chunk))
+    return map(_folded_word, WORD.findall(chunk))
 
 
 @lru_cache(_CACHED)
-def _ascii_word(written: str) -> _Word | None:
+def ascii_word(written: str) -> Word:
+    """Returns a word of 1 to MAX_WORD ASCII letters and digits."""
     return _word(written, written.lower())
 
 
-def _folded_word(written: str) -> _Word | None:
-    return _word(written, fold(written))
+def _folded_word(written: str) -> Word | None:
+    word = fold(written)
+    return _word(written, word) if 0 < len(word) <= MAX_WORD else None
 
 
-def _word(written: str, word: str) -> _Word | None:
-    if not word or len(word) > MAX_WORD:
-        return None
+def _word(written: str, word: str) -> Word:
     parts = _parts(written)
     keys = (word_key(word), *map(word_key, parts), *map(pair_key, itertools.pairwise(parts)))
-    return _Word(word, parts, parts[0] if parts else word, parts[-1] if parts else word, keys)
+    return Word(word, parts, parts[0] if parts else word, parts[-1] if parts else word, keys)
 
 
 @lru_cache(_CACHED)
@@ -179,23 +178,15 @@ def _key(text: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-def keys_of_words(written: Sequence[str]) -> Iterable[int]:
+def keys_of_words(written: Iterable[str]) -> Iterable[int]:
     """Yields every key under which a document with this text is found, possibly with duplicates.
 
     Args:
         written: texts between blanks.
     """
-    known = list(map(_known.get, written))
-    numbered: list[str] = []
-    keys: list[int] = []
-    for text, mine in zip(written, known, strict=True):
-        if mine is not None:
-            continue
-        if text.isascii() and _DIGIT.search(text):
-            numbered.append(text)
-        else:
-            keys += _remembered(text)
-    return chain(chain.from_iterable(filter(None, known)), keys, _keys_of_numbered("\n".join(numbered)))
+    for text in written:
+        keys = _known.get(text)
+        yield from _remembered(text) if keys is None else keys
 
 
 def _remembered(text: str) -> tuple[int, ...]:
@@ -204,22 +195,6 @@ def _remembered(text: str) -> tuple[int, ...]:
         if len(_known) >= _CACHED:
             _known.clear()
         _known[text] = keys
-    return keys
-
-
-def _keys_of_numbered(text: str) -> list[int]:
-    """Returns the keys of ASCII text with numbers, such as times and addresses.
-
-    Its words recur, but not the text itself.
-    """
-    pieces = _ASCII_BREAK.split(_APOSTROPHES.sub("", text) if "'" in text else text)
-    words, breaks = pieces[::2], pieces[1::2]
-    seen = {word: _ascii_word(word) for word in dict.fromkeys(words)}
-    keys = [key for word in seen.values() if word is not None for key in word.keys]
-    for before, between, after in dict.fromkeys(zip(words, breaks, words[1:], strict=False)):
-        first, second = seen[before], seen[after]
-        if between in _JOINTS and first is not None and second is not None:
-            keys.append(pair_key((first.last, second.first)))
     return keys
 
 
@@ -240,4 +215,4 @@ def _chunk_keys(chunk: str) -> tuple[int, ...]:
 
 
 _known: Final[dict[str, tuple[int, ...]]] = {}
-"""Keys of texts without numbers that occurred in the last texts: most of a text occurred in the previous one."""
+"""Keys of texts that occurred in the last texts: most of a text occurred in the previous one."""

@@ -1,0 +1,133 @@
+"""Makes the keys of several ASCII texts together, which is cheaper than of one after another.
+
+Words are found and told apart as arrays of bytes, and one of each is read as text: most words of a text recur in it and
+in its neighbours, also the numbers of which its times and addresses consist.
+"""
+
+import re
+import string
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coatcheck.core.fulltext.words import JOINTS, KEY_BITS, MAX_WORD, ascii_word, pair_key
+
+Numbers = NDArray[np.uint64]
+Places = NDArray[np.int64]
+
+_APOSTROPHES: Final = re.compile(b"'(?<=[A-Za-z]')(?=[A-Za-z])")
+_INSIDE: Final = 1
+_JOINT: Final = 2
+_CLASSES: Final = bytes(
+    _INSIDE if chr(code) in string.ascii_letters + string.digits else _JOINT if chr(code) in JOINTS else 0
+    for code in range(256)
+)
+_LONG_JOINTS: Final = np.array([int.from_bytes(j.encode(), "little") for j in JOINTS if len(j) > 1], dtype=np.uint64)
+_LONGEST_JOINT: Final = max(map(len, JOINTS))
+_STEP: Final = 8
+"""Bytes of a word that are compared at once."""
+_MASKS: Final = np.array([(1 << (8 * size)) - 1 for size in range(_STEP + 1)], dtype=np.uint64)
+_LONG_WORD: Final = 0x80 << 56
+"""More than any 8 bytes of ASCII."""
+_SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+class _Words(NamedTuple):
+    """The words of a text in order, without those that are too long."""
+
+    starts: Places
+    ends: Places
+    codes: Numbers
+    """Equal if the words are."""
+    joined: Places
+    """Indices of words that a joint connects with the next one."""
+
+
+def ascii_keys(texts: Sequence[bytes]) -> Numbers:
+    """Returns the keys of each text, possibly with duplicates, with the text's index above their KEY_BITS.
+
+    Those of one text are in the order in which its words, then its pairs of words occur.
+    """
+    texts = [_APOSTROPHES.sub(b"", text) if b"'" in text else text for text in texts]
+    whole = b"\n".join([b"", *texts, bytes(_STEP)])
+    words = _words_in(whole)
+    at, word = _numbered(words.codes)
+    places = zip(words.starts[at].tolist(), words.ends[at].tolist(), strict=True)
+    read = [ascii_word(whole[start:end].decode("ascii")) for start, end in places]
+    # What is joined are the last part of a word and the first one of the next.
+    firsts, lasts = _hashes(each.first for each in read), _hashes(each.last for each in read)
+    left, right = word[words.joined], word[words.joined + 1]
+    at, pair = _numbered(lasts[left] * _SPREAD ^ firsts[right])
+    befores: list[int] = left[at].tolist()
+    afters: list[int] = right[at].tolist()
+    keys = [each.keys for each in read]
+    keys += [(pair_key((read[a].last, read[b].first)),) for a, b in zip(befores, afters, strict=True)]
+    # Each of a text's words and pairs once.
+    bounds = np.searchsorted(words.starts, np.cumsum([1, *(len(text) + 1 for text in texts)]))
+    owner = np.repeat(np.arange(len(texts)) * len(keys), np.diff(bounds))
+    there = np.zeros(len(texts) * len(keys), dtype=np.bool_)
+    there[owner + word] = True
+    there[owner[words.joined] + (pair + len(read))] = True
+    marked = np.flatnonzero(there)
+    owner = marked // max(1, len(keys))
+    number = marked - owner * len(keys)
+    counts = np.array([len(mine) for mine in keys], dtype=np.int64)
+    mine = counts[number]
+    begin = np.cumsum(counts)[number] - np.cumsum(mine)
+    at = np.repeat(begin, mine) + np.arange(int(mine.sum()))
+    flat = np.array(list(chain.from_iterable(keys)), dtype=np.uint64)
+    return flat[at] | np.repeat(owner.astype(np.uint64) << np.uint64(KEY_BITS), mine)
+
+
+def _hashes(parts: Iterable[str]) -> Numbers:
+    return np.array(list(map(hash, parts)), dtype=np.int64).view(np.uint64)
+
+
+def _words_in(whole: bytes) -> _Words:
+    """Returns the words of a text that begins with a blank and ends with some NUL."""
+    classes = np.frombuffer(whole.translate(_CLASSES), dtype=np.uint8)
+    inside = classes == _INSIDE
+    edges = np.flatnonzero(inside[1:] != inside[:-1]) + 1
+    starts, ends = edges[::2], edges[1::2]
+    sizes = ends - starts
+    if len(sizes) and sizes.max() > MAX_WORD:
+        counted = sizes <= MAX_WORD
+        starts, ends, sizes = starts[counted], ends[counted], sizes[counted]
+    eights = np.ndarray(len(whole) - _STEP + 1, dtype="<u8", buffer=whole, strides=(1,))
+    codes = eights[starts] & _MASKS[np.minimum(sizes, _STEP)]
+    done, longer = _STEP, np.flatnonzero(sizes > _STEP)
+    while len(longer):
+        tails = eights[starts[longer] + done] & _MASKS[np.minimum(sizes[longer] - done, _STEP)]
+        (_, head), (_, tail) = _numbered(codes[longer]), _numbered(tails)
+        codes[longer] = (head << 28 | tail).view(np.uint64) + np.uint64(_LONG_WORD + (done << 53))
+        done, longer = done + _STEP, longer[sizes[longer] > done + _STEP]
+    gaps = starts[1:] - ends[:-1]
+    joined = (gaps == 1) & (classes[ends[:-1]] == _JOINT)
+    few = np.flatnonzero((gaps > 1) & (gaps <= _LONGEST_JOINT))
+    joined[few] = ((eights[ends[few]] & _MASKS[gaps[few]])[:, None] == _LONG_JOINTS).any(axis=1)
+    return _Words(starts, ends, codes, np.flatnonzero(joined))
+
+
+def _numbered(values: Numbers) -> tuple[Places, Places]:
+    """Returns where each different value occurs first, and for every value, which of these it equals.
+
+    Values are looked up where the first with the same hash is; the few that differ from it are sorted.
+    """
+    count = len(values)
+    places = np.arange(count, dtype=np.int32)
+    bits = max(1, count.bit_length())
+    slots = ((values * _SPREAD) >> np.uint64(64 - bits)).view(np.int64)
+    table = np.empty(1 << bits, dtype=np.int32)
+    table[slots[::-1]] = places[::-1]
+    first = table[slots]
+    differing = np.flatnonzero(values[first] != values)
+    if len(differing):
+        _, at, which = np.unique(values[differing], return_index=True, return_inverse=True)
+        first[differing] = differing[at][which]
+    at = np.flatnonzero(first == places)
+    number = np.empty(count, dtype=np.int64)
+    number[at] = np.arange(len(at))
+    return at, number[first]
