@@ -33,6 +33,10 @@ _DIFFERENT: Final = 3
 """Maximum different values of such a member that are named."""
 _DEEP: Final = 6
 """Depth of objects in such an element in which keys are compared."""
+_OF_LINES: Final = 24
+"""Maximum keys that are named at one place in JSON lines, which are shown themselves."""
+_TOLD: Final = 8
+"""Maximum rare members whose values are named; with more, records differ in everything."""
 _COUNTS: Final = 3
 """Maximum members whose values are counted."""
 _MAP: Final = 40
@@ -63,7 +67,7 @@ def describe_json(payload: PayloadProbe) -> Description:
     else:
         first = scalars(value)
     found = recurring(value)
-    lines, few = key_lines(value, complete=reading.complete)
+    lines, few = key_lines(value, complete=reading.complete, most=_OF_LINES if reading.lines else None)
     path = next_path(value, found, few, lines=reading.lines > 0)
     if payload.survey is not None and payload.survey.members:
         lines = [*_members("$", payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
@@ -110,12 +114,12 @@ def _short(value: object) -> str | None:
     return shown if len(shown) <= _VALUE else None
 
 
-def key_lines(value: object, *, complete: bool) -> tuple[list[str], dict[str, int]]:
+def key_lines(value: object, *, complete: bool, most: int | None = None) -> tuple[list[str], dict[str, int]]:
     """Returns a line per place with an object, outermost first, with the keys that no earlier line names.
 
     Also returns the paths of members that only few of many records have, and how many have them: such a member is named
-    with its short values, as it tells these records apart. A line ends with `…` if the objects have further keys, which
-    a line above it names.
+    with its short values, as it tells these records apart. A line ends with `…` if the objects have further keys: those
+    that a line above it names, or more than `most`.
     """
     lines: list[str] = []
     queue: deque[tuple[str, list[object], bool]] = deque([("$", [value], complete)])
@@ -139,8 +143,10 @@ def key_lines(value: object, *, complete: bool) -> tuple[list[str], dict[str, in
             objects = sum(isinstance(each, dict) for each in values)
             rare = [key for key, inner in members.items() if path in few or len(inner) <= objects * _FEW]
             few.update({f"{path}{step(key)}": len(members[key]) for key in rare})
-            new = [_member(key, members[key], exact, key in rare) for key in members if key in rare or key not in named]
-            parts.append(", ".join([*new, "…"] if 0 < len(new) < len(members) else new))
+            told = rare if len(rare) <= _TOLD else ()
+            new = [_member(key, members[key], exact, key in told) for key in members if key in rare or key not in named]
+            more = 0 < len(new) < len(members) or len(new) > (most or len(new))
+            parts.append(", ".join([*new[:most], "…"] if more else new))
             named.update(members)
             queue.extend((f"{path}{step(key)}", inner, exact) for key, inner in members.items())
         if any(parts):

@@ -63,6 +63,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
         r"(?i)\b(?:cannot|can't|can not|could not|couldn't|unable to|failed to|refus(?:ed|es|ing) to|not able to|won't)\b",
         r"(?i)\bno (?:such|matching|module|rule|space|route|permission|valid)\b|\bdoes(?: not|n't)\b|\bdid(?: not|n't)\b",
         r"(?i)\bnot (?:found|authori[sz]ed|permitted|supported|allowed|defined|exist|a valid|available|satisfied|installed|recogni[sz]ed|implemented|match)",
+        r"(?i)\b(?:level|lvl|severity|log\.level)\W+warn(?:ing)?\b",
         r"(?i)\b(?:denied|refused|forbidden|unauthori[sz]ed|rejected)\b",
         r"(?i)\btime(?:d)?[ -]?out\b|\bdeadline exceeded\b|\bexceed(?:ed|s)\b|\bexpired\b",
         r"(?i)\bexpect(?:ed|s)?\b.*\b(?:got|found|but|actual|received|to (?:be|equal|have|match))\b|^\s*(?:expected|received|actual|got|wanted|want)\s*:|\bassert(?:ion)?\b.*\bfail",
@@ -89,7 +90,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
         r"(?i)\b(?:0|no|zero|without)(?: \w+)? (?:errors?|failures?|failed|warnings?|problems?|issues?)\b|\b(?:errors?|failures?|failed|fail|warnings?) ?[=:] ?0\b",
         r"(?i)\becho\b|\s--?W?\w*(?:error|fail|warn)|\bset -e|\|\| ?true|\bon[_-]?error|\berrexit|\bignor(?:e|ed|ing)\b|\bexport \w|\ballow[_-]fail",
         r"(?i)\b[\w-]*(?:errors?|exceptions?|failures?|failed|fail|fatal|panic|abort|assert)[\w-]*\.(?:jsx?|tsx?|pyc?|rs|go|h|hpp|c|cc|cpp|o|obj|java|class|rb|html?|md|rst|txt|json|ya?ml|so|dll|scala|kt|php|css|xml|log|d)\b|lib\w*error",
-        r"(?i)\bDEBUG\b|\bTODO\b|\bPASS(?:ED)?\b|\bok\b|\bsucce(?:ss|eded)|^\s*[✓✔√☑✅]",
+        r"(?i)\b(?:level|lvl|severity|log\.level)\W+(?:info|debug|trace|notice)\b|\bDEBUG\b|\bTODO\b|\bPASS(?:ED)?\b|\bok\b|\bsucce(?:ss|eded)|^\s*[✓✔√☑✅]",
     ),
 }
 _PATTERNS: Final = [(flags, each) for table in (_COUNTED, _STATED) for flags, some in table.items() for each in some]
