@@ -57,6 +57,13 @@ def test_a_number_that_no_similar_line_has_is_on_the_card(tool: str | None) -> N
     assert "deployment/shop-171 is ready 2/3" in text
 
 
+def test_an_odd_line_among_hexadecimal_numbers_is_on_the_card() -> None:
+    rows = [f"beat {n}  d={n * 37 % 256:02x}  dut={n * n % 256:02x}  ref={n * n % 256:02x}  ok" for n in range(400)]
+    rows[274] = rows[274].replace("ok", "<>").replace("dut=", "dut=f")
+    _, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(), 400)
+    assert rows[274] in text
+
+
 @pytest.mark.parametrize("usual", ["{} MB at 10.0.0.7", "took {}.25 ms", "{}", "[{}] rows"])
 def test_the_least_and_the_greatest_number_of_similar_lines_are_shown_where_there_is_room(usual: str) -> None:
     rng = random.Random(6)
@@ -184,6 +191,15 @@ def test_what_ended_with_a_failing_status_is_shown_with_what_led_to_it(ended: st
     _, text, _ = card_of("\n".join([*rows, "The end was reached, exit code 1"]).encode(), DeclaredMetadata(), 256)
     assert ended in text
     assert "no manual for rscp" in text
+
+
+def test_what_a_failed_test_printed_below_its_status_is_shown() -> None:
+    rng = random.Random(5)
+    rows = [f"{n}/90 unit - {''.join(rng.choices('abcdefghijk', k=8))}  OK  0.0{n % 10} s" for n in range(90)]
+    rows[40] = "40/90 unit - calib  FAIL  0.01 s   exit status 1"
+    rows[41:41] = ["gain table row 7: got 12.75 dB, want 12.50 dB"]
+    _, text, _ = card_of("\n".join([*rows, "Ok: 89", "Fail: 1"]).encode(), DeclaredMetadata(), 300)
+    assert "row 7: got 12.75 dB" in text
 
 
 def test_statements_that_all_begin_alike_do_not_hide_another() -> None:

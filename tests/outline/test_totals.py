@@ -132,6 +132,8 @@ def test_the_elements_of_a_feed_are_those_that_a_parser_sees(sizes: list[int]) -
         (b"<a><b></a>", None),
         (b"<html><body><p>x</p><p>y</p><p>z</p></body></html>", None),
         (b"<!DOCTYPE a [<!ENTITY x '<b/>'>]><a><b/><b/><b/></a>", None),
+        (b"<!DOCTYPE a [<!ELEMENT a (b)+>]><a><b/><b/><b/></a>", ElementTotals),
+        (b"<!DOCTYPE a [<!ELEMENT a (b)+>", None),
         (b"<b> is bold, <b> again, </i> not", None),
         (b"--- a\ntext\n@@ -1 +1 @@\n", None),
         (b"the BEGIN:VEVENT of it\n", None),

@@ -1,6 +1,7 @@
 """Finds lines that differ from nearly all others: by their shape, or by a number among similar lines."""
 
 import re
+from collections import Counter
 from itertools import accumulate
 from typing import Final, cast
 
@@ -17,20 +18,33 @@ _VALUES: Final = 8
 _NUMBERS: Final = 24
 """Numbers of a line that are compared."""
 _DIFFERING: Final = 8
-"""Such lines in a text; if there are more, none is odd."""
+"""Maximum such lines in a text; if there are more, none is odd."""
 _MANY: Final = 60
 _ALIKE: Final = 10
 """Lines per shape from which a line with a shape of its own is odd."""
+_LETTERS: Final = b"abcdefABCDEF"
+"""Hexadecimal digits that shapes have."""
 _NUMBERS_ONLY: Final = bytes(c if c in b"0123456789\n" else 0x20 for c in range(256))
 _FRACTION: Final = re.compile(rb"\d\.")
 _ZERO: Final = ord("0")
 
 
 def odd_lines(units: Units) -> list[int]:
-    """Returns lines that resemble no other, if nearly all lines resemble others."""
-    if len(units) < _MANY or len(units.count) * _ALIKE > len(units):
+    """Returns lines that resemble no other, if nearly all lines resemble others; or few, hexadecimal digits aside."""
+    if len(units) < _MANY:
         return []
-    return [place for place, shape in enumerate(units.shape) if units.count[shape] == 1 and shape.strip()]
+    shapes, counts, most = units.shape, units.count, len(units)
+    if len(counts) * _ALIKE > len(units):
+        if len(set(_without_letters(shapes[:: len(units) // _MANY]))) * 2 > _MANY:  # cheap, and true of most texts
+            return []
+        shapes, most = _without_letters(shapes), _DIFFERING
+        counts = Counter(shapes)
+    odd = [place for place, shape in enumerate(shapes) if counts[shape] == 1 and shape.strip()]
+    return odd if len(counts) * _ALIKE <= len(units) and len(odd) <= most else []
+
+
+def _without_letters(shapes: list[bytes]) -> list[bytes]:
+    return b"\n".join(shapes).translate(None, _LETTERS).split(b"\n")
 
 
 def odd_numbers(units: Units) -> tuple[set[int], set[int]]:

@@ -32,6 +32,7 @@ from coatcheck.core.survey.lexicon import (
     WARNING,
     WORD,
     classify,
+    phrase_of,
     speaking,
 )
 from coatcheck.core.text.scan import BlockPattern
@@ -282,7 +283,7 @@ def _statements(
         if worth:
             alike = units.count[units.shape[place]] ** 0.5 * max(1, beginning[begins.get(place, ())]) ** _BEGINNING
             worth *= (1 + _LATE * units.line[place] / lines) / alike
-            for step, share in (_ABOVE if stated & ENDED else _AROUND).items():
+            for step, share in (_ABOVE if stated & ENDED and not phrase_of(line, SURE) else _AROUND).items():
                 if 0 <= place + step < len(units):
                     base[place + step] = max(base.get(place + step, 0.0), worth * share)
             if place in headings:

@@ -33,6 +33,7 @@ _SEVERAL: Final = 3
 """Elements of one name in the beginning that are worth counting."""
 _TAG: Final = 1024 * 1024
 """Maximum bytes without the end of a tag."""
+_SUBSET: Final = re.compile(rb"<!DOCTYPE[^<>\[]*\[[\s\S]*?(?:\]\s*>|\Z)")
 _BEGINNING: Final = Position(0, 0, 0)
 _HEADER: Final = re.compile(rb"^(?:diff -\S|Index: |--- \S[^\n]*\n\+\+\+ \S)", re.MULTILINE)
 _HUNK: Final = BlockPattern(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
@@ -234,8 +235,10 @@ def _repeated(head: bytes) -> tuple[bytes, ...]:
 
     A page has headings instead.
     """
-    if b"<!DOCTYPE" in head and b"[" in head[: head.find(b">", head.find(b"<!DOCTYPE"))]:
-        return ()
+    if (subset := _SUBSET.search(head)) is not None:
+        if b"<!ENTITY" in subset[0]:  # its value may contain tags
+            return ()
+        head = head[subset.end() :]
     inside: list[bytes] = []
     counts: dict[int, Counter[bytes]] = {}
     for ends, name, closed in _TOKEN.findall(head):
