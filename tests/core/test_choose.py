@@ -64,6 +64,15 @@ def test_an_odd_line_among_hexadecimal_numbers_is_on_the_card() -> None:
     assert rows[274] in text
 
 
+def test_the_record_of_an_odd_number_is_named() -> None:
+    words = ["".join(random.Random(n).choices("abcdefghijklmnop", k=7)) for n in range(90)]
+    record = "INFO: finished {}\npages: 0 removed, {} remain\ntuples: {} remain, {} are dead\nusage: {} hits"
+    rows = [record.format(word, n * 7, n * 37 % 91, 3000 * (n == 60), n % 13) for n, word in enumerate(words)]
+    _, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(), 400)
+    assert f"INFO: finished {words[60]}" in text
+    assert "3000 are dead" in text
+
+
 @pytest.mark.parametrize("usual", ["{} MB at 10.0.0.7", "took {}.25 ms", "{}", "[{}] rows"])
 def test_the_least_and_the_greatest_number_of_similar_lines_are_shown_where_there_is_room(usual: str) -> None:
     rng = random.Random(6)

@@ -15,6 +15,8 @@ _OTHERS: Final = 13
 _FEW: Final = 2
 _VALUES: Final = 8
 """Maximum different numbers in a column of which each is worth an example."""
+_RECORD: Final = 8
+"""Maximum lines between a line and the name of its record."""
 _NUMBERS: Final = 24
 """Numbers of a line that are compared."""
 _DIFFERING: Final = 8
@@ -69,6 +71,21 @@ def odd_numbers(units: Units) -> tuple[set[int], set[int]]:
             elif differing:
                 extreme.update(places[row] for row in _examples(column))
     return rare if len(rare) <= _DIFFERING else set(), extreme
+
+
+def named_above(units: Units, places: set[int]) -> set[int]:
+    """Returns the names of records, for lines in them: the nearest line above that no other resembles.
+
+    It is a name only if a similar line has such a line at the same distance.
+    """
+    named: set[int] = set()
+    for place in places:
+        first = units.shape.index(units.shape[place])
+        for step in range(1, min(_RECORD, place, first) + 1):
+            if units.count[units.shape[place - step]] == 1:
+                named |= {place - step} if units.count[units.shape[first - step]] == 1 and first != place else set()
+                break
+    return named
 
 
 def _examples(column: NDArray[np.int64]) -> list[int]:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.frames import own_frames
-from coatcheck.core.choose.oddness import odd_lines, odd_numbers
+from coatcheck.core.choose.oddness import named_above, odd_lines, odd_numbers
 from coatcheck.core.choose.units import Units
 from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.lexicon import (
@@ -239,7 +239,12 @@ def worth_of(
     if compared is not None:
         _novel(base, units, compared)
     rare, extreme = odd_numbers(units)
-    for places, worth in ((odd_lines(units), _ODD), (rare, _ODD), (extreme, _EXTREME)):
+    for places, worth in (
+        (odd_lines(units), _ODD),
+        (rare, _ODD),
+        (named_above(units, rare), _ODD / 2),
+        (extreme, _EXTREME),
+    ):
         for place in places:
             base[place] = max(base.get(place, 0.0), worth / len(places) ** 0.5)
     failed = chosen.statements >= PRINTED.statements and any(stated & SURE for stated in flags.values())
