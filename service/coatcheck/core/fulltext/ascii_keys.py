@@ -32,6 +32,7 @@ _STEP: Final = 8
 _MASKS: Final = np.array([(1 << (8 * size)) - 1 for size in range(_STEP + 1)], dtype=np.uint64)
 _LONG_WORD: Final = 0x80 << 56
 """More than any 8 bytes of ASCII."""
+_LEAST_BITS: Final = 14
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -55,16 +56,14 @@ def ascii_keys(texts: Sequence[bytes]) -> Numbers:
     whole = b"\n".join([b"", *texts, bytes(_STEP)])
     words = _words_in(whole)
     at, word = _numbered(words.codes)
-    places = zip(words.starts[at].tolist(), words.ends[at].tolist(), strict=True)
-    read = [ascii_word(whole[start:end].decode("ascii")) for start, end in places]
+    text = whole.decode("ascii")
+    read = [ascii_word(text[start:end]) for start, end in _pairs(words.starts, words.ends, at)]
     # What is joined are the last part of a word and the first one of the next.
-    firsts, lasts = _hashes(each.first for each in read), _hashes(each.last for each in read)
+    firsts, lasts = _hashes([each.first for each in read]), _hashes([each.last for each in read])
     left, right = word[words.joined], word[words.joined + 1]
     at, pair = _numbered(lasts[left] * _SPREAD ^ firsts[right])
-    befores: list[int] = left[at].tolist()
-    afters: list[int] = right[at].tolist()
     keys = [each.keys for each in read]
-    keys += [(pair_key((read[a].last, read[b].first)),) for a, b in zip(befores, afters, strict=True)]
+    keys += [(pair_key((read[a].last, read[b].first)),) for a, b in _pairs(left, right, at)]
     # Each of a text's words and pairs once.
     bounds = np.searchsorted(words.starts, np.cumsum([1, *(len(text) + 1 for text in texts)]))
     owner = np.repeat(np.arange(len(texts)) * len(keys), np.diff(bounds))
@@ -82,8 +81,12 @@ def ascii_keys(texts: Sequence[bytes]) -> Numbers:
     return flat[at] | np.repeat(owner.astype(np.uint64) << np.uint64(KEY_BITS), mine)
 
 
-def _hashes(parts: Iterable[str]) -> Numbers:
+def _hashes(parts: list[str]) -> Numbers:
     return np.array(list(map(hash, parts)), dtype=np.int64).view(np.uint64)
+
+
+def _pairs(left: Places, right: Places, at: Places) -> Iterable[tuple[int, int]]:
+    return zip(left[at].tolist(), right[at].tolist(), strict=True)
 
 
 def _words_in(whole: bytes) -> _Words:
@@ -107,7 +110,8 @@ def _words_in(whole: bytes) -> _Words:
     gaps = starts[1:] - ends[:-1]
     joined = (gaps == 1) & (classes[ends[:-1]] == _JOINT)
     few = np.flatnonzero((gaps > 1) & (gaps <= _LONGEST_JOINT))
-    joined[few] = ((eights[ends[few]] & _MASKS[gaps[few]])[:, None] == _LONG_JOINTS).any(axis=1)
+    between = eights[ends[few]] & _MASKS[gaps[few]]
+    joined[few] = np.logical_or.reduce([between == joint for joint in _LONG_JOINTS])
     return _Words(starts, ends, codes, np.flatnonzero(joined))
 
 
@@ -118,7 +122,7 @@ def _numbered(values: Numbers) -> tuple[Places, Places]:
     """
     count = len(values)
     places = np.arange(count, dtype=np.int32)
-    bits = max(1, count.bit_length())
+    bits = max(_LEAST_BITS, count.bit_length())
     slots = ((values * _SPREAD) >> np.uint64(64 - bits)).view(np.int64)
     table = np.empty(1 << bits, dtype=np.int32)
     table[slots[::-1]] = places[::-1]
