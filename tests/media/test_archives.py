@@ -17,6 +17,7 @@ import pytest
 
 from coatcheck.adapters.extract.documents import extract_document
 from coatcheck.adapters.extract.members import MEMBER_BYTES, SHOWN_BYTES
+from coatcheck.core.encoding.compression import zstd
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.views.view import MAX_SECTIONS
 from media.formats import FILES, png, sqlite, tarred, zipped
@@ -306,3 +307,43 @@ def test_the_same_archive_gives_the_same_view() -> None:
     rng = random.Random(7)
     payload = zip_with(rng, random_files(rng))
     assert view_of(payload) == view_of(payload)
+
+
+CONTROL = "Package: till\nVersion: 1.2-3\nArchitecture: all\nDescription: counts coins\n Long words.\n"
+
+
+def packaged(control: bytes, data: bytes, ending: str) -> bytes:
+    """A Debian package of two tar archives, packed already."""
+    parts = {"debian-binary": b"2.0\n", f"control.tar{ending}": control, f"data.tar{ending}": data}
+    out = b"!<arch>\n"
+    for name, part in parts.items():
+        out += f"{name:16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(part):<10}`\n".encode() + part + b"\n" * (len(part) % 2)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd.compress)]
+)
+def test_a_debian_package_says_what_it_is_and_what_it_installs(ending: str, pack: Callable[[bytes], bytes]) -> None:
+    control = tarred({"./md5sums": b"", "./control": CONTROL.encode()})
+    package = packaged(pack(control), pack(tarred({"./usr/bin/till": b"#!/bin/sh\n", "./etc/till": b"a=1\n"})), ending)
+    view = text_of(view_of(package))
+    assert view.startswith("Debian package till 1.2-3 all (counts coins): 2 files, 14 B unpacked (sizes as stated)\n")
+    assert "10\t./usr/bin/till\n4\t./etc/till\n" in view
+    assert f"## control\n{CONTROL}" in view
+    for end in range(8, len(package), 41):  # cut anywhere
+        extract_document(package[:end], 5.0)
+
+
+def test_a_package_that_is_broken_or_unpacks_to_too_much_ends() -> None:
+    data = tarred({"./a": b"1"})
+    assert extract_document(packaged(data, data, ""), 5.0) is None
+    assert extract_document(packaged(b"x" * 99, data, ".xz"), 5.0) is None
+    assert extract_document(packaged(tarred({"control": CONTROL.encode()}), data, ".lz9"), 5.0) is None
+    bomb = lzma.compress(tarred({"./zeros": b""})[:512] + bytes(1 << 28))
+    control = lzma.compress(tarred({"control": CONTROL.encode()}))
+    start = time.process_time()
+    view = extract_document(packaged(control, bomb, ".xz"), 1.0)
+    assert view is not None
+    assert len(view.text or b"") < 10_000
+    assert time.process_time() - start < 5

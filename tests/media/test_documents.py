@@ -1,9 +1,12 @@
 """Text of PDF documents and workbooks, page by page and sheet by sheet; what is broken, and where it is done."""
 
+import io
 import random
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from pypdf import PdfWriter
 
 from coatcheck.adapters.extract.documents import extract_document, is_extractable
 from coatcheck.adapters.extract.extractor import TextExtractor
@@ -40,6 +43,21 @@ def test_each_page_of_a_pdf_is_a_section() -> None:
     assert found.extractor.startswith("pypdf ")
     assert not found.partial
     check(found, payload)
+
+
+def test_the_bookmarks_of_a_pdf_are_its_contents() -> None:
+    writer: Any = PdfWriter(io.BytesIO(pdf("Low tide", "High tide", "Moon")))
+    tides = writer.add_outline_item(title="Tides", page_number=0)
+    writer.add_outline_item(title="High\nones", page_number=1, parent=tides)
+    writer.add_outline_item(title="The moon", page_number=2)
+    out = io.BytesIO()
+    writer.write(out)
+    found = extract_document(out.getvalue(), SECONDS)
+    assert found is not None
+    assert found.text is not None
+    assert found.text.startswith(b"Contents, with pages: Tides 1; High ones 2; The moon 3\n## Page 1\nLow tide\n")
+    assert [part.title for part in found.sections] == ["Page 1 of 3", "Page 2 of 3", "Page 3 of 3"]
+    check(found, out.getvalue())
 
 
 def test_each_sheet_of_a_workbook_is_a_section_of_rows() -> None:

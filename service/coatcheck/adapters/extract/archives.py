@@ -1,27 +1,31 @@
-"""ZIP archives, tar archives and compressed files as text. Runs in a worker process, as payloads are hostile.
+"""ZIP archives, tar archives, Debian packages and compressed files as text.
 
-Members are streamed within limits. Nothing is written to a file, no name is used as a path, no link is followed, and no
-archive inside another is opened.
+Runs in a worker process, as payloads are hostile. Members are streamed within limits. Nothing is written to a file, no
+name is used as a path, no link is followed, and no archive inside another is opened.
 """
 
 import bz2
 import gzip
 import io
 import lzma
+import re
 import tarfile
 import time
 import zipfile
 from collections.abc import Callable
+from email import message_from_string
+from itertools import islice
 from typing import IO, Any, Final, Self, cast, final
 
 from typing_extensions import Buffer, override
 
 from coatcheck.adapters.extract.members import SHOWN_BYTES, ArchiveMember, MemberReader, written
 from coatcheck.adapters.extract.view_writer import ViewWriter
+from coatcheck.core.encoding.compression import zstd
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import identify
 from coatcheck.core.media.archives import ArchiveEntry, described, is_plausible, sized, zip_format
-from coatcheck.core.media.documents import TAR
+from coatcheck.core.media.documents import DEB, TAR
 from coatcheck.core.views.view import ExtractedText
 
 _EXTRACTOR: Final = "archive 1"
@@ -34,6 +38,9 @@ _HEADER_BYTES: Final = 1024 * 1024
 _BLOCK: Final = 64 * 1024
 _ENDS: Final = 8
 """Reads past the end of a stream after which its reader is considered to loop forever."""
+_AR_MEMBERS: Final = 64
+_AR: Final = re.compile(rb"([!-~ ]{16})[0-9 ]{12}[0-9 ]{6}[0-9 ]{6}[0-7 ]{8}([0-9]{1,10}) *`\n")
+"""Matches the header of a member of an `ar` archive: its name, and its size."""
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Methods whose decompression can be stopped at any byte."""
 _ENCRYPTED: Final = 1
@@ -87,13 +94,13 @@ def _zip_member(
     return reader.read(entry, lambda: archive.open(info))
 
 
-def _tar(source: IO[bytes], name: str, until: float) -> ExtractedText | None:
-    """Returns the text view of a tar archive, which is read from beginning to end."""
+def _tar(source: IO[bytes], name: str, until: float, control: str = "") -> ExtractedText | None:
+    """Returns the text view of a tar archive, which is read from beginning to end; of a package, `control` first."""
     writer = ViewWriter(until)
     reader = MemberReader(writer)
     header = _header_type()
     entries: list[ArchiveEntry] = []
-    members: list[ArchiveMember] = []
+    members = [ArchiveMember(ArchiveEntry("control", len(control.encode())), text=control)] if control else []
     try:
         with tarfile.open(
             fileobj=source, mode="r|", tarinfo=header, encoding="utf-8", errors="replace", bufsize=_BLOCK
@@ -187,13 +194,15 @@ class _Unpacked(io.RawIOBase):
 
 
 def extract_stream(payload: bytes, media_type: str, until: float) -> ExtractedText | None:
-    """Returns the text view of a tar archive, compressed or not, or of another compressed file; None if it is broken.
+    """Returns the text view of a tar archive, compressed or not, a package or a compressed file; None if it is broken.
 
     Args:
         payload: the whole file.
         media_type: one of `core.media.documents.STREAMS`.
         until: CPU time of this process, in seconds, at which to stop.
     """
+    if media_type == DEB:
+        return _deb(payload, until)
     name, opened = _STREAMS[media_type]
     raw = _Unpacked(opened(io.BytesIO(payload)), until)
     source = io.BufferedReader(raw, _BLOCK)
@@ -213,6 +222,45 @@ def extract_stream(payload: bytes, media_type: str, until: float) -> ExtractedTe
     writer.put(f"## {one_line(title)}")
     writer.put(f"[{member.note or 'nothing'}: not shown]" if member.text is None else member.text)
     return writer.done(_EXTRACTOR)
+
+
+_PACKED: Final[dict[str, Callable[[IO[bytes]], Any]]] = {
+    "": _STREAMS[TAR][1],
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": zstd.open,
+}
+
+
+def _deb(payload: bytes, until: float) -> ExtractedText | None:
+    """Returns the text view of a Debian package: what it says of itself, and its files; None if it is broken."""
+    found: dict[str, IO[bytes]] = {}
+    at = len(b"!<arch>\n")
+    while len(found) < _AR_MEMBERS and (head := _AR.match(payload, at)) is not None:
+        part, _, packing = head[1].decode().rstrip(" /").partition(".tar")
+        opened, end = _PACKED.get(packing), head.end() + int(head[2])
+        if opened is not None:
+            raw = _Unpacked(opened(io.BytesIO(payload[head.end() : end])), until)
+            found.setdefault(part, io.BufferedReader(raw, _BLOCK))
+        at = end + end % 2
+    control = _control(found["control"]) if {"control", "data"} <= found.keys() else ""
+    told = message_from_string(control)
+    name = " ".join(one_line(told[field] or "?") for field in ("Package", "Version", "Architecture"))
+    about = one_line((told["Description"] or "").partition("\n")[0])
+    return _tar(found["data"], f"Debian package {name} ({about})", until, control) if control else None
+
+
+def _control(source: IO[bytes]) -> str:
+    """Returns the fields of a package; empty if there are none."""
+    try:
+        with tarfile.open(fileobj=source, mode="r|", tarinfo=_header_type(), bufsize=_BLOCK) as archive:
+            for info in islice(archive, _AR_MEMBERS):
+                if info.isreg() and info.name in {"control", "./control"}:
+                    return cast("IO[bytes]", archive.extractfile(info)).read(_BLOCK).decode("utf-8", "replace")
+    except Exception:  # noqa: BLE001 - whatever a package does to its reader, there is no view of it
+        return ""
+    return ""
 
 
 def _gzip_name(payload: bytes) -> str:

@@ -23,7 +23,7 @@ from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import declared_encoding, describe, identify
 from coatcheck.core.media.documents import PDF, SQLITE, STREAMS, XML, is_document
 from coatcheck.core.text.cuts import align
-from coatcheck.core.text.plural import counted
+from coatcheck.core.text.plural import counted, first_of
 from coatcheck.core.views.view import ExtractedText
 
 DOCUMENT_BYTES: Final = 32 * 1024 * 1024
@@ -33,6 +33,11 @@ _ROWS: Final = 100_000
 _COLUMNS: Final = 1_000
 _SHARE: Final = 0.6
 """Share of a job's seconds after which the text so far becomes the view: a partial view is better than none."""
+_BOOKMARKS: Final = 40
+"""Bookmarks that are named."""
+_FEW: Final = 4
+_TITLE: Final = 120
+"""Maximum characters of a bookmark."""
 _WORKBOOKS: Final = (
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "application/vnd.oasis.opendocument.spreadsheet",
@@ -91,6 +96,8 @@ def _pdf(payload: bytes, until: float) -> ExtractedText | None:
         if reader.is_encrypted and not reader.decrypt(""):
             return None
         pages = len(reader.pages)
+        if contents := _bookmarks(reader):
+            writer.put(f"Contents, with pages: {first_of(contents, _BOOKMARKS)}")
         for number in range(pages):
             text = _page(reader, number)
             writer.partial = writer.partial or text is None
@@ -101,6 +108,22 @@ def _pdf(payload: bytes, until: float) -> ExtractedText | None:
     except Exception:  # noqa: BLE001 - whatever a document does to its reader, there is no view of it
         writer.partial = True
     return writer.done(f"pypdf {pypdf.__version__}") if words else None
+
+
+def _bookmarks(reader: Any) -> list[str]:  # noqa: ANN401 - of a library without types
+    """Returns the outermost bookmarks, with those in them if they are few, each with its page; none if any is bad."""
+    levels: tuple[list[str], list[str]] = ([], [])
+    try:
+        for each in reader.outline:
+            for inner in cast("list[Any]", each) if isinstance(each, list) else [each]:
+                if isinstance(inner, list):
+                    continue
+                named = f"{one_line(str(inner.title))[:_TITLE]} {reader.get_destination_page_number(inner) + 1}"
+                levels[1].append(named)
+                levels[0].extend([] if isinstance(each, list) else [named])
+    except Exception:  # noqa: BLE001 - the pages may be whole
+        return []
+    return levels[len(levels[0]) < _FEW]
 
 
 def _page(reader: Any, number: int) -> str | None:  # noqa: ANN401 - of a library without types

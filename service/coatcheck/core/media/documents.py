@@ -10,8 +10,9 @@ SQLITE: Final = "application/vnd.sqlite3"
 XML: Final = "application/xml"
 """Media type of XML that is no text as it is, because of its encoding."""
 TAR: Final = "application/x-tar"
-STREAMS: Final = frozenset({TAR, "application/gzip", "application/x-bzip2", "application/x-xz"})
-"""Media types of what is read from beginning to end: tar archives and compressed files."""
+DEB: Final = "application/vnd.debian.binary-package"
+STREAMS: Final = frozenset({TAR, DEB, "application/gzip", "application/x-bzip2", "application/x-xz"})
+"""Media types of what is read from beginning to end: tar archives, Debian packages and compressed files."""
 _ZIPS: Final = (
     "application/zip",
     "application/java-archive",
