@@ -211,6 +211,22 @@ def test_what_a_failed_test_printed_below_its_status_is_shown() -> None:
     assert "row 7: got 12.75 dB" in text
 
 
+def test_the_place_above_the_source_of_an_error_is_shown() -> None:
+    source = "\n   18 |     tmp{} = rate(dt, a)\n      |           1\n"
+    rows = [f"part{n}.f90:{n}:11:\n{source.format(n)}Warning: Unused variable 'tmp{n}'" for n in range(90)]
+    rows[40] = f"sediment.f90:18:11:\n{source.format(40)}Error: Type mismatch in 'rho'"
+    rows[62:62] = [f"Error: Too many arguments in call of {name}" for name in ("mix", "sink", "drain", "flood", "ebb")]
+    _, text, _ = card_of("\n".join([*rows, "make: Target 'all' not remade"]).encode(), DeclaredMetadata(), 256)
+    assert "sediment.f90:18:11:" in text
+
+
+@pytest.mark.parametrize(
+    "line", ["# Background saving error", "# Error moving temp file", "[x] Error opening /dev/tty"]
+)
+def test_an_error_is_told_by_what_it_was_doing(line: str) -> None:
+    assert level_of(f"1218:M 26 Nov 2026 00:36:10.110 {line}".encode()) == 2
+
+
 def test_statements_that_all_begin_alike_do_not_hide_another() -> None:
     rng = random.Random(3)
     steps = [f"*** Parser [Shop.{''.join(rng.choices('abcdefghij', k=8)).title()}]:" for _ in range(300)]

@@ -170,5 +170,5 @@ def test_where_outer_headings_are_too_few_the_level_below_is_named() -> None:
     classes = [f"### Class {n}\n\nWhat class {n} is for.\n" for n in range(60)]
     data = "\n".join(["# Manual\n", "## Before\n\nRead this.\n", "## Everything\n", *classes]).encode()
     facts = recognise(PayloadSample(data, b"", len(data)), DeclaredMetadata(title="manual.md"))
-    assert facts.shape[0].startswith("Largest sections (with lines): Manual 1; Before 3; Everything 7; Class 0 9; ")
+    assert facts.shape[0].startswith("Largest sections (with lines): Manual 1; Everything 7; Before 3; Class 0 9; ")
     assert facts.shape[1].endswith("Class 59 245")

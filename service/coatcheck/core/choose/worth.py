@@ -7,7 +7,7 @@ stem from experiments on sets of payloads; docs/decisions has the results on set
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, islice
 from math import exp, fsum
@@ -82,6 +82,9 @@ _ABOVE: Final = {-4: 0.1, -3: 0.2, -2: 0.3, -1: 0.5, 0: 1.0}
 """The same if it states that something ended: nothing below belongs to it."""
 _HEADING: Final = 0.5
 """Share of an indented statement's worth that the nearest line above with less indentation gets, like a file's name."""
+_PLACE: Final = re.compile(rb"^\S.*\d\W*:\s*$")
+_BELOW: Final = 5
+"""Maximum units between such a line and a statement."""
 _NEAR: Final = 60
 """Maximum units between a statement and such a line."""
 _VERDICT: Final = 6.0
@@ -281,6 +284,7 @@ def _statements(
     begins = {place: tuple(units.text[place].split(None, 2)[:2]) for place in flags if not flags[place] & SURE}
     beginning = Counter(begins.values())
     headings = _headings(units) if any(units.text[place][:1].isspace() for place in flags) else {}
+    placed = dict(_placed(units, flags))
     for place, stated in flags.items():
         line = units.text[place]
         mine = printed if stated & SURE and _BEGINS.match(line) and not _CODE.search(line) else weights
@@ -291,8 +295,18 @@ def _statements(
             for step, share in (_ABOVE if stated & ENDED and not phrase_of(line, SURE) else _AROUND).items():
                 if 0 <= place + step < len(units):
                     base[place + step] = max(base.get(place + step, 0.0), worth * share)
-            if place in headings:
-                base[headings[place]] = max(base.get(headings[place], 0.0), worth * _HEADING)
+            for found in (headings, placed):
+                if place in found:
+                    base[found[place]] = max(base.get(found[place], 0.0), worth * _HEADING)
+
+
+def _placed(units: Units, places: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yields units, each with the nearest one above that is a place and a colon: `drift.f90:18:11:`."""
+    for place in places:
+        for above in range(place - 1, max(-1, place - _BELOW - 1), -1):
+            if _PLACE.search(units.text[above]):
+                yield place, above
+                break
 
 
 def _headings(units: Units) -> dict[int, int]:

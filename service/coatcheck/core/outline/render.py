@@ -73,7 +73,7 @@ def summary(entries: list[Entry], where: str) -> tuple[list[Entry], tuple[str, .
     holders = _holders(entries, outer, inner)
     first = _largest(outer, _CHARS // 2 if holders else _CHARS)
     if len(first) < len(outer):
-        label = f"Largest {part}"
+        label, first = f"Largest {part}", sorted(first, key=_rank)  # a card may have room for a few only
     facts = [_fact(f"{label}{where}", first, 0)]
     within = [entry for entry in entries if entry.level == inner and entry.what != "part"]
     within = within if len(outer) <= _UPPER and len(within) >= _BELOW * len(outer) else []

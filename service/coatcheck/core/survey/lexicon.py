@@ -70,7 +70,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
         r"(?i)\b(?:mismatch(?:ed)?|invalid|illegal|undefined|undeclared|unresolved|missing|corrupt(?:ed)?|deadlock|conflict(?:s|ing)?|crash(?:ed|es)?|unreachable|out of (?:range|disk|bounds|sync)|incompatible|malformed|unexpected|violation|violates|overflow|leak(?:s|ed)?|stuck|unhealthy|dropp?ed connection|connection reset|broken pipe|giving up|gave up|backoff|oom-kill)\b",
     ),
     STRONG | WORD: (
-        r"(?i)\b(?:because of|due to|with) (?:\w+ )?errors?\b|\berrors? (?:while|during|in|occurred|found|was|at|on|from|code|loading|reading|parsing|compiling|processing)\b|\bfail(?:ed|ure|s)? (?:with|because|in|on|at|after|during|while|due|for|by|again|\d)|\bfailed\b",
+        r"(?i)\b(?:because of|due to|with) (?:\w+ )?errors?\b|\berrors? (?:while|during|in|occurred|found|was|at|on|from|code|\w+ing)\b|\w error\W*$|\bfail(?:ed|ure|s)? (?:with|because|in|on|at|after|during|while|due|for|by|again|\d)|\bfailed\b",
         r"^E +\S|^\s*\*\*\* |\*\*\* \[|^error\b|\bexception (?:in|at|while|of type)\b|\bTEST FAILURE\b",
         r"(?i)\bfehler|\berreur|\berrore\b|\berro\b|ошибк|错误|錯誤|失败|失敗|エラー|오류|실패|خطأ|\bfallo\b|\béchec|\bfehlgeschlagen|не удалось|异常|例外",
     ),
@@ -87,7 +87,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
     ),
     SUMMARY: (r"^(?:[^\s\d,][^\d,]*)?\d+ [A-Za-z][^,\d]*, \d+ [A-Za-z][^,\d]*,? (?:and )?\d+ [A-Za-z]",),
     BENIGN: (
-        r"(?i)\b(?:0|no|zero|without)(?: \w+)? (?:errors?|failures?|failed|warnings?|problems?|issues?)\b|\b(?:errors?|failures?|failed|fail|warnings?) ?[=:] ?0\b",
+        r"(?i)\b(?:0(?: with)?|no|zero|without)(?: [\w/]+)? (?:errors?|failures?|failed|warnings?|problems?|issues?)\b|\b(?:errors?|failures?|failed|fail|warnings?) ?[=:] ?0\b",
         r"(?i)\becho\b|\s--?W?\w*(?:error|fail|warn)|\bset -e|\|\| ?true|\bon[_-]?error|\berrexit|\bignor(?:e|ed|ing)\b|\bexport \w|\ballow[_-]fail",
         r"(?i)\b[\w-]*(?:errors?|exceptions?|failures?|failed|fail|fatal|panic|abort|assert)[\w-]*\.(?:jsx?|tsx?|pyc?|rs|go|h|hpp|c|cc|cpp|o|obj|java|class|rb|html?|md|rst|txt|json|ya?ml|so|dll|scala|kt|php|css|xml|log|d)\b|lib\w*error",
         r"(?i)\b(?:level|lvl|severity|log\.level)\W+(?:info|debug|trace|notice)\b|\bDEBUG\b|\bTODO\b|\bPASS(?:ED)?\b|\bok\b|\bsucce(?:ss|eded)|^\s*[✓✔√☑✅]",
