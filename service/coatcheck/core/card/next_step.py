@@ -107,7 +107,7 @@ class ShownUnits:
             if 2 * sum(shapes[shape] for shape, text in texts.items() if classify(text) & BENIGN) > len(rows):
                 continue  # most of them deny it: `0 failed`
             count = len({units.line[left[row]] for row in rows} - begun)
-            new = count if stated == SURE else len(shapes.keys() - seen)
+            new = count if stated == SURE else sum(units.shape[left[row]] not in seen for row in rows)
             counts += [(-new, count, _told(phrase))] if rows else []
         return tuple([(phrase, count) for _, count, phrase in sorted(counts)[: _NAMED if stated == SURE else 1]])
 
