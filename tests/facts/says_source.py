@@ -30,14 +30,14 @@ class OutlineOracle:
         assert re.fullmatch(self._label, label), line[:200]
         assert found[4] is None or int(found[4]) <= self._lines
         assert found[3] is None or all(name in self._titles.values() for name in found[3].split(" and ")), line
-        named = 0
+        largest = line.startswith("Largest")  # first, whatever their order in the text
+        named: list[int] = []
         at = found.end()
-        before = 0
         while True:
+            before = {*named} if largest else set(range(max(named, default=0) + 1))
             number = self._entry(line, at, before)
             assert number, f"not there: {line[at : at + 120]!r}"
-            before = number
-            named += 1
+            named.append(number)
             at += len(self._shown(line, at, number))
             if at == len(line):
                 return True
@@ -45,12 +45,12 @@ class OutlineOracle:
             at += 2
             more = _MORE.fullmatch(line, at)
             if more is not None:
-                assert 0 < int(more[1]) <= len(self._titles) - named, f"{more[1]} more than {named}"
+                assert 0 < int(more[1]) <= len(self._titles) - len(named), f"{more[1]} more than {len(named)}"
                 return True
 
-    def _entry(self, line: str, at: int, before: int) -> int:
-        """The line of the entry that begins here; 0 for one that is not there."""
-        return next((n for n in self._titles if n > before and self._shown(line, at, n)), 0)
+    def _entry(self, line: str, at: int, before: set[int]) -> int:
+        """The line of the entry that begins here, none of those `before`; 0 for one that is not there."""
+        return next((n for n in self._titles if n not in before and self._shown(line, at, n)), 0)
 
     def _shown(self, line: str, at: int, number: int) -> str:
         """What is written of the title of this line: all of it, or its beginning and that something is missing."""
