@@ -7,86 +7,32 @@ stem from experiments on sets of payloads; docs/decisions has the results on set
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, islice
 from math import exp, fsum
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.frames import own_frames
 from coatcheck.core.choose.oddness import named_above, odd_lines, odd_numbers
+from coatcheck.core.choose.statements import CODE, add_statements
 from coatcheck.core.choose.units import Units
+from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, PRINTED, CardWeights
 from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.lexicon import (
-    BENIGN,
-    ENDED,
     STRONG,
     SUMMARY,
     SURE,
     VERDICT,
-    WARNING,
-    WORD,
     classify,
-    phrase_of,
     speaking,
 )
 from coatcheck.core.text.scan import BlockPattern
 
-
-class CardWeights(Struct, frozen=True, kw_only=True):
-    """How a card is spent in a situation."""
-
-    statements: float
-    """Share of the worth that a statement of failure has in an outcome."""
-    surest: float = 0.0
-    """Minimum of that share for the first and the last sure statement."""
-    head: float
-    head_reach: float
-    """Share of the budget over which the worth of the beginning falls to a third."""
-    tail: float
-    tail_reach: float
-    cover: float
-    """Worth of words that no chosen unit contains."""
-    thrift: float = 0.2
-    """How much a unit's price counts against its worth, as an exponent; 0 shows what is worth most, however long."""
-    repeats: float = 0.0
-    """What a unit loses of its worth if all of its words were shown already."""
-
-
-OUTCOME: Final = CardWeights(
-    statements=1.0, head=0.5, head_reach=0.2, tail=3.0, tail_reach=0.35, cover=0.0, repeats=0.8
-)
-DOCUMENT: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=2.0, tail_reach=0.3, cover=4.0)
-PRINTED: Final = replace(DOCUMENT, statements=0.4, surest=1.0)
-"""What a program printed that ends calmly: it may have failed before."""
-
-_SURE: Final = 5.0
-_STRONG: Final = 3.0
-_BARE: Final = 1.5
-"""Something went wrong, in words that also have other meanings."""
-_WEAK: Final = 0.8
-_BENIGN: Final = 0.5
-_LATE: Final = 0.6
-"""How much more a statement at the end is worth than one at the beginning."""
-_AROUND: Final = {-2: 0.3, -1: 0.5, 0: 1.0, 1: 0.6, 2: 0.45, 3: 0.3, 4: 0.2}
-"""Shares of a statement's worth that it and the lines above and below it get."""
-_BEGINNING: Final = 0.25
-"""By how much the number of statements with the same first two words lowers their worth, as an exponent, unless they
-are sure: `*** Parser [A]:` among many such lines tells of progress."""
-_ABOVE: Final = {-4: 0.1, -3: 0.2, -2: 0.3, -1: 0.5, 0: 1.0}
-"""The same if it states that something ended: nothing below belongs to it."""
-_HEADING: Final = 0.5
-"""Share of an indented statement's worth that the nearest line above with less indentation gets, like a file's name."""
-_PLACE: Final = re.compile(rb"^\S.*\d\W*:\s*$")
-_BELOW: Final = 5
-"""Maximum units between such a line and a statement."""
-_NEAR: Final = 60
-"""Maximum units between a statement and such a line."""
 _VERDICT: Final = 6.0
 _NOVEL: Final = 2.0
 """Worth of a line of which an earlier run has no word."""
@@ -110,17 +56,6 @@ _FAILED: Final = VERDICT | STRONG
 _STAMPS: Final = 120
 _COVERED: Final = 400
 """Units that are examined for their topics, evenly spread."""
-_CODE: Final = re.compile(
-    rb"[;{}]\s*$|^\s*(?:def|class|import|from|return|if|elif|else|for|while|try|except|catch|finally|raise|throw|assert"
-    rb"|func|fn|const|let|var|public|private|static|self|this|#include|//|/\*|\*)\b"
-    rb"|^\s*(?:[})\]]|/[/*]|\*/?\s)|^\s+[\w.]+\(.*\)[;:,]?\s*$|. \| .* \| "
-)
-"""Matches lines of source, and rows of columns, which say nothing about the run that printed them."""
-_BEGINS: Final = re.compile(
-    rb"(?i)(?:[^\s:]+: ?(?:\d+[:.] ?)*)?[^\w\s]{0,4} ?"
-    rb"(?:error|fatal|panic|fail(?:ed|ure)?|critical|traceback|exception in|not ok|[\w.]+(?-i:Error|Exception))\b"
-)
-"""Matches lines that begin with a failure, at most after a name and a position, as programs print them."""
 _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 """Matches times without a date or a time of day."""
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
@@ -182,9 +117,9 @@ def _situation(units: Units, flags: dict[int, int], ending: int) -> tuple[bool, 
         for place in last
         if (flags.get(place, 0) & ending or flags.get(place, 0) & _FAILED == _FAILED)
         and (units.opens[place] or units.closes[place])
-        and not _CODE.search(text[place])
+        and not CODE.search(text[place])
     ]
-    sums = (place for place in reversed(flags) if flags[place] & SUMMARY and not _CODE.search(text[place]))
+    sums = (place for place in reversed(flags) if flags[place] & SUMMARY and not CODE.search(text[place]))
     verdict = next(chain([place for place in told if flags[place] & VERDICT], sums), None)
     if told:
         return True, verdict
@@ -194,17 +129,6 @@ def _situation(units: Units, flags: dict[int, int], ending: int) -> tuple[bool, 
     rest = [line for line in rest if b"00:00:00" not in line and b"0000-00-00" not in line]
     most = len(lines) // 2 + 1 - (len(lines) - len(rest))
     return most <= 0 or _STAMP.count(b"\n".join(rest), most) >= most, verdict
-
-
-def weight(flags: int) -> float:
-    """Returns a statement's worth before its rarity and position are considered."""
-    if flags & SURE:
-        worth = _SURE
-    elif flags & STRONG:
-        worth = _STRONG if flags & WORD else _BARE
-    else:
-        worth = _WEAK if flags & (WORD | WARNING | VERDICT) else 0.0
-    return worth * _BENIGN if flags & BENIGN else worth
 
 
 def worth_of(
@@ -238,7 +162,7 @@ def worth_of(
     chosen = weights or (OUTCOME if outcome else DOCUMENT if document else calm)
     base: dict[int, float] = {}
     printed = PRINTED if chosen is calm and not document else chosen
-    _statements(base, units, flags, chosen, printed, lines)
+    add_statements(base, units, flags, chosen, printed, lines)
     if compared is not None:
         _novel(base, units, compared)
     rare, extreme = odd_numbers(units)
@@ -268,61 +192,6 @@ def worth_of(
     if chosen.cover:
         _covers(made, units)
     return made
-
-
-def _statements(
-    base: dict[int, float],
-    units: Units,
-    flags: dict[int, int],
-    weights: CardWeights,
-    printed: CardWeights,
-    lines: int,
-) -> None:
-    """Adds the worth of statements; those that begin a line as a program prints them are weighted as `printed`."""
-    sure = [place for place, stated in flags.items() if stated & SURE and not stated & BENIGN]
-    surest = {*sure[:1], *sure[-1:]}
-    begins = {place: tuple(units.text[place].split(None, 2)[:2]) for place in flags if not flags[place] & SURE}
-    beginning = Counter(begins.values())
-    headings = _headings(units) if any(units.text[place][:1].isspace() for place in flags) else {}
-    placed = dict(_placed(units, flags))
-    for place, stated in flags.items():
-        line = units.text[place]
-        mine = printed if stated & SURE and _BEGINS.match(line) and not _CODE.search(line) else weights
-        worth = weight(stated) * max(mine.statements, mine.surest if place in surest else 0.0)
-        if worth:
-            alike = units.count[units.shape[place]] ** 0.5 * max(1, beginning[begins.get(place, ())]) ** _BEGINNING
-            worth *= (1 + _LATE * units.line[place] / lines) / alike
-            for step, share in (_ABOVE if stated & ENDED and not phrase_of(line, SURE) else _AROUND).items():
-                if 0 <= place + step < len(units):
-                    base[place + step] = max(base.get(place + step, 0.0), worth * share)
-            for found in (headings, placed):
-                if place in found:
-                    base[found[place]] = max(base.get(found[place], 0.0), worth * _HEADING)
-
-
-def _placed(units: Units, places: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yields units, each with the nearest one above that is a place and a colon: `drift.f90:18:11:`."""
-    for place in places:
-        for above in range(place - 1, max(-1, place - _BELOW - 1), -1):
-            if _PLACE.search(units.text[above]):
-                yield place, above
-                break
-
-
-def _headings(units: Units) -> dict[int, int]:
-    """Returns the nearest unit above with less indentation, for each unit that has one near enough."""
-    found: dict[int, int] = {}
-    outer: list[tuple[int, int]] = []
-    for place, text in enumerate(units.text):
-        bare = text.lstrip()
-        if bare:
-            indent = len(text) - len(bare)
-            while outer and outer[-1][0] >= indent:
-                outer.pop()
-            if outer and place - outer[-1][1] <= _NEAR:
-                found[place] = outer[-1][1]
-            outer.append((indent, place))
-    return found
 
 
 def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.choose.worth import DOCUMENT, PRINTED, CardWeights
+from coatcheck.core.choose.weights import DOCUMENT, PRINTED, CardWeights
 from coatcheck.core.extract.parts_text import may_be_parts
 from coatcheck.core.kinds.description import Description, PayloadProbe
 from coatcheck.core.kinds.json_facts import describe_json

@@ -13,8 +13,8 @@ from coatcheck.core.outline.blocks import blocks_of
 from coatcheck.core.outline.commits import is_log, is_oneline
 from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, has_few_landmarks, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks, details_of
-from coatcheck.core.outline.render import size_of, summary
 from coatcheck.core.outline.sections import of_sections
+from coatcheck.core.outline.summary import size_of, summary
 from coatcheck.core.outline.totals import DiffTotals, totals_of
 from coatcheck.core.outline.yaml_documents import is_stream
 from coatcheck.core.structure.xml_elements import read_xml
@@ -26,7 +26,7 @@ _LOOK: Final = 16 * 1024
 _LARGEST: Final = 64 * 1024
 """Bytes at the beginning that are examined, in about 2 ms; for a larger text, the outline says where it ends."""
 _SOURCE: Final = 256 * 1024
-"""The same of a source file or a document, which its outline tells best, in about 8 ms."""
+"""Bytes at the beginning of a source file or a document that are examined, in about 8 ms."""
 
 
 def describe_diff(payload: PayloadProbe) -> Description:

@@ -6,7 +6,6 @@ The text is counted as a whole, so that the bound holds for every content.
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.text.excerpt import fit_text
@@ -22,26 +21,6 @@ _LEAST: Final = 12
 _DETAIL: Final = 300
 """Maximum characters of an entry's detail."""
 
-_INNER: Final = 30
-"""Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
-_OUTER: Final = 2
-_FEW: Final = 3
-"""Entries of the outer levels that alone would be no outline: a title, and a version or two."""
-_UPPER: Final = 8
-_BELOW: Final = 2
-"""Maximum entries of the outer levels beside which those of the next level are named, and how many more those are."""
-_CHARS: Final = 800
-"""Characters of the entries that a fact names: about what a card of 600 tokens has room for."""
-_HOLDERS: Final = 3
-"""Maximum outer entries whose inner ones are named."""
-_HELD: Final = 4
-"""Minimum inner entries of such a one."""
-_SHARE: Final = 0.6
-"""Minimum share of the inner entries that these hold."""
-_PUBLIC: Final = ("public ", "export ", "pub ")
-_PLACE: Final = 6
-"""Characters of a line's number and of what is between two entries."""
-
 
 class RenderedOutline(Struct, frozen=True):
     """An outline's text and how many entries are in it."""
@@ -49,81 +28,6 @@ class RenderedOutline(Struct, frozen=True):
     text: str
     tokens: int
     shown: int
-
-
-def size_of(entry: Entry) -> int:
-    """Returns the number of lines of an entry; 0 if it has none."""
-    return 0 if entry.lines is None else entry.lines.last - entry.lines.first + 1
-
-
-def summary(entries: list[Entry], where: str) -> tuple[list[Entry], tuple[str, ...]]:
-    """Returns the entries of the outer levels, and the facts that name them: the largest, then others or inner ones.
-
-    Args:
-        entries: all of them, in order.
-        where: words for the lines that were examined, if they are not all.
-    """
-    levels = sorted(entry.level for entry in entries)
-    deepest = levels[min(2 if entries[0].what == "part" else _FEW, len(levels) - 1)]
-    if sum(level <= _OUTER for level in levels) <= _INNER:
-        deepest = max(deepest, _OUTER)
-    outer = [entry for entry in entries if entry.level <= deepest] or entries
-    label, part = ("Sections", "sections") if outer[0].what == "heading" else ("Outline", "parts")
-    inner = min((entry.level for entry in entries if entry.level > deepest), default=0)
-    holders = _holders(entries, outer, inner)
-    first = _largest(outer, _CHARS // 2 if holders else _CHARS)
-    if len(first) < len(outer):
-        label, first = f"Largest {part}", sorted(first, key=_rank)  # a card may have room for a few only
-    facts = [_fact(f"{label}{where}", first, 0)]
-    within = [entry for entry in entries if entry.level == inner and entry.what != "part"]
-    within = within if len(outer) <= _UPPER and len(within) >= _BELOW * len(outer) else []
-    for held in holders.values():
-        within += [replace(entry, title=entry.title.partition("(")[0] or entry.title) for entry in held]
-    if within:
-        of = f" of {' and '.join(holders)}" if len(outer) > _UPPER else ""
-        named = _largest(within, _CHARS)
-        facts.append(_fact(f"Inner {part}{of}{where}", named, len(within) - len(named)))
-    if len(first) < len(outer):
-        kept = set(map(id, first))
-        others = [entry for entry in outer if id(entry) not in kept]
-        named = _largest(others, _CHARS)
-        facts.append(_fact(f"Smaller {part}{where}", named, len(others) - len(named)))
-    return outer, tuple(facts)
-
-
-def _holders(entries: list[Entry], outer: list[Entry], inner: int) -> dict[str, list[Entry]]:
-    """Returns the few of many outer entries in which most inner ones are, like the services among messages."""
-    held: dict[str, list[Entry]] = {}
-    name = ""
-    for entry in entries if len(outer) > _UPPER else []:
-        if entry.level < inner:
-            name = entry.title
-        elif entry.level == inner:
-            held.setdefault(name, []).append(entry)
-    most = {name: each for name, each in held.items() if len(each) >= _HELD}
-    enough = _SHARE * sum(map(len, held.values())) <= sum(map(len, most.values()))
-    return most if 0 < len(most) <= _HOLDERS and enough else {}
-
-
-def _fact(label: str, entries: list[Entry], left: int) -> str:
-    """Returns a fact that names entries with their lines, and how many are left out."""
-    named = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in entries]
-    return f"{label} (with lines): {'; '.join([*named, *([f'… {left} more'] if left else [])])}"
-
-
-def _largest(entries: list[Entry], most: int) -> list[Entry]:
-    """Returns entries, in order, up to so many characters: the outermost, of one level the public and the largest."""
-    chars, kept = 0, set[int]()
-    for number in sorted(range(len(entries)), key=lambda each: (*_rank(entries[each]), each)):
-        chars += len(entries[number].title) + _PLACE
-        if chars > most and kept:
-            break
-        kept.add(number)
-    return [entry for number, entry in enumerate(entries) if number in kept]
-
-
-def _rank(entry: Entry) -> tuple[int, bool, int]:
-    return entry.level, not entry.title.startswith(_PUBLIC), -size_of(entry)
 
 
 def line_of(entry: Entry) -> str:
