@@ -76,6 +76,23 @@ def test_pages_from_marks_join_to_the_whole(name: str, pattern: str) -> None:
     assert places(joined) == places(whole.hits)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        ("140$", [1, 4]),
+        ("(140|150)$", [1, 2, 4]),
+        ("^$", [3]),
+        (r"cost \$5", [5]),
+        ("cost [$]5", [5]),
+        (r"\Q$5\E", [5]),
+        (r"[^\]$]5$", []),
+    ],
+)
+def test_a_line_ends_before_its_carriage_return(pattern: str, lines: list[int]) -> None:
+    data = b"a,140\r\nb,150\r\n\r\nc,140\ncost $5\r\n"
+    assert [hit.line for hit in scan(data, pattern, len(data)).hits] == lines
+
+
 def test_lines_are_numbered_and_placed_as_they_are() -> None:
     data = TEXTS["long lines among short ones"]
     for hit in scan(data, r"foo", 1024 * 1024).hits:

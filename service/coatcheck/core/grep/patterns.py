@@ -29,6 +29,9 @@ _ELSEWHERE = re.compile(r"invalid (?:perl operator|named capture)|invalid escape
 """Reasons that mean look-around, a backreference or the like."""
 _LINE_FEED = re.compile(r"(?<!\\)(?:\\\\)*\\(?:n|x0[aA]|x\{0*[aA]\}|012)")
 _NEGATED = re.compile(r"\[\^\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_DOLLAR = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\$", re.DOTALL)
+"""Matches a `$` that is a line's end, or what could hide one: quoted text, an escape, a class."""
+_LINE_END = r"(?:\r?$)"
 _SHOWN = 80
 """Maximum characters of a pattern's part that a refusal repeats."""
 
@@ -51,7 +54,7 @@ class Pattern:
 
 
 def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Pattern:
-    """Compiles a pattern whose matches stay within a line; `^` and `$` are a line's ends.
+    """Compiles a pattern whose matches stay within a line; `^` and `$` are a line's ends, also before CR LF.
 
     Raises:
         CoatcheckError: `invalid_pattern` with RE2's reason, and what to write instead, if known.
@@ -62,13 +65,10 @@ def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Patter
         raise _invalid("A match stays within one line: search for the text of one line.")
     if not literal and _ANY_BYTE.search(pattern):
         raise _invalid("\\C is not supported: it could match half a character or a line's end. Use `.` instead.")
-    try:
-        source = (pattern if literal else f"(?m){pattern}").encode()
-    except UnicodeEncodeError:
-        raise _invalid("The pattern has a lone surrogate, which no text contains.") from None
-    compiled = re2_compiled(
-        source, MEMORY_LIMIT, never_nl=True, never_capture=True, literal=literal, case_sensitive=not ignore_case
-    )
+    ended = _DOLLAR.sub(lambda found: _LINE_END if found[0] == "$" else found[0], pattern)
+    compiled = _compiled(pattern if literal else ended, literal=literal, ignore_case=ignore_case)
+    if not compiled.ok():
+        compiled = _compiled(pattern, literal=literal, ignore_case=ignore_case)  # a refusal quotes what was written
     if not compiled.ok():
         raise _refused(bytes(compiled.error()))
     byte_seconds = max(1, int(compiled.ProgramSize())) * _STEP_SECONDS
@@ -78,6 +78,16 @@ def compile_pattern(pattern: str, *, literal: bool, ignore_case: bool) -> Patter
             "use smaller repeat counts, or fewer repeated Unicode classes such as \\p{L}."
         )
     return Pattern(compiled.Match, byte_seconds)
+
+
+def _compiled(pattern: str, *, literal: bool, ignore_case: bool) -> Any:  # noqa: ANN401 - RE2's own type
+    try:
+        source = (pattern if literal else f"(?m){pattern}").encode()
+    except UnicodeEncodeError:
+        raise _invalid("The pattern has a lone surrogate, which no text contains.") from None
+    return re2_compiled(
+        source, MEMORY_LIMIT, never_nl=True, never_capture=True, literal=literal, case_sensitive=not ignore_case
+    )
 
 
 def wants_line_feed(pattern: str) -> bool:
