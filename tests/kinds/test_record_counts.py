@@ -28,6 +28,11 @@ def test_rules_that_lead_are_counted_in_lines_and_in_arrays() -> None:
         assert set(_counts(data)) == {RULE_COUNTS, SAFE_COUNTS}
 
 
+def test_rules_that_lead_are_counted_in_a_list_inside_a_document() -> None:
+    report = json.dumps({"tool": "lint", "results": RECORDS}).encode()
+    assert set(_counts(report)) == {each.replace("$[*]", "$.results[*]") for each in (RULE_COUNTS, SAFE_COUNTS)}
+
+
 def test_a_streamed_payload_is_counted_whole() -> None:
     many = RECORDS * 12
     wanted = 'Counts of $[*].rule: "E000" 4812, "E001" 2412,'

@@ -12,7 +12,7 @@ from coatcheck.core.jsonpath.location import step
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
 from coatcheck.core.kinds.json_records import inside, next_path, recurring, stating
 from coatcheck.core.outline.notebook import of_notebook
-from coatcheck.core.structure.record_values import counts_of, record_counts
+from coatcheck.core.structure.record_values import counts_of
 from coatcheck.core.survey.members import ObjectMember
 from coatcheck.core.survey.tallies import tallied
 from coatcheck.core.text.plural import counted, first_of
@@ -37,8 +37,6 @@ _OF_LINES: Final = 24
 """Maximum keys that are named at one place in JSON lines, which are shown themselves."""
 _TOLD: Final = 8
 """Maximum rare members whose values are named; with more, records differ in everything."""
-_COUNTS: Final = 3
-"""Maximum members whose values are counted."""
 _MAP: Final = 40
 """Members from which an object with similar members is a map: its keys are data."""
 
@@ -75,9 +73,6 @@ def describe_json(payload: PayloadProbe) -> Description:
     counts: tuple[str, ...] = ()
     if reading.all_of_it:
         counts = tuple([each.line for each in found])
-        told = {line.partition(": ")[0] for line in counts}
-        more = [line for line in record_counts(value) if line.partition(": ")[0] not in told]
-        counts = (*counts, *more[: _COUNTS - len(counts)])
     elif reading.lines and sample.whole:
         counts = (*tallied(sample.head), *counts_of(sample.head))
     rare = counts[: bool(reading.all_of_it and found and found[0].rare)]

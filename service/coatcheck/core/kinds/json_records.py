@@ -1,6 +1,7 @@
 """Describes the records of a JSON document: recurring values of a member, how often each occurs, and where to read on.
 
-A member recurs if it has few values, like a status or a level; a reader first asks which record has a rare one.
+A member recurs if it has few values, like a status or a level; a reader first asks which record has a rare one. Of
+others, like the rules that findings break, the most frequent lead.
 """
 
 import re
@@ -13,7 +14,7 @@ from msgspec import Struct
 from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import bracketed, step
-from coatcheck.core.structure.few_values import CHARS, VALUES, are_few
+from coatcheck.core.structure.few_values import CHARS, VALUES, are_few, leading, leads
 from coatcheck.core.survey.members import ObjectMember
 
 _FEWEST: Final = 8
@@ -49,39 +50,56 @@ class Recurring(Struct, frozen=True):
     counts: tuple[tuple[str | int | bool, int], ...]
     """Most frequent first; a record without the member is not counted."""
     records: int
+    few: bool = True
+    """Whether these are few and short; otherwise some of many lead."""
     alone: str = ""
     """What tells the only record with the rarest value from others, if one has it: `.id=317`."""
 
     @property
     def line(self) -> str:
         """The counts in words, as `Counts of $.items[*].status: "ok" 499, "failed" 1 (.id=317)`."""
-        told = ", ".join(f"{encode(value).decode()} {count}" for value, count in self.counts)
+        told = leading({encode(value).decode(): count for value, count in self.counts})
         return f"Counts of {self.path}[*]{self.member}: {told}{f' ({self.alone})' if self.alone else ''}"
 
     @property
     def rare(self) -> list[tuple[str, int]]:
-        """Paths to the records with each rare value, and their number, rarest first."""
-        few = [(value, count) for value, count in reversed(self.counts) if count <= _RARE * self.records]
+        """Paths to the records with each rare value of few, and their number, rarest first."""
+        counts = reversed(self.counts) if self.few else ()
+        few = [(value, count) for value, count in counts if count <= _RARE * self.records]
         shown = [bracketed(value)[1:-1] if isinstance(value, str) else encode(value).decode() for value, _ in few]
         return [(f"{self.path}[?@{self.member}=={each}]", count) for each, (_, count) in zip(shown, few, strict=True)]
 
 
 def recurring(value: object) -> list[Recurring]:
-    """Returns the recurring members in the document's longest lists of records, those with the rarest value first."""
+    """Returns the recurring members in the document's longest lists of records, those with the rarest value first.
+
+    Of members with the same counts, only the one with the shorter values.
+    """
     lists = [each for each in _lists("$", value, _DEEP) if len(each[1]) >= _FEWEST]
     found: list[Recurring] = []
     for path, records in sorted(lists, key=lambda each: -len(each[1]))[:_LISTS]:
         looked = records[:: max(1, len(records) // _LOOKED)]
         for keys in _members(looked[0]):
-            if _is_few(_counted(looked, keys), len(looked)):
+            if _recur(_counted(looked, keys), len(looked)):
                 counts = _counted(records, keys)
-                if len(counts) > 1 and _is_few(counts, len(records)):
+                if len(counts) > 1 and _recur(counts, len(records)):
                     values = [(cast("str | int | bool", each), count) for (_, each), count in counts.items()]
-                    values.sort(key=lambda each: (-each[1], str(each[0])))
-                    alone = _alone(records, looked, keys, values[-1][0]) if values[-1][1] == 1 else ""
-                    found.append(Recurring(path, "".join(map(step, keys)), tuple(values), len(records), alone))
+                    values.sort(key=lambda each: (-each[1], encode(each[0]).decode()))
+                    few = _are_few(counts, len(records))
+                    alone = _alone(records, looked, keys, values[-1][0]) if few and values[-1][1] == 1 else ""
+                    steps = "".join(map(step, keys))
+                    found.append(Recurring(path, steps, tuple(values), len(records), few=few, alone=alone))
     words = {each: all(isinstance(value, str) and value for value, _ in each.counts) for each in found}
-    return sorted(found, key=lambda each: (each.counts[-1][1] / each.records, not words[each]))[:_MEMBERS]
+    shortest = {
+        (each.path, tuple([count for _, count in each.counts])): each for each in sorted(found, key=_chars)[::-1]
+    }
+    found = [each for each in found if each in shortest.values()]
+    found.sort(key=lambda each: (not each.few, each.counts[-1][1] / each.records, not words[each]))
+    return found[:_MEMBERS]
+
+
+def _chars(recurring: Recurring) -> int:
+    return sum(len(str(value)) for value, _ in recurring.counts)
 
 
 def _alone(
@@ -140,8 +158,13 @@ def _counted(records: list[dict[str, object]], keys: tuple[str, ...]) -> Counter
     return Counter([(type(value), value) for value in values if isinstance(value, str | int)])
 
 
-def _is_few(counts: Counter[tuple[type, object]], records: int) -> bool:
+def _are_few(counts: Counter[tuple[type, object]], records: int) -> bool:
     return are_few(counts, records, (str(value) for _, value in counts))
+
+
+def _recur(counts: Counter[tuple[type, object]], records: int) -> bool:
+    texts = {value: count for (kind, value), count in counts.items() if kind is str}
+    return _are_few(counts, records) or (len(texts) == len(counts) and leads(Counter(texts), records))
 
 
 def next_path(value: object, found: list[Recurring], few: dict[str, int], *, lines: bool) -> str | None:

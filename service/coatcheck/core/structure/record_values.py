@@ -169,14 +169,6 @@ def _plainly(text: bytes, *, array: bool) -> Iterator[dict[str, object] | None]:
                 yield None
 
 
-def record_counts(value: object) -> tuple[str, ...]:
-    """Returns the leading values of records that are in memory; none if the value is no list of objects."""
-    elements = cast("list[object]", value) if isinstance(value, list) else []
-    if len(elements) < _LEAST or not all(isinstance(each, dict) for each in elements):
-        return ()
-    return tuple(map(_told, _chosen(cast("list[dict[str, object]]", elements))))
-
-
 def _told(member: _Member, where: str = "") -> str:
     shown = leading({encode(value).decode(): times for value, times in member.counts.items()})
     return f"Counts of $[*]{''.join(map(step, member.keys))}{where}: {shown}"
