@@ -236,6 +236,22 @@ def test_statements_that_all_begin_alike_do_not_hide_another() -> None:
     assert "manifest not found" in text
 
 
+def test_many_failures_of_one_sort_do_not_hide_one_of_another() -> None:
+    rng = random.Random(5)
+    paths = [f"/static/{rng.choice(['app', 'site', 'page'])}.{rng.randbytes(3).hex()}.js" for _ in range(90)]
+    missing = [
+        f'2026/03/01 10:{n // 60:02}:{n % 60:02} [error] 31#31: *{n} open() "/srv{path}" failed (2: No such file or'
+        f' directory), client: 127.0.0.1, server: shop.example, request: "GET {path} HTTP/1.1", host: "shop.example"'
+        for n, path in enumerate(paths)
+    ]
+    slow = (
+        "2026/03/01 10:01:02 [error] 31#31: *62 upstream timed out (110: Connection timed out) while reading response"
+        ' header from upstream, client: 127.0.0.1, request: "GET /export HTTP/1.1", host: "shop.example"'
+    )
+    log = "\n".join([*missing[:62], slow, *missing[62:], "2026/03/01 10:01:31 [notice] 31#31: exit"])
+    assert "upstream timed out" in card_of(log.encode(), DeclaredMetadata(), 600)[1]
+
+
 def test_a_passed_test_that_is_about_failures_is_no_failure() -> None:
     assert level_of("    ✓ reports an error when the file is missing (9ms)".encode()) == level_of(b"a line") == 0
 

@@ -2,6 +2,7 @@
 
 # ruff: noqa: RUF001 - words of other scripts
 
+import json
 import random
 import re
 import tracemalloc
@@ -10,7 +11,7 @@ from collections import Counter
 import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck.core.survey.lexicon import BENIGN, STRONG, SUMMARY, SURE, VERDICT, classify, speaking
+from coatcheck.core.survey.lexicon import ALIKE, BENIGN, STRONG, SUMMARY, SURE, VERDICT, classify, speaking
 from coatcheck.core.survey.survey import Survey, Surveyor, pack_survey, unpack_survey
 from coatcheck.core.survey.tallies import Tallies, tallied
 from coatcheck.core.text.terminal import visible
@@ -230,7 +231,20 @@ def test_ordinary_lines_state_nothing(line: str) -> None:
 def test_the_lines_that_speak_are_those_that_any_class_matches() -> None:
     rows = [*STATED, "compiling module a", "INFO request served in 3 ms"] * 5
     spoken = [rows[number] for number in speaking([row.encode() for row in rows])]
-    assert spoken == [row for row in rows if classify(row.encode()) & ~BENIGN]
+    assert spoken == [row for row in rows if classify(row.encode()) % (1 << ALIKE) & ~BENIGN]
+
+
+def test_of_a_long_line_the_first_part_that_states_a_failure_is_kept() -> None:
+    stack = "\\n".join(f"at step{n} (/app/pipeline/stage{n}.js:{n}:7)" for n in range(40))
+    told = {
+        "level": 50,
+        "pod": "gate-6c9d7f8b5",
+        "err": {"message": "manifest 31 rejected: no barcode", "stack": stack},
+    }
+    failed = f"{json.dumps(told)[:-3]}\\ncaused by: TypeError: Cannot read properties of null"
+    surveyor = Surveyor()
+    surveyor.feed("\n".join([f'{{"level":30,"ms":{n}}}' for n in range(40_000)] + [failed]).encode())
+    assert b"manifest 31 rejected" in b"".join(each.data for each in surveyor.finish().fragments)
 
 
 def test_only_what_a_terminal_leaves_is_seen() -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import CardWeights
-from coatcheck.core.survey.lexicon import BENIGN, ENDED, STRONG, SURE, VERDICT, WARNING, WORD, phrase_of
+from coatcheck.core.survey.lexicon import ALIKE, BENIGN, ENDED, STRONG, SURE, VERDICT, WARNING, WORD, phrase_of
 
 _SURE: Final = 5.0
 _STRONG: Final = 3.0
@@ -21,9 +21,8 @@ _AROUND: Final = {-2: 0.3, -1: 0.5, 0: 1.0, 1: 0.6, 2: 0.45, 3: 0.3, 4: 0.2}
 """Shares of a statement's worth that it and the lines above and below it get."""
 _ENDED: Final = {-4: 0.1, -3: 0.2, -2: 0.3, -1: 0.5, 0: 1.0}
 """Shares around a statement that something ended with a failing status: nothing below it belongs to it."""
-_SAME_BEGINNING: Final = 0.25
-"""By how much the number of statements with the same first two words lowers their worth, as an exponent, unless they
-are sure: `*** Parser [A]:` among many such lines tells of progress."""
+_SAME: Final = 0.25
+"""By how much the number of statements that state the same, in different words, lowers their worth, as an exponent."""
 _HEADING: Final = 0.5
 """Share of a statement's worth that a line above gets under which it stands: one with less indentation, or a place."""
 _INDENTED: Final = 60
@@ -67,8 +66,7 @@ def add_statements(
     """Adds the worth of statements; those that begin a line as a program prints them are weighted as `printed`."""
     sure = [place for place, stated in flags.items() if stated & SURE and not stated & BENIGN]
     surest = {*sure[:1], *sure[-1:]}
-    begins = {place: tuple(units.text[place].split(None, 2)[:2]) for place in flags if not flags[place] & SURE}
-    beginning = Counter(begins.values())
+    same = Counter(stated >> ALIKE for stated in flags.values())
     headings = _headings(units) if any(units.text[place][:1].isspace() for place in flags) else {}
     placed = dict(_placed(units, flags))
     for place, stated in flags.items():
@@ -76,7 +74,7 @@ def add_statements(
         mine = printed if stated & SURE and _BEGINS.match(line) and not CODE.search(line) else weights
         worth = _weight(stated) * max(mine.statements, mine.surest if place in surest else 0.0)
         if worth:
-            alike = units.count[units.shape[place]] ** 0.5 * max(1, beginning[begins.get(place, ())]) ** _SAME_BEGINNING
+            alike = units.count[units.shape[place]] ** 0.5 * same[stated >> ALIKE] ** _SAME
             worth *= (1 + _LATE * units.line[place] / lines) / alike
             for step, share in (_ENDED if stated & ENDED and not phrase_of(line, SURE) else _AROUND).items():
                 if 0 <= place + step < len(units):

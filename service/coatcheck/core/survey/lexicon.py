@@ -30,6 +30,8 @@ SUMMARY: Final = 64
 """States at least three counts of what was done."""
 ENDED: Final = 128
 """States that something ended with a status of failure: what led to it is above."""
+ALIKE: Final = 8
+"""Bits below those that are equal for lines that state the same: one for each pattern."""
 
 _FAILURE: Final = SURE | STRONG | WORD
 _COUNTED: Final[dict[int, tuple[str, ...]]] = {
@@ -54,7 +56,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
         r"(?i)\berrors? (?:TS|CS|C|MSB|NU|NETSDK|LNK|BC|FS|AD)\d",
         r"(?:^|[\s.:(\[])[A-Za-z_][\w.$]*(?:Error|Exception|Fault|Panic)(?::(?:[^:]|$)|\s*$| \()",
         r"Traceback \(most recent|\bpanicked at\b|^\s*Caused by:|\bUncaught\b|\bUnhandled\b|\w+Sanitizer\b",
-        r"^\s*not ok\b|^--- FAIL|\bundefined reference to\b|\bcore dumped\b|##\[error\]|^::error|\bSegmentation fault",
+        r"^\s*not ok\b|^--- FAIL|\bundefined reference to\b|\bcore dumped\b|##\[error\]|^::error|\bSegmentation fault|\bsignal SIG(?:SEGV|ABRT|BUS|ILL|FPE|SYS)\b",
         r"(?i)\b(?:level|lvl|severity|log\.level)\W+(?:error|fatal|critical|crit|alert|emerg|panic|severe)\b",
         r"^\W*(?:[✗✘✖❌×]|●.*›)|(?i)^\s*(?:err!|npm err!|error |e: )",
     ),
@@ -122,7 +124,7 @@ def _compiled() -> tuple[Any, tuple[int, ...]]:
     for _, pattern in _PATTERNS:
         made.Add(pattern)
     made.Compile()
-    return made._set.Match, tuple(flags for flags, _ in _PATTERNS)  # noqa: SLF001 - the wrapper copies every text
+    return made._set.Match, tuple(flags | 1 << (ALIKE + nth) for nth, (flags, _) in enumerate(_PATTERNS))  # noqa: SLF001 - the wrapper copies every text
 
 
 _MATCH, _FLAGS = _compiled()

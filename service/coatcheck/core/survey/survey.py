@@ -39,6 +39,8 @@ _RARE: Final = 32
 """Lines that resemble no other and are kept."""
 _ODD: Final = 256
 """Maximum such lines that are remembered; a block with more has no odd ones."""
+_WRONG: Final = 2
+"""The level of a failure that may not be sure: of one line, what it says first tells most."""
 _NOTHING: Final = 9
 """Worse than every level."""
 _MATCHES: Final = 2_000
@@ -237,11 +239,11 @@ def _short(shape: bytes) -> bytes:
 
 
 def _telling(line: bytes) -> int:
-    r"""Returns where the part of a long line begins that states most; if none states anything, its last frame."""
+    r"""Returns where the first part of a long line begins that states a failure, or anything; if none, its last frame."""
     first = frame_start(line)
     last = max(first, len(line) - SPEAKS)
     places = [*range(first, min(len(line), first + SPEAKS), _LONGEST // 2), *range(last, len(line), _LONGEST // 2)]
-    levels = [(level_of(line[at : at + _LONGEST]) or _NOTHING, at) for at in places]
+    levels = [(max(_WRONG, level_of(line[at : at + _LONGEST]) or _NOTHING), at) for at in places]
     return min(levels, default=(0, 0))[1]
 
 
