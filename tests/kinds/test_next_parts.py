@@ -3,6 +3,7 @@
 import json
 
 import jsonpath_rfc9535
+import pytest
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import DeclaredMetadata, Kind, PayloadSample
@@ -46,6 +47,16 @@ def test_values_that_recur_in_lists_within_records_are_counted_and_the_rare_one_
     assert 'Counts of $.jobs[*].steps[*].status: "ok" 999, "failed" 1' in text
     assert card.next is not None
     assert card.next.arguments["path"] == "$.jobs[*].steps[?@.status=='failed']"
+
+
+@pytest.mark.parametrize("others", [3, 9])
+def test_of_rare_values_those_that_state_a_failure_are_next(others: int) -> None:
+    states = ["DONE"] * 90 + ["CREATE_FAILED"] * 2 + ["DELETE_FAILED"]
+    states += [f"STEP_{n}" for n in range(others) for _ in range(1 + n * 8)]
+    events = [{"id": n, "state": state} for n, state in enumerate(states)]
+    card, _, _ = card_of(json.dumps({"events": events}, indent=1).encode(), DeclaredMetadata(), 300)
+    assert card.next is not None
+    assert card.next.arguments["path"] == "$.events[?@.state=='CREATE_FAILED']"
 
 
 def test_records_with_a_member_that_few_have_are_next() -> None:

@@ -15,6 +15,7 @@ from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import bracketed, step
 from coatcheck.core.structure.few_values import CHARS, VALUES, are_few, leading, leads
+from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WORD, classify
 from coatcheck.core.survey.members import ObjectMember
 
 _FEWEST: Final = 8
@@ -63,11 +64,20 @@ class Recurring(Struct, frozen=True):
 
     @property
     def rare(self) -> list[tuple[str, int]]:
-        """Paths to the records with each rare value of few, and their number, rarest first."""
-        counts = reversed(self.counts) if self.few else ()
-        few = [(value, count) for value, count in counts if count <= _RARE * self.records]
+        """Paths to the records with each rare value, and their number: failures, most frequent first, then rarest first.
+
+        Of many values, only failures.
+        """
+        failed = [each for each in self.counts if _states_failure(each[0])]
+        others = [each for each in reversed(self.counts) if self.few and each not in failed]
+        few = [(value, count) for value, count in failed + others if count <= _RARE * self.records]
         shown = [bracketed(value)[1:-1] if isinstance(value, str) else encode(value).decode() for value, _ in few]
         return [(f"{self.path}[?@{self.member}=={each}]", count) for each, (_, count) in zip(shown, few, strict=True)]
+
+
+def _states_failure(value: str | int) -> bool:
+    stated = classify(value.encode()) if isinstance(value, str) else 0
+    return stated & (SURE | STRONG | WORD) > 0 and not stated & BENIGN
 
 
 def recurring(value: object) -> list[Recurring]:
