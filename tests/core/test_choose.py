@@ -236,6 +236,43 @@ def test_statements_that_all_begin_alike_do_not_hide_another() -> None:
     assert "manifest not found" in text
 
 
+LICENCE = """Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy at https://www.apache.org/licenses/LICENSE-2.0"""
+
+
+@pytest.mark.parametrize("mark", ["# ", "// ", " * ", ""])
+def test_what_a_file_says_of_itself_is_shown_rather_than_its_licence(mark: str) -> None:
+    header = [
+        "Copyright 2024 The Meter Authors",
+        "",
+        *LICENCE.split("\n"),
+        "",
+        "Reads meters over Modbus, one at a time.",
+    ]
+    rng = random.Random(9)
+    names = ["".join(rng.choices("abcdefghij", k=7)) for _ in range(900)]
+    body = [f"{names[n]}_{names[n + 1]} = load_{names[n + 2]}({names[n + 3]}.{names[n + 4]})" for n in range(800)]
+    text = "\n".join([*(f"{mark}{line}".rstrip() for line in header), "", *body])
+    shown = card_of(text.encode(), DeclaredMetadata(), 256)[1]
+    assert "Reads meters over Modbus" in shown
+    assert "except in compliance" not in shown
+
+
+def test_a_licence_alone_is_shown_like_any_text() -> None:
+    text = f"{LICENCE}\n\n{'Redistribution of the work in any form is permitted. ' * 200}"
+    assert "Licensed under the Apache License" in card_of(text.encode(), DeclaredMetadata(), 256)[1]
+
+
+@pytest.mark.parametrize("heading", ["=head1 NAME", "NAME", ".SH NAME"])
+def test_what_a_manual_describes_is_shown_wherever_its_name_is(heading: str) -> None:
+    rng = random.Random(4)
+    names = ["".join(rng.choices("abcdefghij", k=9)) for _ in range(8_004)]
+    code = [f"sub {names[n]} {{ {names[n + 1]}::{names[n + 2]}({names[n + 3]}) }}" for n in range(0, 8_000, 4)]
+    text = "\n".join([*code, heading, "", "queue - a queue that survives a crash", "", *code[:200]])
+    assert "a queue that survives a crash" in card_of(text.encode(), DeclaredMetadata(), 300)[1]
+
+
 def test_many_failures_of_one_sort_do_not_hide_one_of_another() -> None:
     rng = random.Random(5)
     paths = [f"/static/{rng.choice(['app', 'site', 'page'])}.{rng.randbytes(3).hex()}.js" for _ in range(90)]

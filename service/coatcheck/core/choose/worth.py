@@ -19,6 +19,7 @@ from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.frames import own_frames
 from coatcheck.core.choose.oddness import named_above, odd_lines, odd_numbers
+from coatcheck.core.choose.opening import licence_lines, named
 from coatcheck.core.choose.statements import CODE, add_statements
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, PRINTED, CardWeights
@@ -178,10 +179,11 @@ def worth_of(
     for place in own_frames(units) if failed else ():
         base[place] = max(base.get(place, 0.0), _FRAME / units.count[units.shape[place]] ** 0.5)
     stated = base.copy()
-    _ends(base, units, chosen, reach)
+    licence = licence_lines(units) if weights is None and not outcome else set[int]()
+    _ends(base, units, chosen, reach, licence)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
-    for place in () if outcome or weights is not None else content_rows(units.text):
+    for place in () if outcome or weights is not None else (*content_rows(units.text), *named(units)):
         base[place] = max(base.get(place, 0.0), _ODD)
     told = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
     base.update(told)
@@ -190,7 +192,7 @@ def worth_of(
         base[place] = base.get(place, 0.0) + _QUERY * score
     made = Worth(chosen, base, flags, {}, {}, stated, rare.union(extreme, answering, told))
     if chosen.cover:
-        _covers(made, units)
+        _covers(made, units, licence)
     return made
 
 
@@ -204,8 +206,8 @@ def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:
             base[place] *= _KNOWN
 
 
-def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: float) -> None:
-    """Adds the worth of the two ends: less with each byte between a unit and its end."""
+def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: float, licence: set[int]) -> None:
+    """Adds the worth of the two ends: less with each byte between a unit and its end, those of a licence aside."""
     total = len(units)
     for places, worth, share in (
         (range(total), weights.head, weights.head_reach),
@@ -213,6 +215,8 @@ def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: flo
     ):
         passed = 0
         for place in places:
+            if place in licence:
+                continue
             value = worth * exp(-passed / (share * reach))
             if value < _LEAST:
                 break
@@ -220,10 +224,12 @@ def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: flo
             passed += len(units.text[place]) + 1
 
 
-def _covers(worth: Worth, units: Units) -> None:
+def _covers(worth: Worth, units: Units, licence: set[int]) -> None:
     """Determines the topics of the sampled units: their longer words; paths and names count more."""
     known: dict[bytes, frozenset[bytes]] = {}
     for place in range(0, len(units), max(1, len(units) // _COVERED)):
+        if place in licence:
+            continue
         shape = units.shape[place]
         words = known.get(shape)
         if words is None:

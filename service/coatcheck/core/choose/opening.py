@@ -1,0 +1,40 @@
+"""Finds what a document says about itself where it begins: past its licence, and below the heading NAME."""
+
+import re
+from typing import Final
+
+from coatcheck.core.choose.units import Units
+from coatcheck.core.text.scan import BlockPattern
+
+_LOOKED: Final = 60
+"""Lines at the beginning among which a licence is searched for."""
+_MOST: Final = 0.5
+"""Maximum share of a text that is its licence; a text of more is about it."""
+_LICENCE: Final = re.compile(
+    rb"(?i)copyright|\(c\) (?:19|20)|\blicen[cs]e|SPDX-|all rights reserved|\bwarrant|redistribut|permission is hereby"
+)
+_LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]{2}")
+_NAME: Final = BlockPattern(r"^(?:=head1 |\.SH \"?|#* ?)?NAME\"?$")
+"""Matches the heading below which manuals, in any of their formats, say what they describe."""
+
+
+def licence_lines(units: Units) -> set[int]:
+    """Returns the lines of the licence that a text begins with: from its first words to the end of each paragraph."""
+    text = units.text[:_LOOKED]
+    if _LICENCE.search(b"\n".join(text)) is None:
+        return set()
+    found: set[int] = set()
+    inside = False
+    for place, line in enumerate(text):
+        inside = _LETTERS.search(line) is not None and (inside or _LICENCE.search(line) is not None)
+        if inside:
+            found.add(place)
+    return found if len(found) <= _MOST * len(units) else set()
+
+
+def named(units: Units) -> list[int]:
+    """Returns the first line below each heading NAME."""
+    text = units.text
+    rows = _NAME.rows(b"\n".join(text))
+    below = (next((at for at in range(row + 1, min(row + 3, len(text))) if text[at].strip()), None) for row in rows)
+    return [place for place in below if place is not None]
