@@ -273,6 +273,27 @@ def test_what_a_manual_describes_is_shown_wherever_its_name_is(heading: str) -> 
     assert "a queue that survives a crash" in card_of(text.encode(), DeclaredMetadata(), 300)[1]
 
 
+@pytest.mark.parametrize(
+    ("left", "bar", "right"), [("", "-+-", ""), ("| ", " | ", " |"), ("", "  ", ""), ("", "─┼─", "")]
+)
+def test_the_first_row_of_a_printed_table_is_shown_with_the_names_of_its_columns(
+    left: str, bar: str, right: str
+) -> None:
+    rng = random.Random(6)
+    between = bar if bar in {" | ", "  "} else " | "
+    rows = [["".join(rng.choices("abcdefghij", k=9)), f"{rng.random() * 90:8.3f}", f"{n:6}"] for n in range(300)]
+    rule = "─" if "─" in bar else "-"
+    names = f"{left}{between.join(['carrier  ', 'days    ', 'number'])}{right}"
+    table = [names, f"{left}{bar.join([rule * 9, rule * 8, rule * 6])}{right}"]
+    table += [f"{left}{between.join(row)}{right}" for row in rows]
+    above = [
+        f"{''.join(rng.choices('klmnopqrst', k=7))} = {''.join(rng.choices('klmnopqrst', k=9))}" for _ in range(90)
+    ]
+    _, text, _ = card_of("\n".join([*above, *table, "(300 rows)"]).encode(), DeclaredMetadata(), 450)
+    assert names in text
+    assert rows[0][0] in text
+
+
 def test_many_failures_of_one_sort_do_not_hide_one_of_another() -> None:
     rng = random.Random(5)
     paths = [f"/static/{rng.choice(['app', 'site', 'page'])}.{rng.randbytes(3).hex()}.js" for _ in range(90)]

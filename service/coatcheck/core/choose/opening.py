@@ -1,4 +1,4 @@
-"""Finds what a document says about itself where it begins: past its licence, and below the heading NAME."""
+"""Finds where things begin: a document past its licence, a manual below its heading NAME, a table below its rule."""
 
 import re
 from typing import Final
@@ -16,6 +16,8 @@ _LICENCE: Final = re.compile(
 _LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]{2}")
 _NAME: Final = BlockPattern(r"^(?:=head1 |\.SH \"?|#* ?)?NAME\"?$")
 """Matches the heading below which manuals, in any of their formats, say what they describe."""
+_RULE: Final = BlockPattern(r"^[ |+]*[-=─━]{2,}(?:[-=─━]*[ |+:┼╋]+[-=─━]{2,})+[ |+:┤]*$")
+"""Matches a line between the names of columns and the rows of a printed table."""
 
 
 def licence_lines(units: Units) -> set[int]:
@@ -38,3 +40,10 @@ def named(units: Units) -> list[int]:
     rows = _NAME.rows(b"\n".join(text))
     below = (next((at for at in range(row + 1, min(row + 3, len(text))) if text[at].strip()), None) for row in rows)
     return [place for place in below if place is not None]
+
+
+def first_rows(units: Units) -> list[int]:
+    """Returns the first row of each table that a program printed, and the line above its rule, which names columns."""
+    text = units.text
+    rules = _RULE.rows(b"\n".join(text))
+    return [at for row in rules for at in (row - 1, row + 1) if 0 <= at < len(text) and _LETTERS.search(text[at])]

@@ -19,7 +19,7 @@ from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.frames import own_frames
 from coatcheck.core.choose.oddness import named_above, odd_lines, odd_numbers
-from coatcheck.core.choose.opening import licence_lines, named
+from coatcheck.core.choose.opening import first_rows, licence_lines, named
 from coatcheck.core.choose.statements import CODE, add_statements
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, PRINTED, CardWeights
@@ -45,6 +45,8 @@ _ODD: Final = 5.0
 """Worth of the only line that resembles no other."""
 _EXTREME: Final = 1.0
 """Worth of the only line with the least or the greatest number of similar lines: it is for room that is left."""
+_ROW: Final = 3.0
+"""Worth of the first row and the names of columns of the only printed table."""
 _QUERY: Final = 10.0
 """Worth of the best answer to a query."""
 _LEAST: Final = 0.05
@@ -172,6 +174,7 @@ def worth_of(
         (rare, _ODD),
         (named_above(units, rare), _ODD / 2),
         (extreme, _EXTREME),
+        (first_rows(units), _ROW),
     ):
         for place in places:
             base[place] = max(base.get(place, 0.0), worth / len(places) ** 0.5)
