@@ -294,6 +294,22 @@ def test_the_first_row_of_a_printed_table_is_shown_with_the_names_of_its_columns
     assert rows[0][0] in text
 
 
+@pytest.mark.parametrize("budget", [170, 180, 190, 200, 256])
+def test_no_line_is_left_out_between_two_that_tell_of_a_failure(budget: int) -> None:
+    failed = [
+        "  Failed Tides.Tests.WindowTests.HighWater_StaysInUtc [18 ms]",
+        "  Error Message:",
+        "   Assert.Equal() Failure: Values differ",
+        "Expected: 2026-03-29T01:42:00.0000000+00:00",
+        "Actual:   2026-03-29T02:42:00.0000000+00:00",
+        "  Stack Trace:",
+        "     at Tides.Tests.WindowTests.HighWater_StaysInUtc() in tests/WindowTests.cs:line 143",
+    ]
+    rows = [f"  Passed Tides.Tests.Case{n}.Holds [{n % 9} ms]" for n in range(300)]
+    text = "\n".join([*rows[:150], *failed, *rows[150:], "", "Failed!  - Failed: 1, Passed: 300, Total: 301"])
+    assert "\n".join(failed[2:6]) in card_of(text.encode(), DeclaredMetadata(), budget)[1]
+
+
 def test_many_failures_of_one_sort_do_not_hide_one_of_another() -> None:
     rng = random.Random(5)
     paths = [f"/static/{rng.choice(['app', 'site', 'page'])}.{rng.randbytes(3).hex()}.js" for _ in range(90)]

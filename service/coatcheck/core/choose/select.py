@@ -25,6 +25,8 @@ _PLENTY: Final = 3
 """Number of budgets' worth of units that are priced exactly."""
 _ALIKE: Final = 3
 """Units that differ only in numbers, beside those in the ends' shares: more of them say no more than their count."""
+_BETWEEN: Final = 1.5
+"""How much more a unit between two shown ones is worth: a text without holes is read with less doubt."""
 _CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
 
 
@@ -93,6 +95,8 @@ class Selection:
         misses = 0
         while heap and self._left >= _SMALLEST and misses < _MISSES:
             rate, place = heappop(heap)
+            if place in self._taken:
+                continue
             if self._alike[self._units.shape[place]] >= _ALIKE and place not in self.worth.exempt:
                 continue
             now = self._rate(place)
@@ -103,6 +107,9 @@ class Selection:
             self._left += long.get(place, 0)
             if self._take(place, now):
                 long.pop(place, None)
+                for hole, beyond in ((place - 1, place - 2), (place + 1, place + 2)):
+                    if beyond in self._taken and hole in first and hole not in self._taken:
+                        heappush(heap, (-self._rate(hole), hole))
             else:
                 self._left -= long.get(place, 0)
                 misses += 1
@@ -198,6 +205,8 @@ class Selection:
             value += worth.words_worth(new, self._units.text[place])
         if weights.repeats and words:
             value *= 1 - weights.repeats * (1 - len(new) / len(words))
+        if place - 1 in self._taken and place + 1 in self._taken and self._units.joined(place):
+            value *= _BETWEEN
         return value / self._costs[place]
 
     def _take(self, place: int, rate: float) -> bool:

@@ -60,6 +60,10 @@ class Units:
         """Returns whether unit `place` directly follows the unit before it."""
         return place > 0 and self.start[place] == self.end[place - 1]
 
+    def joined(self, place: int) -> bool:
+        """Returns whether units directly precede and follow unit `place`."""
+        return self.follows(place) and place + 1 < len(self.text) and self.follows(place + 1)
+
     def opening(self, place: int) -> int | None:
         """Returns the unit that begins the line of unit `place`; None if that is not available."""
         while not self.opens[place] and self.follows(place):
