@@ -1,4 +1,7 @@
-"""Chooses units within a budget of tokens: the most worth for its cost, similar ones once, always both ends."""
+"""Chooses units within a budget of tokens: the most worth for its cost, similar ones once, always both ends.
+
+Of a text whose end is worth nothing, only the beginning; what thrift does not count is read on to the last token.
+"""
 
 from collections import Counter
 from heapq import heapify, heappop, heappush
@@ -17,6 +20,8 @@ _HEAD: Final = 0.08
 """Shares of the budget that the two ends always get."""
 _PART: Final = 0.6
 """Share of an end's share for a part of a unit that is too long for it."""
+_BLANKS: Final = 2
+"""Blank lines between two shown ones that are shown as well."""
 _SMALLEST: Final = 8
 """Tokens below which the search ends."""
 _MISSES: Final = 40
@@ -76,7 +81,7 @@ class Selection:
     def _choose(self, budget: int) -> None:
         units = self._units
         total = len(units)
-        tail = self._end(range(total - 1, -1, -1), budget * _TAIL)
+        tail = self._end(range(total - 1, -1, -1), budget * _TAIL) if self.worth.weights.tail else []
         opening = self._opening(tail)
         tail[1:1] = opening
         head = self._end(range(total), budget * _HEAD)
@@ -90,10 +95,10 @@ class Selection:
             self._fill(places, budget * share)
         heap = [(-value / self._costs[place], place) for place, value in first.items() if place not in self._taken]
         heapify(heap)
-        misses = 0
+        misses, thrift = 0, self.worth.weights.thrift
         while heap and self._left >= _SMALLEST and misses < _MISSES:
             rate, place = heappop(heap)
-            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self.worth.exempt:
+            if self._alike[self._units.shape[place]] >= _ALIKE and not self._is_shown_anyway(place):
                 continue
             now = self._rate(place)
             if now < -rate - 1e-9:  # a similar one was taken meanwhile
@@ -106,9 +111,11 @@ class Selection:
             else:
                 self._left -= long.get(place, 0)
                 misses += 1
+                if not thrift and not long and self._read_on(place):
+                    break
         for place, room in long.items():
             self._left += room
-            self._take_part(place, room, last=place == tail[0])
+            self._take_part(place, room, last=place in tail[:1])
 
     def _fill(self, places: list[int], room: float) -> None:
         """Takes the units of an end, from the end inwards, within its share."""
@@ -134,6 +141,31 @@ class Selection:
             self._prices[place], self._costs[place] = price, price**self.worth.weights.thrift
             self._take(place, self._rate(place))
         self._ends.add(place)
+
+    def _is_shown_anyway(self, place: int) -> bool:
+        """Returns whether a unit is shown however many similar ones are: also one that costs little more than a gap.
+
+        A little more where a text is read in order, as a page is.
+        """
+        most = SEAM if self.worth.weights.thrift else 2 * SEAM
+        return place in self.worth.exempt or (self._prices[place] <= most and self._gap(place) < SEAM)
+
+    def _gap(self, place: int, step: int = -1) -> int:
+        """Returns the tokens between a unit and what is shown before it, or after: blank lines, or a line of ours."""
+        for blanks in range(_BLANKS + 1):
+            place += step
+            if place in self._taken:
+                return blanks
+            if not 0 <= place < len(self._units) or self._units.text[place].strip():
+                break
+        return SEAM
+
+    def _read_on(self, place: int) -> bool:
+        """Takes the beginning of a unit that has no room, where it continues what is shown; returns whether it did."""
+        if self._gap(place) == SEAM or self._left < _SMALLEST + SEAM:
+            return False
+        self._take_part(place, self._left, last=False)
+        return place in self._taken
 
     def _part_price(self, text: bytes, size: int, *, last: bool) -> int:
         part = text[-size:] if last else text[:size]
@@ -201,7 +233,7 @@ class Selection:
         return value / self._costs[place]
 
     def _take(self, place: int, rate: float) -> bool:
-        seam = SEAM - SEAM * ((place - 1) in self._taken) - SEAM * ((place + 1) in self._taken)
+        seam = self._gap(place) + self._gap(place, 1) - SEAM
         price = self._prices[place] + seam
         if price > self._left:
             return False

@@ -68,7 +68,8 @@ class KindSpec(Struct, frozen=True, kw_only=True):
         return self.results == "yes" or (self.results == "by_tool" and is_search_tool(tool_name))
 
 
-_PAGE: Final = CardWeights(statements=0.0, head=3.0, head_reach=1.0, tail=1.0, tail_reach=0.1, cover=0.0, thrift=0.0)
+_PAGE: Final = CardWeights(statements=0.0, head=3.0, head_reach=1.0, tail=0.0, tail_reach=0.1, cover=0.0, thrift=0.0)
+"""A page is read from its beginning on; its end is who wrote it, and what to read next."""
 _RESULTS: Final = CardWeights(statements=0.0, head=3.0, head_reach=0.5, tail=1.0, tail_reach=0.2, cover=2.5)
 _ROWS: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=1.5, tail_reach=0.2, cover=0.5)
 
