@@ -115,10 +115,11 @@ class OwnLines:
         self.lines += self.facts
 
     def _add_headings(self, text: CardSource, room: int) -> None:
-        """Adds a line that names headings beyond what excerpts of `room` tokens can show from the beginning."""
+        """Adds a line that names headings beyond what excerpts of `room` tokens certainly show from the beginning."""
         most = int(room * _HEADINGS)
-        opening = text.sample.head[: (room - most) * _DENSEST].decode("utf-8", "ignore")
-        start = len(fit_text(opening, room - most, self._inputs.tokenizer).encode())
+        sure = room - 2 * most
+        opening = text.sample.head[: sure * _DENSEST].decode("utf-8", "ignore")
+        start = len(fit_text(opening, sure, self._inputs.tokenizer).encode())
         lines = (one_line(line) for line in text.headings(start, most) if len(line) <= most * _DENSEST)
         line = next((line for line in lines if self._reserve(line, self.cost + most)), None)
         if line is not None:
