@@ -41,10 +41,10 @@ def pages(rng: random.Random, count: int) -> Iterator[Case]:
         if rng.random() < 0.5:
             head.append(f'<link rel="canonical" href="https://e.example/page/{number}">')
         body = "".join(
-            f"<h{rng.randint(1, 4)}>{html.escape(_words(rng, 1, 5))} {n}</h2>\n<p>{_LONG.format(n=n)}</p>\n"
+            f"<h{rng.randint(1, 4)}>{html.escape(_words(rng, 1, rng.choice([5, 5, 20])))} {n}</h2>\n<p>{_LONG.format(n=n)}</p>\n"
             if rng.random() < 0.4
             else f"<p>{_LONG.format(n=n)} {html.escape(_words(rng, 1, 9))}</p>\n"
-            for n in range(rng.choice([0, 1, 5, 30]))
+            for n in range(rng.choice([0, 1, 5, 30, 90]))
         )
         page = f"<!DOCTYPE html><html lang='en'><head>{''.join(head)}</head><body><nav><a href='/'>Home</a></nav>{body}<footer>End</footer></body></html>"
         said = DeclaredMetadata(

@@ -66,6 +66,14 @@ class PageOracle:
         if label == "Description":
             assert folded(named.get("description") or named["og:description"]).startswith(value), line
             return True
+        if found := re.fullmatch(r"(?:Largest s|S)ections from line \d+( \(with lines\))?", label):
+            known = {folded(heading) for heading in self._head.headings}
+            told = [item.rpartition(" ")[0] if found[1] else item for item in value.split("; ")]
+            for title in told:
+                assert title in known or any(
+                    title.endswith("…") and heading.startswith(title[:-1]) for heading in known
+                ), line
+            return True
         return False
 
 

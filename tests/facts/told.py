@@ -32,6 +32,7 @@ _LAST: Final = re.compile(
 _BYTES: Final = re.compile(r"(\S+), (\d+) bytes?, sha256 ([0-9a-f]{16})…")
 _LIKE: Final = re.compile(r"(\d+) like “(.*)”", re.DOTALL)
 _WITH: Final = re.compile(r"(\d+) with (.+)", re.DOTALL)
+_HEADINGS: Final = re.compile(r"(Largest sections|Sections) from line (\d+)( \(with lines\))?: (.+)")
 _NAMED: Final = ("Title", "URL", "Canonical", "Tool", "Command")
 _DIGITS: Final = re.compile(r"[0-9]+")
 
@@ -101,6 +102,10 @@ def _above(shown: Shown, lines: list[str]) -> None:
         if found:
             assert int(found[2]) == len(shown.case.data)
             continue
+        if _HEADINGS.fullmatch(line):
+            understood(shown, line)
+            _headings(shown, line)
+            continue
         assert left, f"no fact: {line!r}"
         whole = left.pop(0)
         begun, shortened, url = line.partition(" … | ")
@@ -113,6 +118,42 @@ def _above(shown: Shown, lines: list[str]) -> None:
             assert not left or line is lines[-1]
         if line != whole and line.endswith("…"):
             left.clear()
+
+
+def _headings(shown: Shown, line: str) -> None:
+    """The headings from a line of the text view on: in order, in their lines; if not the largest, all outer ones."""
+    found = _HEADINGS.fullmatch(line)
+    assert found is not None
+    code = re.compile(r"^(```|~~~~)\n.*?^\1$", re.MULTILINE | re.DOTALL)
+    prose = code.sub(lambda fenced: "\n" * fenced[0].count("\n"), shown.view.decode())
+    marked = [(n, re.match(r"(#{1,6}) (.+)", text)) for n, text in enumerate(prose.split("\n"), 1)]
+    known = [(n, len(mark[1]), one_line(mark[2])) for n, mark in marked if mark and mark[2] != "Links"]
+    after = [(n, level, title) for n, level, title in known if n >= int(found[2])]
+    assert after[0][0] == int(found[2]), line
+    told, named, left = found[4].split("; "), list[int](), list(after)
+    for item in told:
+        title, number = (item.rpartition(" ")[0], int(item.rpartition(" ")[2])) if found[3] else (item, 0)
+        while left and not (_is_title(title, left[0][2]) and number in {0, left[0][0]}):
+            del left[0]
+        assert left, f"no heading: {item!r} of {line!r}"
+        named.append(left.pop(0)[0])
+    deepest = max(level for n, level, _ in after if n in named)
+    if found[1] == "Sections":
+        assert len(told) == sum(level <= deepest for _, level, _ in after), line
+        return
+    texts = shown.view.split(b"\n")
+    ends = {n: next((m for m, other, _ in after if m > n and other <= level), len(texts)) for n, level, _ in after}
+    sizes = {n: (-level, len(b"\n".join(texts[n - 1 : ends[n] - 1]))) for n, level, _ in after if level <= deepest}
+    least, most = (
+        min(sizes[n] for n in named),
+        max((size for n, size in sizes.items() if n not in named), default=(-9, 0)),
+    )
+    assert least[0] > most[0] or least[1] >= most[1] - 1, line
+
+
+def _is_title(told: str, title: str) -> bool:
+    """Whether a title is told, whole or marked as cut."""
+    return told == title or (told.endswith("…") and len(told) > 100 and title.startswith(told[:-1]))
 
 
 def _clipped(line: str, whole: str) -> None:
@@ -220,7 +261,8 @@ def _call(shown: Shown, written: str, hidden: dict[int, str], total: int) -> Non
         title = arguments["section"][1:-1].replace('\\"', '"').replace("\\\\", "\\")
         titles = [] if shown.extracted is None else [each.title for each in shown.extracted.sections]
         names = [] if shown.extracted is None else [each.name for each in shown.extracted.sections]
-        assert title in {*shown.facts.sections, *titles, *names}
+        begun = [each for each in titles if each.casefold().startswith(title.casefold())]
+        assert title in {*shown.facts.sections, *titles, *names} or len(begun) == 1, written
     elif "path" in arguments:
         path = arguments["path"][1:-1].replace('\\"', '"').replace("\\\\", "\\")
         document = shown.case.document

@@ -9,6 +9,7 @@ from typing import Final, final
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import render
 from coatcheck.core.card.model import CardInput
+from coatcheck.core.card.text import CardSource
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck_client.contract.inert import one_line
 
@@ -18,6 +19,10 @@ _ASKED: Final = 32
 """Tokens of facts beside excerpts that answer a query, or a third of their share if that is more."""
 _NAME: Final = 120
 """Maximum characters of a tool's name, and of a call's ID."""
+_HEADINGS: Final = 0.12
+"""Share of the tokens beside names and facts that the headings of a text view get."""
+_DENSEST: Final = 8
+"""Maximum bytes per token of an opening, and characters per token of headings."""
 _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
 """Facts that are sentences rather than enumerations."""
 _RESULT: Final = re.compile(r"^(r\d+ .{16,32})(?:(?= )|(?<=[\u3000-\uffff])).{12,}( \| \S+)$")
@@ -68,6 +73,8 @@ class OwnLines:
         self.lines += kept
         most = int((room - self.cost) * share)
         self._add_facts(max(most // 3, min(most, _ASKED)) if inputs.query and share < 1 else most)
+        if inputs.text is not None and not inputs.brief:
+            self._add_headings(inputs.text, room - self.cost)
 
     def _reserve(self, line: str, room: int) -> bool:
         """Returns whether a line that is added later fits; its cost is counted now."""
@@ -106,6 +113,18 @@ class OwnLines:
             if not whole:
                 break
         self.lines += self.facts
+
+    def _add_headings(self, text: CardSource, room: int) -> None:
+        """Adds a line that names headings beyond what excerpts of `room` tokens certainly show from the beginning."""
+        most = int(room * _HEADINGS)
+        sure = room - 2 * most
+        opening = text.sample.head[: sure * _DENSEST].decode("utf-8", "ignore")
+        start = len(fit_text(opening, sure, self._inputs.tokenizer).encode())
+        lines = (one_line(line) for line in text.headings(start, most) if len(line) <= most * _DENSEST)
+        line = next((line for line in lines if self._reserve(line, self.cost + most)), None)
+        if line is not None:
+            self.facts += (line,)
+            self.lines.append(line)
 
     def _cost(self, line: str) -> int:
         return self._inputs.tokenizer.count(f"\n{line}")

@@ -3,15 +3,18 @@
 The choice never depends on when a card is cut: a view that is made later, by a read, changes no card.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from coatcheck.core.artifact import DetectedMetadata, Kind, PayloadSample
-from coatcheck.core.kinds.description import may_name
+from coatcheck.core.kinds.description import SECTION_CHARS, may_name
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
 from coatcheck.core.outline.section_names import nth_section
+from coatcheck.core.outline.sections import of_sections
+from coatcheck.core.outline.summary import contents
 from coatcheck.core.views.view import LINKS, Section, ViewMeasure
 
 TEXT_BYTES: Final = 2 * 1024**2
@@ -36,11 +39,26 @@ class CardSource(Struct, frozen=True):
         inner = [each for each, level in zip(self.sections, levels, strict=False) if level <= each.level]
         return sorted(inner, key=lambda each: (-each.lines, each.start))
 
+    def headings(self, start: int, room: int) -> Iterator[str]:
+        """Yields facts that name the outermost headings from byte `start` on, each shorter than the one before.
+
+        The largest headings alone have about `room` tokens. Nothing if a title may contain what is masked.
+        """
+        after = () if self.sample.masked else tuple([each for each in self.sections if each.start >= start])
+        entries = [entry for entry in of_sections(after) if entry.what == "heading"]
+        return contents(entries, f" from line {after[0].line}" if after else "", room)
+
     def name_of(self, section: Section) -> str:
-        """Returns what names a section in a call: its title if that names it alone and can be told, or its name."""
-        alone = nth_section(self.sections, section.title) is not None
-        spoken = alone and not self.sample.masked and may_name(section.title)  # a title may contain what is masked
-        return section.title if spoken else section.name
+        """Returns what names a section in a call: its title, or the words that a long one begins with, or its name.
+
+        Words must mean it alone, beside the list of links, which is no section here, and must contain nothing masked.
+        """
+        words = section.title
+        if len(words) > SECTION_CHARS:
+            words = words[: words.rfind(" ", 0, SECTION_CHARS + 1)]
+        number = nth_section(self.sections, words)
+        alone = number is not None and self.sections[number] == section and words != LINKS
+        return words if alone and not self.sample.masked and may_name(words) else section.name
 
 
 def text_of(sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], kind: Kind) -> CardSource:

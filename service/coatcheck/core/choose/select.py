@@ -17,6 +17,8 @@ _HEAD: Final = 0.08
 """Shares of the budget that the two ends always get."""
 _PART: Final = 0.6
 """Share of an end's share for a part of a unit that is too long for it."""
+_BLANKS: Final = 2
+"""Blank lines between two shown ones that are shown as well."""
 _SMALLEST: Final = 8
 """Tokens below which the search ends."""
 _MISSES: Final = 40
@@ -142,6 +144,16 @@ class Selection:
             self._take(place, self._rate(place))
         self._ends.add(place)
 
+    def _gap(self, place: int, step: int = -1) -> int:
+        """Returns the tokens between a unit and what is shown before it, or after: blank lines, or a line of ours."""
+        for blanks in range(_BLANKS + 1):
+            place += step
+            if place in self._taken:
+                return blanks
+            if not 0 <= place < len(self._units) or self._units.text[place].strip():
+                break
+        return SEAM
+
     def _part_price(self, text: bytes, size: int, *, last: bool) -> int:
         part = text[-size:] if last else text[:size]
         return counts([part.decode("utf-8", "replace")], self._tokenizer)[0] if size > 0 else 0
@@ -210,7 +222,7 @@ class Selection:
         return value / self._costs[place]
 
     def _take(self, place: int, rate: float) -> bool:
-        seam = SEAM - SEAM * ((place - 1) in self._taken) - SEAM * ((place + 1) in self._taken)
+        seam = self._gap(place) + self._gap(place, 1) - SEAM
         price = self._prices[place] + seam
         if price > self._left:
             return False

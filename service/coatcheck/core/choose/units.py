@@ -79,7 +79,10 @@ class Units:
         ending = self.end[place] - self.start[place] - len(text)
         if not 0 <= ending <= _LINE_END or not 0 < size < len(text):
             return False
-        at = align_up(text, len(text) - size) if last else align(text, size)
+        if last:
+            at = text.find(b" ", len(text) - size, len(text) - size // 2) + 1 or align_up(text, len(text) - size)
+        else:
+            at = text.rfind(b" ", size // 2, size) + 1 or align(text, size)
         if not 0 < at < len(text):
             return False
         if last:

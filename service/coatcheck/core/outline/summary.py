@@ -1,5 +1,7 @@
 """An outline as facts of a card: its largest parts, then others, or those inside where the outer ones are few."""
 
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -39,11 +41,10 @@ def summary(entries: list[Entry], where: str) -> tuple[list[Entry], tuple[str, .
         entries: all of them, in order.
         where: words for the lines that were examined, if they are not all.
     """
-    levels = sorted(entry.level for entry in entries)
-    deepest = levels[min(2 if entries[0].what == "part" else _FEW, len(levels) - 1)]
-    if sum(level <= _OUTER for level in levels) <= _INNER:
+    deepest = _deepest(entries, 2 if entries[0].what == "part" else _FEW)
+    if sum(entry.level <= _OUTER for entry in entries) <= _INNER:
         deepest = max(deepest, _OUTER)
-    outer = [entry for entry in entries if entry.level <= deepest] or entries
+    outer = [entry for entry in entries if entry.level <= deepest]
     label, part = ("Sections", "sections") if outer[0].what == "heading" else ("Outline", "parts")
     inner = min((entry.level for entry in entries if entry.level > deepest), default=0)
     holders = _holders(entries, outer, inner)
@@ -67,6 +68,32 @@ def summary(entries: list[Entry], where: str) -> tuple[list[Entry], tuple[str, .
     return outer, tuple(facts)
 
 
+def contents(entries: list[Entry], where: str, room: int) -> Iterator[str]:
+    """Yields facts that name headings, each shorter than the one before: the outermost, without lines, the largest.
+
+    Nothing if no level of the outermost ones has several. The largest are those with most bytes: in a text that is made
+    from a page, a paragraph of any length is a line.
+
+    Args:
+        entries: all headings, in order.
+        where: words for the part of the text that they are of.
+        room: about how many tokens a fact may have.
+    """
+    deepest = _deepest(entries, _FEW) if entries else 0
+    outer = [entry for entry in entries if entry.level <= deepest]
+    if max(Counter([entry.level for entry in outer]).values(), default=0) <= _FEW:
+        return
+    yield _fact(f"Sections{where}", outer, 0)
+    yield f"Sections{where}: {'; '.join([entry.title for entry in outer])}"
+    for chars in range(room * 5, 0, -max(1, room // 2)):
+        yield f"Largest sections{where}: {'; '.join([entry.title for entry in _largest(outer, chars, _bytes_of)])}"
+
+
+def _deepest(entries: list[Entry], few: int) -> int:
+    """Returns the level down to which there are more than `few` entries, or all."""
+    return sorted([entry.level for entry in entries])[: few + 1][-1]
+
+
 def _holders(entries: list[Entry], outer: list[Entry], inner: int) -> dict[str, list[Entry]]:
     """Returns the few of many outer entries in which most inner ones are, like the services among messages."""
     held: dict[str, list[Entry]] = {}
@@ -87,10 +114,14 @@ def _fact(label: str, entries: list[Entry], left: int) -> str:
     return f"{label} (with lines): {'; '.join([*named, *([f'… {left} more'] if left else [])])}"
 
 
-def _largest(entries: list[Entry], most: int) -> list[Entry]:
+def _bytes_of(entry: Entry) -> int:
+    return 0 if entry.bytes is None else entry.bytes.end - entry.bytes.start
+
+
+def _largest(entries: list[Entry], most: int, size: Callable[[Entry], int] = size_of) -> list[Entry]:
     """Returns entries, in order, up to so many characters: the outermost, of one level the public and the largest."""
     chars, kept = 0, set[int]()
-    for number in sorted(range(len(entries)), key=lambda each: (*_rank(entries[each]), each)):
+    for number in sorted(range(len(entries)), key=lambda each: (*_rank(entries[each], size), each)):
         chars += len(entries[number].title) + _PLACE
         if chars > most and kept:
             break
@@ -98,5 +129,5 @@ def _largest(entries: list[Entry], most: int) -> list[Entry]:
     return [entry for number, entry in enumerate(entries) if number in kept]
 
 
-def _rank(entry: Entry) -> tuple[int, bool, int]:
-    return entry.level, not entry.title.startswith(_PUBLIC), -size_of(entry)
+def _rank(entry: Entry, size: Callable[[Entry], int] = size_of) -> tuple[int, bool, int]:
+    return entry.level, not entry.title.startswith(_PUBLIC), -size(entry)
