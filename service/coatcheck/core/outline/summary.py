@@ -1,10 +1,13 @@
 """An outline as facts of a card: its largest parts, then others, or those inside where the outer ones are few."""
 
+import re
+from collections import Counter
 from typing import Final
 
 from msgspec.structs import replace
 
 from coatcheck.core.outline.model import Entry
+from coatcheck.core.outline.titles import without_arguments
 
 _INNER: Final = 30
 """Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
@@ -22,7 +25,19 @@ _HELD: Final = 4
 """Minimum inner entries of an outer one that is named with them."""
 _SHARE: Final = 0.6
 """Minimum share of all inner entries that the named outer ones hold."""
-_PUBLIC: Final = ("public ", "export ", "pub ")
+_PUBLIC: Final = re.compile(
+    r"public |export |pub |(?:module\.)?exports\b"
+    r"|func (?:\([^()]*\) ?)?[A-Z]|type [A-Z]\w*(?:\[[^=]*\])? (?!=|implements )"
+)
+_KEYWORDS: Final = r"def|class|sub|function\*?|fn|const|let|var|type|struct|enum|interface|trait|module"
+_HIDDEN: Final = re.compile(
+    r"(?:private|fileprivate|defp|local|#define|static(?! inline)) |pub\((?:self|super)"
+    rf"|(?:[^(=]*\b(?:{_KEYWORDS}) (?:self\.)?|(?:[^(=]*[\s*&.:])?(?=[#_]\w+ ?\())[#_](?!_\w+__\b)\w"
+)
+"""What is defined for others, in Go by a capital, and what is not: by a word, or an underscore before its name.
+
+Macros come after functions. What is `static inline` may be a header's.
+"""
 _PLACE: Final = 6
 """Characters of a line's number and of what is between two entries."""
 
@@ -47,15 +62,18 @@ def summary(entries: list[Entry], where: str) -> tuple[list[Entry], tuple[str, .
     label, part = ("Sections", "sections") if outer[0].what == "heading" else ("Outline", "parts")
     inner = min((entry.level for entry in entries if entry.level > deepest), default=0)
     holders = _holders(entries, outer, inner)
-    first = _largest(outer, _CHARS // 2 if holders else _CHARS)
+    most = _CHARS // 2 if holders else _CHARS
+    outer = _shortened(outer, entries, most)
+    first = _largest(outer, most)
     if len(first) < len(outer):
         label, first = f"Largest {part}", sorted(first, key=_rank)  # a card may have room for a few only
     facts = [_fact(f"{label}{where}", first, 0)]
     within = [entry for entry in entries if entry.level == inner and entry.what != "part"]
     within = within if len(outer) <= _UPPER and len(within) >= _BELOW * len(outer) else []
     for held in holders.values():
-        within += [replace(entry, title=entry.title.partition("(")[0] or entry.title) for entry in held]
+        within += [replace(entry, title=without_arguments(entry.title)) for entry in held]
     if within:
+        within = _shortened(within, entries, _CHARS)
         of = f" of {' and '.join(holders)}" if len(outer) > _UPPER else ""
         named = _largest(within, _CHARS)
         facts.append(_fact(f"Inner {part}{of}{where}", named, len(within) - len(named)))
@@ -87,6 +105,15 @@ def _fact(label: str, entries: list[Entry], left: int) -> str:
     return f"{label} (with lines): {'; '.join([*named, *([f'… {left} more'] if left else [])])}"
 
 
+def _shortened(named: list[Entry], entries: list[Entry], most: int) -> list[Entry]:
+    """Returns entries without their arguments if they take more characters, except where that leaves several alike."""
+    if sum(len(entry.title) + _PLACE for entry in named) <= most or named[0].what != "symbol":
+        return named
+    forms = Counter([without_arguments(title) for title in {entry.title for entry in entries}])
+    short = [(entry, without_arguments(entry.title)) for entry in named]
+    return [replace(entry, title=title) if forms[title] == 1 else entry for entry, title in short]
+
+
 def _largest(entries: list[Entry], most: int) -> list[Entry]:
     """Returns entries, in order, up to so many characters: the outermost, of one level the public and the largest."""
     chars, kept = 0, set[int]()
@@ -98,5 +125,8 @@ def _largest(entries: list[Entry], most: int) -> list[Entry]:
     return [entry for number, entry in enumerate(entries) if number in kept]
 
 
-def _rank(entry: Entry) -> tuple[int, bool, int]:
-    return entry.level, not entry.title.startswith(_PUBLIC), -size_of(entry)
+def _rank(entry: Entry) -> tuple[int, int, int]:
+    if entry.what != "symbol":
+        return entry.level, 0, -size_of(entry)
+    hidden = 2 if _HIDDEN.match(entry.title) else 0 if _PUBLIC.match(entry.title) else 1
+    return entry.level, hidden, -size_of(entry)
