@@ -134,12 +134,21 @@ def _put(lines: list[str], titles: dict[int, str], text: str, defines: int = 0) 
             titles[len(lines)] = folded(line.rstrip(" \t{:=("))
 
 
+_EXPORTS: Final = (
+    ("export const limit%: Map<string, number> = new Map(%);\n", 1),
+    ("exports.f% = function (first, second) {\n  return first;\n};\n", 1),
+    ("exports.same% = same%;\nthing%.of = 'export const no = 1';\n", 0),
+    ("Shop.prototype.sell% = (one, two) => {\n  let x = one;\n};\n", 1),
+)
+"""What modules export, and how many of its first lines define something."""
+
+
 def _javascript(rng: random.Random) -> tuple[list[str], dict[int, str]]:
     lines: list[str] = []
     titles: dict[int, str] = {}
     _put(lines, titles, "/*\n * function commented() {\n */\nimport x from 'x';\n")
     for n in range(rng.randint(2, 30)):
-        form = rng.randrange(6)
+        form = rng.randrange(10)
         if form == 0:
             _put(lines, titles, f"export async function load{n}(a, b) {{\n  return a + {n};\n}}\n", 1)
         elif form == 1:
@@ -151,6 +160,9 @@ def _javascript(rng: random.Random) -> tuple[list[str], dict[int, str]]:
             _put(lines, titles, f"const text{n} = `\nfunction inText{n}() {{\n}}\n`;\n")
         elif form == 4:
             _put(lines, titles, f"// class Commented{n} {{\nlet plain{n} = call('function quoted() {{');\n")
+        elif form < 9:
+            text, defines = _EXPORTS[form - 5]
+            _put(lines, titles, text.replace("%", str(n)), defines)
         else:
             _put(lines, titles, f"interface Shape{n} {{\n  sides: number;\n}}\n", 1)
     return lines, titles

@@ -59,9 +59,8 @@ class OutlineOracle:
         if found is None:
             return ""
         told = found[1]
-        whole = told in {title, f"{title}:", title.partition("(")[0]} or (
-            told.endswith("…") and title.startswith(told[:-1])
-        )
+        named = title.startswith(told) and title[len(told) :].lstrip()[:1] in set("(=:<#")
+        whole = told in {title, f"{title}:"} or named or (told.endswith("…") and title.startswith(told[:-1]))
         return found[0] if whole else ""
 
 

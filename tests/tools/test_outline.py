@@ -69,6 +69,22 @@ async def test_a_symbol_is_read_by_its_name(agent: Agent, section: str, lines: t
         assert is_read_answer(answer.text)
 
 
+GO = (
+    "package x\n\nfunc (c *Desk) find(args []string) error {\n\treturn nil\n}\n\n"
+    "func (c *Desk) Find(args []string) ([]string, error) {\n}\n\nfunc finder(find int) {\n}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("section", "lines"),
+    [("func (c *Desk) find", "3-6"), ("func (c *Desk) Find", "7-9"), ("func finder", "10-11"), ("finder", "10-11")],
+)
+async def test_a_symbol_is_read_by_its_title_without_arguments(agent: Agent, section: str, lines: str) -> None:
+    source = await agent.put(GO, kind="code_or_file", title="desk.go", inline_tokens=0)
+    answer = await agent.read(artifact_id=source, section=section)
+    assert f"({lines})" in answer.first
+
+
 async def test_what_no_entry_is_called_and_what_several_are_is_said_with_candidates(agent: Agent) -> None:
     source = await agent.put(SOURCE, kind="code_or_file", title="desk.py", inline_tokens=0)
     several = await agent.read(artifact_id=source, section="def")

@@ -34,12 +34,17 @@ def _before(words: str, least: str = "*") -> str:
 _IN: Final = r"[ \t]*"
 _WORD: Final = r"(?:\w|[^\x00-\x7f])+"
 _ARGUMENTS: Final = r"\([^)]{0,300}\) *(?::[^=]{0,80})?"
-_VALUE: Final = rf"(?:function|{_ARGUMENTS}=>|[\w$]+ *=>)"
+_VALUE: Final = rf"(?:function\b|class\b|{_ARGUMENTS}=>|[\w$]+ *=>)"
+_MORE_THAN_A_NAME: Final = r"(?:[^\s\w$]|[\w$]+ *=>|[\w$. ]+[^\s\w$.;=])"
+"""What a module exports by default, or as CommonJS does, unless it is only the name of what is defined elsewhere."""
 _MEMBER_WORDS: Final = "async static get set public private protected readonly override"
 _SCRIPT: Final = (
     rf"{_IN}{_before('export default declare abstract async')}(?:function\*?|class|interface|enum|namespace) +[\w$]",
     rf"{_before('export declare')}type +[\w$]+ *(?:<[^=]{{0,80}}>)? *=",
-    rf"(?:export +)?{_any_of('const let var')} +[\w$]+ *(?::[^=]{{0,120}})?= *(?:async *)?{_VALUE}",
+    rf"{_any_of('const let var')} +[\w$]+ *(?::[^=]{{0,120}})?= *(?:async *)?{_VALUE}",
+    rf"{_IN}export +(?:declare +)?{_any_of('const let var')} +[\w${{\[]",
+    rf"(?:export +default +|(?:module\.)?exports(?:\.[\w$]+)* *= *){_MORE_THAN_A_NAME}",
+    rf"[\w$]+(?:\.[\w$]+)+ *= *(?:async *)?{_VALUE}",
     rf"[ \t]+{_before(_MEMBER_WORDS)}[\w$#]+ ?\([^;={{}}]{{0,300}}\) *(?::[^{{;]{{1,120}})?\{{ *$",
 )
 _TYPE_WORDS: Final = (
@@ -110,7 +115,7 @@ PATTERNS: Final[dict[str, str]] = {
     "shell": _either(rf"{_IN}(?:function +[\w:.-]+|[\w:.-]+ *\(\)) *(?:\(\) *)?[{{(]? *$"),
     "sql": _either(rf"{_IN}(?i:create +{_before(_SQL_WORDS)}{_any_of(_SQL_THINGS)})\b"),
     "lua": _either(rf"{_IN}(?:local +)?function +[\w.:]", r"(?:local +)?[\w.]+ *= *function\b"),
-    "perl": _either(rf"{_IN}(?:sub|package) +[\w:]"),
+    "perl": _either(rf"{_IN}package +[\w:]", rf"{_IN}sub +[\w:']+ *(?:\([^)\n]{{0,80}}\))?[^;{{#\n]*(?:[{{#].*)?$"),
     "elixir": _either(rf"{_IN}(?:defmodule|defp?|defmacrop?|defprotocol|defimpl) +[\w.:]"),
     "settings": _either(r"\[\[?[^\[\]\n]{1,120}\]\]? *$"),
     "yaml": _either(r"(?:- +)?[\w.\"'/-]{1,80}: *(?:#.*)?$"),

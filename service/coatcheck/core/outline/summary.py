@@ -1,5 +1,6 @@
 """An outline as facts of a card: its largest parts, then others, or those inside where the outer ones are few."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -7,6 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from coatcheck.core.outline.model import Entry
+from coatcheck.core.outline.titles import without_arguments
 
 _INNER: Final = 30
 """Entries of the outer levels that a card can name about; of more, the outermost are named alone."""
@@ -24,7 +26,19 @@ _HELD: Final = 4
 """Minimum inner entries of an outer one that is named with them."""
 _SHARE: Final = 0.6
 """Minimum share of all inner entries that the named outer ones hold."""
-_PUBLIC: Final = ("public ", "export ", "pub ")
+_PUBLIC: Final = re.compile(
+    r"public |export |pub |(?:module\.)?exports\b"
+    r"|func (?:\([^()]*\) ?)?[A-Z]|type [A-Z]\w*(?:\[[^=]*\])? (?!=|implements )"
+)
+_KEYWORDS: Final = r"def|class|sub|function\*?|fn|const|let|var|type|struct|enum|interface|trait|module"
+_HIDDEN: Final = re.compile(
+    r"(?:private|fileprivate|defp|local|#define|static(?! inline)) |pub\((?:self|super)"
+    rf"|(?:[^(=]*\b(?:{_KEYWORDS}) (?:self\.)?|(?:[^(=]*[\s*&.:])?(?=[#_]\w+ ?\())[#_](?!_\w+__\b)\w"
+)
+"""What is defined for others, in Go by a capital, and what is not: by a word, or an underscore before its name.
+
+Macros come after functions. What is `static inline` may be a header's.
+"""
 _PLACE: Final = 6
 """Characters of a line's number and of what is between two entries."""
 
@@ -48,15 +62,18 @@ def summary(entries: list[Entry], where: str) -> tuple[list[Entry], tuple[str, .
     label, part = ("Sections", "sections") if outer[0].what == "heading" else ("Outline", "parts")
     inner = min((entry.level for entry in entries if entry.level > deepest), default=0)
     holders = _holders(entries, outer, inner)
-    first = _largest(outer, _CHARS // 2 if holders else _CHARS)
+    most = _CHARS // 2 if holders else _CHARS
+    outer = _shortened(outer, entries, most)
+    first = _largest(outer, most)
     if len(first) < len(outer):
         label, first = f"Largest {part}", sorted(first, key=_rank)  # a card may have room for a few only
     facts = [_fact(f"{label}{where}", first, 0)]
     within = [entry for entry in entries if entry.level == inner and entry.what != "part"]
     within = within if len(outer) <= _UPPER and len(within) >= _BELOW * len(outer) else []
     for held in holders.values():
-        within += [replace(entry, title=entry.title.partition("(")[0] or entry.title) for entry in held]
+        within += [replace(entry, title=without_arguments(entry.title)) for entry in held]
     if within:
+        within = _shortened(within, entries, _CHARS)
         of = f" of {' and '.join(holders)}" if len(outer) > _UPPER else ""
         named = _largest(within, _CHARS)
         facts.append(_fact(f"Inner {part}{of}{where}", named, len(within) - len(named)))
@@ -118,6 +135,15 @@ def _bytes_of(entry: Entry) -> int:
     return 0 if entry.bytes is None else entry.bytes.end - entry.bytes.start
 
 
+def _shortened(named: list[Entry], entries: list[Entry], most: int) -> list[Entry]:
+    """Returns entries without their arguments if they take more characters, except where that leaves several alike."""
+    if sum(len(entry.title) + _PLACE for entry in named) <= most or named[0].what != "symbol":
+        return named
+    forms = Counter([without_arguments(title) for title in {entry.title for entry in entries}])
+    short = [(entry, without_arguments(entry.title)) for entry in named]
+    return [replace(entry, title=title) if forms[title] == 1 else entry for entry, title in short]
+
+
 def _largest(entries: list[Entry], most: int, size: Callable[[Entry], int] = size_of) -> list[Entry]:
     """Returns entries, in order, up to so many characters: the outermost, of one level the public and the largest."""
     chars, kept = 0, set[int]()
@@ -129,5 +155,8 @@ def _largest(entries: list[Entry], most: int, size: Callable[[Entry], int] = siz
     return [entry for number, entry in enumerate(entries) if number in kept]
 
 
-def _rank(entry: Entry, size: Callable[[Entry], int] = size_of) -> tuple[int, bool, int]:
-    return entry.level, not entry.title.startswith(_PUBLIC), -size(entry)
+def _rank(entry: Entry, size: Callable[[Entry], int] = size_of) -> tuple[int, int, int]:
+    hidden = 1
+    if entry.what == "symbol":
+        hidden = 2 if _HIDDEN.match(entry.title) else 0 if _PUBLIC.match(entry.title) else 1
+    return entry.level, hidden, -size(entry)

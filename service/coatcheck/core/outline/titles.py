@@ -6,15 +6,21 @@ from collections.abc import Callable, Sequence
 _LONGEST = 200
 """Maximum characters of a caller's word; no title has more."""
 
+_BEFORE = r"func \([^()]*\) ?|pub\([^()]*\) |\w+\([^()]*\) ?[*& ]*(?=[A-Za-z]\w*\()"
+"""What may stand before a name with parentheses of its own: a receiver, a scope, a macro with a type."""
+_NAMING = re.compile(rf"(?:{_BEFORE})?(?:[^(= ]| (?!#))*")
+_TYPED = re.compile(r"((?:export |declare )*(?:const|let|var) [\w$]+) ?:.*")
+_KEYWORD = re.compile(r"(?:def|fn|func|fun|function|sub|operator|impl|)")
 _HASH = re.compile(r"[0-9a-f]{7,64}")
 
 
 def meant_titles(titles: Sequence[str], wanted: str, *, names: bool = False) -> list[int]:
     """Returns the indices of the titles that `wanted` may mean, in order: those of the first rule that matches any.
 
-    The rules: the whole title; with `names`, a name in it (`main` in `def main(args)`, `b.py` in `a/b.py`) or a longer
-    form of the hash that it begins with; its beginning up to the end of a word; its beginning. Case and runs of blanks
-    make no difference, except between titles that differ only in them, as names of files may.
+    The rules: the whole title; with `names`, the title without its arguments, a name in it (`main` in
+    `def main(args)`, `b.py` in `a/b.py`) or a longer form of the hash that it begins with; its beginning up to the end
+    of a word; its beginning. Case and runs of blanks make no difference, except between titles that differ only in
+    them, as names of files may.
     """
     word = _plain(wanted[:_LONGEST])
     if not word:
@@ -22,6 +28,7 @@ def meant_titles(titles: Sequence[str], wanted: str, *, names: bool = False) -> 
     plain = [_plain(title) for title in titles]
     rules: list[Callable[[str], bool]] = [lambda title: title == word]
     if names:
+        rules.append(lambda title: without_arguments(title) == word)
         name = re.compile(rf"(?<![\w.-]){re.escape(word.removesuffix('()'))}(?![\w.-])")
         rules.append(lambda title: name.search(_head(title)) is not None)
         if _HASH.fullmatch(word):
@@ -31,9 +38,22 @@ def meant_titles(titles: Sequence[str], wanted: str, *, names: bool = False) -> 
     for rule in rules:
         fitting = [number for number, title in enumerate(plain) if rule(title)]
         if fitting:
-            exact = [number for number in fitting if titles[number].strip() == wanted.strip()]
+            forms = [(number, titles[number].strip()) for number in fitting]
+            exact = [number for number, title in forms if wanted.strip() in {title, without_arguments(title)}]
             return exact if len(exact) == 1 else fitting
     return []
+
+
+def without_arguments(title: str) -> str:
+    """Returns the beginning of a definition up to its name: without parameters, results, types and values.
+
+    `func (c *Command) find` for `func (c *Command) find(args []string) error`; the title itself if nothing is left.
+    """
+    found = _NAMING.match(title)
+    short = _TYPED.sub(r"\1", found[0] if found else title).rstrip(" \t:")
+    if short.count("<") > short.count(">"):  # cut inside what a generic definition requires of its types
+        short = short.partition("<")[0].rstrip()
+    return title if _KEYWORD.fullmatch(short.rpartition(" ")[2]) else short
 
 
 def _plain(text: str) -> str:
