@@ -1,6 +1,7 @@
 """What a card names of an outline: what is defined for others first, and names alone where signatures do not fit."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -83,3 +84,15 @@ def test_what_would_be_alike_without_arguments_keeps_them() -> None:
 def test_a_title_without_arguments_is_its_beginning_up_to_the_name(title: str, short: str) -> None:
     assert without_arguments(title) == short
     assert title.startswith(short)
+
+
+@pytest.mark.parametrize("case", [str.upper, str.lower])
+def test_tables_of_sql_without_a_name_come_before_indexes(case: Callable[[str], str]) -> None:
+    made = [
+        f"{case('create table')} shop.orders_{n} (\n  id integer,\n  total numeric\n);\n"
+        f"{case('create unique index')} orders_{n}_of_the_whole_shop {case('on')} shop.orders_{n} (id);\n\n\n\n\n"
+        for n in range(30)
+    ]
+    facts = summary(found("-- a dump\nSET x = 1;\n\n" + "".join(made), name=None), "")[1]
+    assert f"{case('create table')} shop.orders_17 " in facts[0]
+    assert case("index") not in facts[0]

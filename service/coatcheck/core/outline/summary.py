@@ -33,11 +33,12 @@ _PUBLIC: Final = re.compile(
 _KEYWORDS: Final = r"def|class|sub|function\*?|fn|const|let|var|type|struct|enum|interface|trait|module"
 _HIDDEN: Final = re.compile(
     r"(?:private|fileprivate|defp|local|#define|static(?! inline)) |pub\((?:self|super)"
+    r"|(?i:create (?:\w+ )?(?:index|sequence) )"
     rf"|(?:[^(=]*\b(?:{_KEYWORDS}) (?:self\.)?|(?:[^(=]*[\s*&.:])?(?=[#_]\w+ ?\())[#_](?!_\w+__\b)\w"
 )
 """What is defined for others, in Go by a capital, and what is not: by a word, or an underscore before its name.
 
-Macros come after functions. What is `static inline` may be a header's.
+Macros come after functions, indexes after tables. What is `static inline` may be a header's.
 """
 _PLACE: Final = 6
 """Characters of a line's number and of what is between two entries."""
