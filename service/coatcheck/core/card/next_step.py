@@ -1,7 +1,7 @@
 """Describes the most important omissions of a card, and the one call that is most likely to help."""
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import fsum
@@ -12,7 +12,7 @@ from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import OUTCOME
 from coatcheck.core.choose.worth import Worth
-from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WARNING, classify, phrase_of
+from coatcheck.core.survey.lexicon import BENIGN, ENDED, STRONG, SURE, VERDICT, WARNING, classify, phrase_of
 from coatcheck.core.text.scan import rows_with
 from coatcheck.core.views.window import LineExtent
 from coatcheck_client.contract.inert import one_line
@@ -20,6 +20,8 @@ from coatcheck_client.contract.inert import one_line
 TOOL: Final = "read_artifact"
 _PAGE: Final = 80
 """Lines of the next part, if nothing better than reading on is known: about a thousand tokens."""
+_NEAR: Final = 12
+"""Maximum lines between a failure and what is read around it."""
 _LEAST: Final = 10
 """Minimum lines that a call requests."""
 _NAMED: Final = 3
@@ -76,7 +78,8 @@ class ShownUnits:
     def rest(self, classes: Sequence[int]) -> tuple[str | None, str]:
         """Returns what to search for in what is left out, and what matters of it in words, which may be empty.
 
-        Of statements, those of the first of `classes` that has any there.
+        Of statements, those of the first of `classes` that has any there; nothing is searched for if none of them is
+        sure and the lines around a sure one are left out.
         """
         if self._selection is None:
             return None, ""
@@ -84,10 +87,11 @@ class ShownUnits:
         begun = {lines[place] for place in shown}
         left = [place for place in range(len(lines)) if place not in shown]
         whole = [place for place in left if lines[place] not in begun]
-        named = (self._named(stated, left if stated == SURE else whole, begun) for stated in classes)
-        named, like = next(filter(None, named), ()), self._like(whole, len(left))
+        counted = ((stated, self._named(stated, left if stated == SURE else whole, begun)) for stated in classes)
+        stated, named = next((each for each in counted if each[1]), (0, ()))
         told = [f"{count} with {phrase}" for phrase, count in named if count]
-        return named[0][0] if named else None, ", ".join([*told, *like])
+        sought = next((phrase for phrase, _ in named), None) if stated == SURE or self.around() is None else None
+        return sought, ", ".join([*told, *self._like(whole, len(left))])
 
     def _named(self, stated: int, left: list[int], begun: set[int]) -> tuple[tuple[str, int], ...]:
         """Returns words of a class in what is left out: failures by number, others by news, then the rarest.
@@ -125,6 +129,24 @@ class ShownUnits:
         stamp = _STAMP.match(line)
         example = _told(line[stamp.end() if stamp and _LETTERS.search(line, stamp.end()) else 0 :][: _SHOWN * 4])
         return [f"{count} like “{example if len(example) <= _SHOWN else f'{example[: _SHOWN - 1]}…'}”"]
+
+    def around(self) -> LineExtent | None:
+        """Returns the lines left out next to the sure failure that is worth most and no verdict; None if none are."""
+        if self._selection is None or self._selection.worth.weights is not OUTCOME:
+            return None
+        worth, lines, places = self._selection.worth, self.units.line, self.places
+        shown, begun = set(places), {lines[place] for place in places}
+        failed = [place for place in places if worth.flags.get(place, 0) & SURE]
+        failed = [place for place in failed if not worth.flags[place] & (VERDICT | ENDED | BENIGN)]
+        for place in sorted(failed, key=lambda each: -worth.base.get(each, 0.0)):
+            line = lines[place]
+            below = bisect_right(lines, line), bisect_right(lines, line + _PAGE // 2)
+            above = bisect_left(lines, line - _PAGE // 2), bisect_left(lines, line)
+            for low, high in (below, above):
+                hidden = [each for each in range(low, high) if each not in shown and lines[each] not in begun]
+                if hidden and min(abs(lines[each] - line) for each in (hidden[0], hidden[-1])) <= _NEAR:
+                    return LineExtent(lines[hidden[0]], lines[hidden[-1]])
+        return None
 
     def richest(self) -> LineExtent | None:
         """Returns the lines that say most, none of them shown, and no more than one call requests; None if none do."""
@@ -178,13 +200,13 @@ def _told(text: bytes) -> str:
 def next_call(
     inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], pattern: str | None, section: str | None
 ) -> NextCall:
-    """Returns the call that helps most: the commonest failure left out, a section, a path, the lines that say most.
+    """Returns the call that helps most: the commonest failure left out, a section, a path, lines.
 
     Args:
         inputs: what the card is made of.
         shown: what it shows; None: nothing.
         omitted: what no excerpt shows; not empty.
-        pattern: words of a statement in that.
+        pattern: words of a failure in that.
         section: a title of a part that is not shown.
     """
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
@@ -206,8 +228,8 @@ def next_call(
 
 
 def _lines(longest: Omission, shown: ShownUnits | None, lines: int) -> tuple[int, int]:
-    """Returns the first line to read and how many: those that say most, or the beginning of the longest gap."""
-    rich = None if shown is None else shown.richest()
+    """Returns the first line to read and how many: beside a failure, those that say most, or in the longest gap."""
+    rich = None if shown is None else shown.around() or shown.richest()
     if rich is not None:
         return rich.first, max(rich.last, min(rich.first + _LEAST - 1, lines)) - rich.first + 1
     whole = longest.whole_lines == longest.lines.last - longest.lines.first + 1

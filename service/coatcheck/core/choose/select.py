@@ -92,14 +92,20 @@ class Selection:
         self._left -= sum(long.values())  # so that a part of each can be shown in any case
         for places, share in ((tail, _TAIL), (head, _HEAD)):
             self._fill(places, budget * share)
-        heap = [(-value / self._costs[place], place) for place, value in first.items() if place not in self._taken]
+        self._spend(first, long)
+        for place, room in long.items():
+            self._left += room
+            self._take_part(place, room, last=place == tail[0])
+
+    def _spend(self, worth: dict[int, float], long: dict[int, int]) -> None:
+        """Takes units with the most worth for their price; those in `long` have so many tokens reserved for a part."""
+        heap = [(-value / self._costs[place], place) for place, value in worth.items()]
         heapify(heap)
         misses = 0
         while heap and self._left >= _SMALLEST and misses < _MISSES:
             rate, place = heappop(heap)
-            if place in self._taken:
-                continue
-            if self._alike[self._units.shape[place]] >= _ALIKE and place not in self.worth.exempt:
+            alike = self._alike[self._units.shape[place]] >= _ALIKE and place not in self.worth.exempt
+            if place in self._taken or alike:
                 continue
             now = self._rate(place)
             if now < -rate - 1e-9:  # a similar one was taken meanwhile
@@ -110,14 +116,11 @@ class Selection:
             if self._take(place, now):
                 long.pop(place, None)
                 for hole, beyond in ((place - 1, place - 2), (place + 1, place + 2)):
-                    if beyond in self._taken and hole in first and hole not in self._taken:
+                    if beyond in self._taken and hole in worth:
                         heappush(heap, (-self._rate(hole), hole))
             else:
                 self._left -= long.get(place, 0)
                 misses += 1
-        for place, room in long.items():
-            self._left += room
-            self._take_part(place, room, last=place == tail[0])
 
     def _fill(self, places: list[int], room: float) -> None:
         """Takes the units of an end, from the end inwards, within its share."""

@@ -39,7 +39,8 @@ CODE: Final = re.compile(
 """Matches lines of source, and rows of columns, which say nothing about the run that printed them."""
 _BEGINS: Final = re.compile(
     rb"(?i)(?:\s*\"[^\"]*\": ?|[^\s:]+: ?(?:\d+[:.] ?)*)?[^\w\s]{0,4} ?"
-    rb"(?:error|(?:\w+_)failed|fatal|panic|fail(?:ed|ure)?|critical|traceback|exception in|not ok|[\w.]+(?-i:Error|Exception))\b"
+    rb"(?:error|(?:\w+_)?failed|fatal|panic|fail(?:ure)?|critical|traceback|exception in|not ok"
+    rb"|[\w.]+(?-i:Error|Exception))\b"
 )
 """Matches lines that begin with a failure, at most after a name and a position, as programs print them."""
 

@@ -64,7 +64,7 @@ class Recurring(Struct, frozen=True):
 
     @property
     def rare(self) -> list[tuple[str, int]]:
-        """Paths to the records with each rare value, and their number: failures, most frequent first, then rarest first.
+        """Paths to the records with each rare value, and their number: failures, commonest first, then rarest first.
 
         Of many values, only failures.
         """

@@ -160,10 +160,11 @@ _CONTENT: Final = BlockPattern(
     r"^(?:#[ \t]*(?:include[ \t]*[<\"]|ifndef[ \t]+\w+[ \t\r]*$|pragma[ \t]+once)"
     r"|(?:syntax|edition)[ \t]*=[ \t]*[\"'](?:proto|20)"
     r"|import[ \t]+(?:static[ \t]+)?[a-z]\w*(?:\.\w+)+(?:\.\*)?;[ \t\r]*$"
+    r"|(?:import|export)[ \t][^;'\"]*[ \t]from[ \t]*(?:'[^']+'|\"[^\"]+\");?[ \t\r]*$"
     r"|(?:CREATE|create)[ \t](?i:[ \t]*(?:or|replace|temp|temporary|unlogged|materialized|unique)\b)*[ \t]*"
     r"(?i:table|view|function|type|index)[ \t]+[\w\"`.\[].*(?:[(;,]|\bas|\bon .*)[ \t\r]*$)"
 )
-"""Finds a line that only a file of C, of Protocol Buffers, of Java and the like, or of SQL has."""
+"""Finds a line that only a file of C, of Protocol Buffers, of Java and the like, of JavaScript or of SQL has."""
 _GUARD: Final = re.compile(rb"#[ \t]*(?:pragma[ \t]+once|ifndef[ \t]+(\w+)[ \t\r]*\n\s*#[ \t]*define[ \t]+\1\b)")
 _LOOK: Final = 16 * 1024
 _STATEMENTS: Final = "if for while switch catch return else elif do try using lock foreach with await yield throw new"
@@ -188,12 +189,14 @@ def language_of(names: tuple[str | None, ...], head: bytes) -> str:
 
 
 def language_by_directive(head: bytes) -> str | None:
-    """Returns the language of which a line near the beginning is typical: C, its headers, Protocol Buffers, Java, SQL."""
+    """Returns the language of which a line near the beginning is typical: C, Java, JavaScript, SQL and so on."""
     line = _CONTENT.find(head[:_LOOK])
     if line is None:
         return None
     if head[line[0]] in b"Cc":
         return "sql"
+    if b"from" in head[slice(*line)].split():
+        return "script"
     if head[line[0]] == ord("i"):
         return "curly"
     return "interface" if head[line[0]] != ord("#") else "header" if _GUARD.match(head, line[0]) else "c"

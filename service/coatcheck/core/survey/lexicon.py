@@ -61,7 +61,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
         r"^\W*(?:[✗✘✖❌×]|●.*›)|(?i)^\s*(?:err!|npm err!|error |e: )",
     ),
     STRONG: (
-        r"\bSIG(?:SEGV|ABRT|KILL|BUS|ILL|FPE|TERM)\b|\bOOM\b|\bout of memory\b|\bKilled\b|\bAborted\b|\bMemoryError\b",
+        r"\bSIG(?:SEGV|ABRT|KILL|BUS|ILL|FPE|TERM)\b|\bOOM(?:Killed)?\b|\b(?:CrashLoop|ImagePull)BackOff\b|\bout of memory\b|\bKilled\b|\bAborted\b|\bMemoryError\b",
         r"(?i)\b(?:cannot|can't|can not|could not|couldn't|unable to|failed to|refus(?:ed|es|ing) to|not able to|won't)\b",
         r"(?i)\bno (?:such|matching|module|rule|space|route|permission|valid)\b|\bdoes(?: not|n't)\b|\bdid(?: not|n't)\b",
         r"(?i)\bnot (?:found|authori[sz]ed|permitted|supported|allowed|defined|exist|a valid|available|satisfied|installed|recogni[sz]ed|implemented|match)",

@@ -239,7 +239,7 @@ def _short(shape: bytes) -> bytes:
 
 
 def _telling(line: bytes) -> int:
-    r"""Returns where the first part of a long line begins that states a failure, or anything; if none, its last frame."""
+    r"""Returns where the first part of a line begins that states a failure, or anything, or else its last frame."""
     first = frame_start(line)
     last = max(first, len(line) - SPEAKS)
     places = [*range(first, min(len(line), first + SPEAKS), _LONGEST // 2), *range(last, len(line), _LONGEST // 2)]
