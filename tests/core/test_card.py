@@ -406,7 +406,12 @@ def test_where_no_failure_is_left_out_the_next_call_searches_for_graver_statemen
 
 def test_where_every_failure_is_shown_the_next_call_reads_around_it() -> None:
     rows = [f"  ✓ keeps totals integral for quantity {n} at {n * 37} cents" for n in range(400)]
-    rows[100:100] = ["  ✗ rounds VAT half to even", "", *(f'      "line": {n},' for n in range(30)), "    at tax.test.js:78"]
+    rows[100:100] = [
+        "  ✗ rounds VAT half to even",
+        "",
+        *(f'      "line": {n},' for n in range(30)),
+        "    at tax.test.js:78",
+    ]
     rows[300] = "    warns when upstream is slow"
     text = "\n".join([*rows, "Tests: 1 failed, 400 passed, 401 total"])
     card, _, _ = card_of(text.encode(), DeclaredMetadata(), 300)
