@@ -48,7 +48,10 @@ class JsonOracle:
         """The line is a list of members that are in the document, each with its value."""
         value = cast("dict[str, object]", self._value)
         named: list[tuple[str, object]] = list(value.items())
-        for key, member in value.items():
+        named += [
+            (f"{key}[0]", cast("list[object]", each)[0]) for key, each in named if isinstance(each, list) and each
+        ]
+        for key, member in list(named):
             if isinstance(member, dict):
                 named += [(f"{key}.{inner}", each) for inner, each in cast("dict[str, object]", member).items()]
         decoder = json.JSONDecoder()
@@ -60,7 +63,9 @@ class JsonOracle:
                     shown, end = decoder.raw_decode(line, at + len(name) + 1)
                 except ValueError:
                     continue
-                if shown == member and type(shown) is type(member) and line[end : end + 2] in {"", ", "}:
+                cut = isinstance(shown, str) and isinstance(member, str) and member.startswith(shown[:-1])
+                cut = cut and shown.endswith("…") and len(member) > len(shown) > _LONGEST
+                if (cut or shown == member) and type(shown) is type(member) and line[end : end + 2] in {"", ", "}:
                     break
             else:
                 return False
@@ -180,9 +185,21 @@ class JsonOracle:
                 failed = f" (failed: {errors[0]['ename']}: {errors[0]['evalue']}"[:115]
                 assert told.startswith(failed, at), (failed, told[at : at + 100])
                 at = told.index(")", at + len(failed)) + 1
+            elif printed := re.compile(r" \(printed: ").match(told, at):
+                out = "\n".join(_printed(each) for each in cast("list[dict[str, object]]", cell["outputs"]))
+                lines = [" ".join(line.split()) for line in out.split("\n")]
+                last = [line for line in lines if 0 < len(line) <= _LONGEST][-1]
+                assert told.startswith(f"{last})", printed.end()), (last, told[at : at + 100])
+                at = printed.end() + len(last) + 1
             at += 2
         rest = told[at:]
         assert rest == (f"… {len(cells) - 40} more" if len(cells) > 40 else ""), rest
+
+
+def _printed(output: dict[str, object]) -> str:
+    data = cast("dict[str, object]", output.get("data", {}))
+    text = output.get("text") or data.get("text/plain", "")
+    return text if isinstance(text, str) else "".join(cast("list[str]", text))
 
 
 def _values(line: str, at: int, places: list[object], key: str, *, exact: bool) -> int:

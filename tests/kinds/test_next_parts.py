@@ -255,3 +255,24 @@ def test_a_member_whose_name_states_something_is_next_rather_than_the_largest() 
         card, _, _ = card_of(data, DeclaredMetadata(), 400)
         assert card.next is not None
         assert card.next.arguments["path"] == "$.warnings"
+
+
+def test_what_is_wrong_is_told_though_it_is_long_and_in_a_list() -> None:
+    message = (
+        "Module not found: cannot resolve 'crypto' in '/srv/shop/views'. " + "It was part of the bundler once. " * 9
+    )
+    assets = [{"name": f"part{n}.js", "size": n * 7, "type": "script" if n else "entry"} for n in range(300)]
+    report = {"hash": "e1", "assets": assets, "errors": [{"loc": "2:0-36", "message": message, "stack": "at x\n" * 90}]}
+    card, text, _ = card_of(json.dumps(report).encode(), DeclaredMetadata(), 400)
+    assert """errors[0].message="Module not found: cannot resolve 'crypto' in '/srv/shop/views'.""" in text
+    assert card.next is not None
+    assert card.next.arguments["path"] == "$.errors"
+
+
+def test_a_notebook_is_told_with_the_last_short_line_that_each_cell_printed() -> None:
+    out = {"output_type": "stream", "name": "stdout", "text": ["AUC = 0.6945\n", "{'w': [" + "0.25, " * 40 + "]}\n"]}
+    cells = [
+        {"cell_type": "code", "metadata": {}, "source": f"step({n})", "outputs": [out] * (n == 3)} for n in range(9)
+    ]
+    data = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+    assert "cell 3 code: step(3) (printed: AUC = 0.6945); cell 4" in card_of(data, DeclaredMetadata(), 400)[1]

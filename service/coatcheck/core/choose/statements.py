@@ -40,7 +40,7 @@ CODE: Final = re.compile(
 _BEGINS: Final = re.compile(
     rb"(?i)(?:\s*\"[^\"]*\": ?|[^\s:]+: ?(?:\d+[:.] ?)*)?[^\w\s]{0,4} ?"
     rb"(?:error|(?:\w+_)?failed|fatal|panic|fail(?:ure)?|critical|traceback|exception in|not ok"
-    rb"|[\w.]+(?-i:Error|Exception))\b"
+    rb"|[\w.]+(?-i:Error|Exception))\b|[^\s:]+\.\w+:\d+:(?:\d+:)? "
 )
 """Matches lines that begin with a failure, at most after a name and a position, as programs print them."""
 

@@ -1,5 +1,6 @@
 """Describes a JSON document: the short values near its top, and every distinct key once, breadth first, by path."""
 
+import re
 from collections import deque
 from itertools import chain
 from types import NoneType
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from coatcheck.core.jsonpath.location import step
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
 from coatcheck.core.kinds.json_records import inside, next_path, recurring, stating
-from coatcheck.core.outline.notebook import of_notebook
+from coatcheck.core.outline.notebook import FAILED, of_notebook
 from coatcheck.core.structure.record_values import counts_of
 from coatcheck.core.survey.members import ObjectMember
 from coatcheck.core.survey.tallies import tallied
@@ -37,6 +38,10 @@ _OF_LINES: Final = 24
 """Maximum keys that are named at one place in JSON lines, which are shown themselves."""
 _TOLD: Final = 8
 """Maximum rare members whose values are named; with more, records differ in everything."""
+_WRONG: Final = re.compile(r"(?i)(?:error|failure|problem|violation|exception)s?(?=$|\[|\.)|error_?message|fault")
+"""Matches the names of members that say what is wrong."""
+_TELLS: Final = re.compile(r"(?i)(?:^|[.\]])(?:\w*(?:message|error|reason|description)|msg|detail|text|title)?$")
+"""Matches the names of texts that tell it, rather than where it happened."""
 _MAP: Final = 40
 """Members from which an object with similar members is a map: its keys are data."""
 
@@ -52,8 +57,13 @@ def describe_json(payload: PayloadProbe) -> Description:
         return NOTHING
     value = reading.value
     if reading.complete and (notebook := of_notebook(sample.head)) is not None:
-        cells = [f"{cell.title}{f' ({cell.detail})' if cell.detail else ''}" for cell in notebook.entries]
-        failed = [replace(cell, title=cell.title.partition(":")[0]) for cell in notebook.entries if cell.detail]
+        failed = [cell for cell in notebook.entries if cell.detail is not None and cell.detail.startswith(FAILED)]
+        told = FAILED if failed else ""
+        details = [each.detail if (each.detail or "").startswith(told) else None for each in notebook.entries]
+        cells = [
+            f"{each.title}{f' ({told})' if told else ''}" for each, told in zip(notebook.entries, details, strict=True)
+        ]
+        failed = [replace(cell, title=cell.title.partition(":")[0]) for cell in failed]
         fact = f"Notebook, {counted(len(cells), 'cell')}: {first_of(cells, _CELLS)}"
         return Description(facts=(fact,), parts=named_parts(failed))
     if reading.lines:
@@ -66,7 +76,7 @@ def describe_json(payload: PayloadProbe) -> Description:
         first = scalars(value)
     found = recurring(value)
     lines, few = key_lines(value, complete=reading.complete, most=_OF_LINES if reading.lines else None)
-    path = next_path(value, found, few, lines=reading.lines > 0)
+    path = _wrong(value) or next_path(value, found, few, lines=reading.lines > 0)
     if payload.survey is not None and payload.survey.members:
         lines = [*_members("$", payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
         return Description(facts=tuple(lines), path=stating("$", payload.survey.members) or path)
@@ -79,6 +89,14 @@ def describe_json(payload: PayloadProbe) -> Description:
     return Description(facts=(*([first] if first else []), *rare, *lines, *counts[len(rare) :]), path=path)
 
 
+def _wrong(value: object) -> str | None:
+    """Returns the path of the list at the top that says what is wrong; None if there is none, or it is empty."""
+    for key, member in cast("dict[str, object]", value).items() if isinstance(value, dict) else ():
+        if isinstance(member, list) and member and _WRONG.fullmatch(key):
+            return stating("$", (ObjectMember(key, elements=len(cast("list[object]", member))),))
+    return None
+
+
 def _members(path: str, members: tuple[ObjectMember, ...]) -> list[str]:
     """Returns the short values of an object that is not available in full, and the keys of its members, and of most."""
     values = [f"{each.name}={each.value}" for each in members if each.value and len(each.value) <= _VALUE]
@@ -88,17 +106,31 @@ def _members(path: str, members: tuple[ObjectMember, ...]) -> list[str]:
 
 
 def scalars(value: object) -> str | None:
-    """Returns the short values of an object and of small objects in it, as `status="failed", error.code=7`."""
+    """Returns the short values of an object and of small objects in it, as `status="failed", error.code=7`.
+
+    Also of the first of its `errors`, and of what is wrong the beginning of long texts.
+    """
     if not isinstance(value, dict):
         return None
     named: list[tuple[str, object]] = []
     members = cast("dict[str, object]", value)
     for key, member in members.items():
-        inner = cast("dict[str, object]", member) if isinstance(member, dict) and len(members) <= _MAP else {}
+        name, told = key, member
+        if isinstance(member, list) and member and _WRONG.fullmatch(key):
+            name, told = f"{key}[0]", cast("list[object]", member)[0]
+        inner = cast("dict[str, object]", told) if isinstance(told, dict) and len(members) <= _MAP else {}
         few = 0 < len(inner) <= _NESTED
-        named += [(f"{key}.{name}", scalar) for name, scalar in inner.items()] if few else [(key, member)]
-    parts = [f"{name}={shown}" for name, each in named if len(name) <= _VALUE and (shown := _short(each)) is not None]
+        named += [(f"{name}.{each}", scalar) for each, scalar in inner.items()] if few else [(name, told)]
+    parts = [f"{name}={shown}" for name, each in named if len(name) <= _VALUE and (shown := _clipped(name, each))]
     return ", ".join(parts[:_SCALARS]) or None
+
+
+def _clipped(name: str, value: object) -> str | None:
+    """Returns a value as JSON; of a long text, the beginning if it tells what is wrong."""
+    if isinstance(value, str) and len(value) > _VALUE and _WRONG.match(name) and _TELLS.search(name):
+        value = f"{value[: 2 * _VALUE]}…" if len(value) > 2 * _VALUE else value
+        return encode(value).decode()
+    return _short(value)
 
 
 def _short(value: object) -> str | None:

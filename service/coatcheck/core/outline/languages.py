@@ -158,13 +158,14 @@ _SHEBANGS: Final = {
 }
 _CONTENT: Final = BlockPattern(
     r"^(?:#[ \t]*(?:include[ \t]*[<\"]|ifndef[ \t]+\w+[ \t\r]*$|pragma[ \t]+once)"
+    r"|directive[ \t]+@\w+.*[ \t]on[ \t]|(?:extend[ \t]+)?schema[ \t]*\{|type[ \t]+(?:Query|Mutation)[ \t]*[{@]"
     r"|(?:syntax|edition)[ \t]*=[ \t]*[\"'](?:proto|20)"
     r"|import[ \t]+(?:static[ \t]+)?[a-z]\w*(?:\.\w+)+(?:\.\*)?;[ \t\r]*$"
     r"|(?:import|export)[ \t][^;'\"]*[ \t]from[ \t]*(?:'[^']+'|\"[^\"]+\");?[ \t\r]*$"
     r"|(?:CREATE|create)[ \t](?i:[ \t]*(?:or|replace|temp|temporary|unlogged|materialized|unique)\b)*[ \t]*"
     r"(?i:table|view|function|type|index)[ \t]+[\w\"`.\[].*(?:[(;,]|\bas|\bon .*)[ \t\r]*$)"
 )
-"""Finds a line that only a file of C, of Protocol Buffers, of Java and the like, of JavaScript or of SQL has."""
+"""Finds a line that only a file of C, GraphQL, Protocol Buffers, Java and the like, JavaScript or SQL has."""
 _GUARD: Final = re.compile(rb"#[ \t]*(?:pragma[ \t]+once|ifndef[ \t]+(\w+)[ \t\r]*\n\s*#[ \t]*define[ \t]+\1\b)")
 _LOOK: Final = 16 * 1024
 _STATEMENTS: Final = "if for while switch catch return else elif do try using lock foreach with await yield throw new"

@@ -1,4 +1,4 @@
-"""The cells of a Jupyter notebook: index, type, first line, and the exception of a cell that failed."""
+"""The cells of a Jupyter notebook: index, type, first line, and its exception or the last line of what it printed."""
 
 from typing import Final
 
@@ -11,12 +11,17 @@ from coatcheck.core.views.window import Extent, LineExtent
 _MARK: Final = b'"nbformat"'
 _EXCEPTION: Final = 300
 """Maximum characters of an exception."""
+_PRINTED: Final = 80
+"""Maximum characters of a line that was printed."""
+FAILED: Final = "failed: "
 
 
 class _Output(Struct):
     output_type: str = ""
     ename: str = ""
     evalue: str = ""
+    text: str | list[str] = ""
+    data: dict[str, msgspec.Raw] = {}
 
 
 class _Cell(Struct):
@@ -33,6 +38,7 @@ class _Notebook(Struct):
 _notebook: Final = msgspec.json.Decoder(_Notebook).decode
 _cell: Final = msgspec.json.Decoder(_Cell).decode
 _output: Final = msgspec.json.Decoder(_Output).decode
+_text: Final = msgspec.json.Decoder(str | list[str]).decode
 
 
 def of_notebook(data: bytes) -> OutlineEntries | None:
@@ -74,7 +80,7 @@ def _whole_lines(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def _described(number: int, raw: bytes) -> tuple[str, str | None]:
-    """Returns a cell's title, and how it failed."""
+    """Returns a cell's title, and how it ended."""
     try:
         cell = _cell(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -82,15 +88,20 @@ def _described(number: int, raw: bytes) -> tuple[str, str | None]:
     source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
     first = next((line for line in source.splitlines() if line.strip()), "")
     name = f"cell {number} {cell.cell_type}".rstrip()
-    return titled(f"{name}: {first}" if first else name), _failed(cell.outputs)
+    return titled(f"{name}: {first}" if first else name), _ended(cell.outputs)
 
 
-def _failed(outputs: list[msgspec.Raw]) -> str | None:
+def _ended(outputs: list[msgspec.Raw]) -> str | None:
+    """Returns the exception in what a cell put out, or the last short line of text."""
+    printed = ""
     for raw in outputs:
         try:
             output = _output(raw)
+            text = output.text or (_text(output.data["text/plain"]) if "text/plain" in output.data else "")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
         if output.output_type == "error":
-            return titled(f"failed: {output.ename}: {output.evalue}".rstrip(": ")[:_EXCEPTION])
-    return None
+            return titled(f"{FAILED}{output.ename}: {output.evalue}".rstrip(": ")[:_EXCEPTION])
+        lines = (" ".join(line.split()) for line in (text if isinstance(text, str) else "".join(text)).split("\n"))
+        printed = next((line for line in reversed(list(lines)) if 0 < len(line) <= _PRINTED), printed)
+    return titled(f"printed: {printed}") if printed and not printed.startswith("<") else None  # an object's own name

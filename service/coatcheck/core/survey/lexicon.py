@@ -56,7 +56,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
         r"(?i)\berrors? (?:TS|CS|C|MSB|NU|NETSDK|LNK|BC|FS|AD)\d",
         r"(?:^|[\s.:(\[])[A-Za-z_][\w.$]*(?:Error|Exception|Fault|Panic)(?::(?:[^:]|$)|\s*$| \()",
         r"Traceback \(most recent|\bpanicked at\b|^\s*Caused by:|\bUncaught\b|\bUnhandled\b|\w+Sanitizer\b",
-        r"^\s*not ok\b|^--- FAIL|\bundefined reference to\b|\bcore dumped\b|##\[error\]|^::error|\bSegmentation fault|\bsignal SIG(?:SEGV|ABRT|BUS|ILL|FPE|SYS)\b",
+        r"^\s*not ok\b|^--- FAIL|\bundefined reference to\b|\bcore dumped\b|##\[error\]|^::error|\bSegmentation fault|^! [A-Z]|\bUndefined control sequence|\bsignal SIG(?:SEGV|ABRT|BUS|ILL|FPE|SYS)\b",
         r"(?i)\b(?:level|lvl|severity|log\.level)\W+(?:error|fatal|critical|crit|alert|emerg|panic|severe)\b",
         r"^\W*(?:[✗✘✖❌×]|●.*›)|(?i)^\s*(?:err!|npm err!|error |e: )",
     ),
