@@ -63,9 +63,11 @@ class JsonOracle:
                     shown, end = decoder.raw_decode(line, at + len(name) + 1)
                 except ValueError:
                     continue
-                cut = isinstance(shown, str) and isinstance(member, str) and member.startswith(shown[:-1])
-                cut = cut and shown.endswith("…") and len(member) > len(shown) > _LONGEST
-                if (cut or shown == member) and type(shown) is type(member) and line[end : end + 2] in {"", ", "}:
+                if (
+                    (_is_cut(shown, member) or shown == member)
+                    and type(shown) is type(member)
+                    and line[end : end + 2] in {"", ", "}
+                ):
                     break
             else:
                 return False
@@ -194,6 +196,13 @@ class JsonOracle:
             at += 2
         rest = told[at:]
         assert rest == (f"… {len(cells) - 40} more" if len(cells) > 40 else ""), rest
+
+
+def _is_cut(shown: object, member: object) -> bool:
+    """Whether one is the beginning of the other, with a mark that says so."""
+    if not isinstance(shown, str) or not isinstance(member, str):
+        return False
+    return member.startswith(shown[:-1]) and shown.endswith("…") and len(member) > len(shown) > _LONGEST
 
 
 def _printed(output: dict[str, object]) -> str:
