@@ -94,6 +94,47 @@ def test_comments_that_look_like_headings_make_no_document(data: bytes) -> None:
     assert reads_as_document("text/markdown", None, data)
 
 
+RULED = (
+    b"""Rules of the Cloakroom
+**********************
+
+They hold for everybody.
+
+1. Coats
+========
+
+"""
+    + b"A coat is hung by its loop, and by nothing else.\n" * 40
+    + b"""
+2. Hats
+=======
+
+A hat is put on a shelf.
+"""
+)
+
+
+@pytest.mark.parametrize("tool", [None, "bash", "read_file"])
+def test_a_text_with_underlined_titles_is_a_document(tool: str | None) -> None:
+    for data in (RULED, RULED.replace(b"\n", b"\r\n")):
+        assert reads_as_document(None, None, data)
+        _, shape, _ = recognised(data, tool)
+        assert any("1. Coats 6; 2. Hats " in line for line in shape)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        RULED[RULED.index(b"They") :],  # no title
+        RULED.replace(b"=\n", b"===\n"),  # rules across a table
+        b"Results\n-------\n\n" + b"tests/test_a.py::test_1 PASSED\n" * 60 + b"60 passed in 0.2s\n",
+    ],
+    ids=["untitled", "wider", "one"],
+)
+def test_rules_of_other_lengths_and_a_single_title_make_no_document(data: bytes) -> None:
+    assert not reads_as_document(None, None, data)
+
+
 def test_modules_with_banners_are_no_documents() -> None:
     for name in ("codecs", "locale", "encodings.cp862", "tarfile"):
         source = Path(str(importlib.import_module(name).__file__)).read_bytes()

@@ -15,13 +15,17 @@ from coatcheck.core.extract.manual import is_manual, manual_headings
 from coatcheck.core.extract.sections import SectionStart, sections
 from coatcheck.core.views.view import ExtractedText
 
-EXTRACTOR: Final = "headings 2"
+EXTRACTOR: Final = "headings 3"
 _DOCUMENTS: Final = ("markdown", "x-rst", "restructuredtext")
 _SUFFIXES: Final = (".md", ".markdown", ".rst", ".mdx", ".txt", ".adoc")
 _LOOKED: Final = 64 * 1024
 _SUBHEADING: Final = re.compile(rb"^\r?\n##{1,3} [A-Z\d]\S*.*\n\r?$", re.MULTILINE)
 """A Markdown heading below the first level, between empty lines: comments are hardly ever set like that."""
 _TITLED: Final = re.compile(rb"\A# [^\n]+\n\r?\n")
+_RULED: Final = re.compile(
+    rb"(?:\A|\n\r?\n)[ \t]*(\S[^\n]{1,98}\S)[ \t]*\r?\n[ \t]*(?=([=*#~-]))(\2{3,})[ \t]*\r?\n(?=\r?\n)"
+)
+"""A line with empty ones around it and its underline."""
 _FENCED: Final = re.compile(rb"^(`{3,}|~{3,})[^\n]*\n(?:.*?^\1|.*\Z)", re.MULTILINE | re.DOTALL)
 _MARKED: Final = re.compile(rb"^#{1,6} \S", re.MULTILINE)
 _ALONE: Final = re.compile(rb"(?:\A|\n\r?\n)#{1,6} \S")
@@ -48,9 +52,10 @@ _SENTENCE: Final = (b".", b",", b";", b":", b"?", b"!")
 def reads_as_document(media_type: str | None, url: str | None, data: bytes) -> bool:
     """Returns whether a text of unknown type is a document with headings.
 
-    It is if its media type or the ending of its name says so, if its first 64 KiB have Markdown headings below the
-    first level between empty lines (two of them, or one and a title in the first line), or if it is a manual. A source
-    file with such comments is not.
+    It is if its media type or the ending of its name says so; if its first 64 KiB have Markdown headings below the
+    first level between empty lines (two of them, or one and a title in the first line), or an underlined title in the
+    first line and another one, each with an underline of its own length; or if it is a manual. A source file with such
+    comments is not.
     """
     if any(name in (media_type or "") for name in _DOCUMENTS):
         return True
@@ -60,10 +65,18 @@ def reads_as_document(media_type: str | None, url: str | None, data: bytes) -> b
     if data.startswith(b"#!"):
         return False
     if _count(_SUBHEADING, data[:_LOOKED], wanted) < wanted:
-        return is_manual(data)
+        return is_manual(data) or _is_underlined(data[:_LOOKED])
     text = _FENCED.sub(b"", data[:_LOOKED])  # comments are usually directly above or below what they describe
     mostly_alone = _count(_ALONE, text, _LOOKED) * 3 >= _count(_MARKED, text, _LOOKED) * 2
     return mostly_alone and _count(_CODE, text, _LITTLE) < _LITTLE
+
+
+def _is_underlined(data: bytes) -> bool:
+    """Returns whether a text begins with an underlined title, and has another."""
+    if _RULED.match(data) is None:
+        return False
+    lengths = ((match[1].decode("utf-8", "ignore"), match[3]) for match in _RULED.finditer(data))
+    return next(islice((title for title, rule in lengths if len(title) == len(rule)), 1, None), None) is not None
 
 
 def _count(pattern: re.Pattern[bytes], data: bytes, most: int) -> int:
