@@ -24,7 +24,7 @@ _NEIGHBOUR: Final = 0.7
 
 def answers(units: Units, query: str) -> dict[int, float]:
     """Returns units that answer a query, by number, scored from 0 to 1; the best one has 1."""
-    text = b"\n".join(units.text).lower()
+    text = units.block.lower()
     starts = list(accumulate([len(line) + 1 for line in units.text], initial=0))
     terms = {term.text: term.stem for term in terms_of(query).terms}
     terms.update((word, word) for word in _WORD.findall(query.lower()) if word not in terms and not word.isascii())

@@ -19,7 +19,7 @@ _NEAR: Final = 3
 
 def own_frames(units: Units) -> list[int]:
     """Returns frames in the program's own files that have no neighbour, or one in a file of others."""
-    rows = _FRAME.rows(b"\n".join(units.text))
+    rows = _FRAME.rows(units.block)
     own = {row for row in rows if not _FOREIGN.search(units.text[row])}
     joined = [(row, below) for row, below in pairwise(rows) if {row, below} <= own and below - row <= _NEAR]
     inner = {row for row, _ in joined} & {below for _, below in joined}

@@ -18,6 +18,8 @@ _NAME: Final = BlockPattern(r"^(?:=head1 |\.SH \"?|#* ?)?NAME\"?$")
 """Matches the heading below which manuals, in any of their formats, say what they describe."""
 _RULE: Final = BlockPattern(r"^[ |+]*[-=─━]{2,}(?:[-=─━]*[ |+:┼╋]+[-=─━]{2,})+[ |+:┤]*$")
 """Matches a line between the names of columns and the rows of a printed table."""
+_DASHES: Final = (b"--", b"==", "──".encode(), "━━".encode())
+"""Every such line contains one of these; searching for them first saves most texts the pattern."""
 
 
 def licence_lines(units: Units) -> set[int]:
@@ -37,7 +39,7 @@ def licence_lines(units: Units) -> set[int]:
 def named(units: Units) -> list[int]:
     """Returns the first line below each heading NAME."""
     text = units.text
-    rows = _NAME.rows(b"\n".join(text))
+    rows = _NAME.rows(units.block) if b"NAME" in units.block else []
     below = (next((at for at in range(row + 1, min(row + 3, len(text))) if text[at].strip()), None) for row in rows)
     return [place for place in below if place is not None]
 
@@ -45,5 +47,5 @@ def named(units: Units) -> list[int]:
 def first_rows(units: Units) -> list[int]:
     """Returns the first row of each table that a program printed, and the line above its rule, which names columns."""
     text = units.text
-    rules = _RULE.rows(b"\n".join(text))
+    rules = _RULE.rows(units.block) if any(dashes in units.block for dashes in _DASHES) else []
     return [at for row in rules for at in (row - 1, row + 1) if 0 <= at < len(text) and _LETTERS.search(text[at])]

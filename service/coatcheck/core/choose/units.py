@@ -36,6 +36,7 @@ class Units:
         shortened: those that were whole lines before `shorten`.
         shape: equal for lines that differ only in numbers; see `count_shapes`.
         count: how many units have each shape.
+        block: all text as it was at first, a line for each unit.
         regions: those that the units were split from.
     """
 
@@ -50,7 +51,8 @@ class Units:
         self.regions = regions
         for region in regions:
             self._add(region)
-        self.shape, self.count = count_shapes(b"\n".join(self.text)) if self.text else ([], Counter[bytes]())
+        self.block = b"\n".join(self.text)
+        self.shape, self.count = count_shapes(self.block) if self.text else ([], Counter[bytes]())
 
     def __len__(self) -> int:
         """Returns the number of units."""
