@@ -8,6 +8,7 @@ import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.choose.novelty import novelty
+from coatcheck.core.choose.opening import licence_lines
 from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
 from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.lexicon import level_of
@@ -257,6 +258,12 @@ def test_what_a_file_says_of_itself_is_shown_rather_than_its_licence(mark: str) 
     shown = card_of(text.encode(), DeclaredMetadata(), 256)[1]
     assert "Reads meters over Modbus" in shown
     assert "except in compliance" not in shown
+
+
+@pytest.mark.parametrize("text", ["(c) 1999\n", "copyright", "#\n# (c) 2001\n#\n", "/*\n" * 80 + "licence"])
+def test_no_mark_of_a_licence_is_too_odd(text: str) -> None:
+    assert licence_lines(Units([Region(0, 1, text.encode() * 9)])) is not None
+    assert card_of((text * 90).encode(), DeclaredMetadata(), 128)[1]
 
 
 def test_a_licence_alone_is_shown_like_any_text() -> None:

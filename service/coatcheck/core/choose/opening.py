@@ -23,16 +23,25 @@ _DASHES: Final = (b"--", b"==", "──".encode(), "━━".encode())
 
 
 def licence_lines(units: Units) -> set[int]:
-    """Returns the lines of the licence that a text begins with: from its first words to the end of each paragraph."""
+    """Returns the lines of the licence that a text begins with, whole paragraphs of it, and what is between them.
+
+    What the first paragraph says before the licence belongs to the text.
+    """
     text = units.text[:_LOOKED]
     if _LICENCE.search(b"\n".join(text)) is None:
         return set()
+    paragraphs: list[list[int]] = []
+    for place in (place for place, line in enumerate(text) if _LETTERS.search(line)):
+        if not paragraphs or paragraphs[-1][-1] != place - 1:
+            paragraphs.append([])
+        paragraphs[-1].append(place)
     found: set[int] = set()
-    inside = False
-    for place, line in enumerate(text):
-        inside = _LETTERS.search(line) is not None and (inside or _LICENCE.search(line) is not None)
-        if inside:
-            found.add(place)
+    for nth, places in enumerate(paragraphs):
+        licensed = [place for place in places if _LICENCE.search(text[place])]
+        if licensed:
+            found.update(places if nth else places[places.index(licensed[0]) :])
+    between = range(min(found, default=0), max(found, default=0))
+    found.update(place for place in between if not _LETTERS.search(text[place]))
     return found if len(found) <= _MOST * len(units) else set()
 
 
