@@ -111,11 +111,16 @@ class JsonOracle:
         records_at = len(steps) - 1 - steps[::-1].index(None)
         records = list(values_at(self._value, steps[: records_at + 1]))
         (only,) = [each for each in records if list(values_at(each, steps[records_at + 1 :])) == [value]]
-        place, at = leading_path(f"${told}")
-        shown = json.loads(f"${told}"[at + 1 :])
-        assert list(values_at(only, place)) == [shown], told
-        others = {json.dumps(each) for record in records for each in values_at(record, place)}
-        assert len(others) > 1, told
+        at = -1
+        while at < len(told):
+            place, end = leading_path(f"${told[at + 1 :].lstrip()}")
+            rest = told[at + 1 :].lstrip()[end - 1 :]
+            shown, size = json.JSONDecoder().raw_decode(rest, 1)
+            assert list(values_at(only, place)) == [shown], told
+            others = {json.dumps(each) for record in records for each in values_at(record, place)}
+            assert len(others) > 1, told
+            assert rest[size : size + 2] in {"", ", "}, told
+            at = len(told) - len(rest) + size
 
     def _keys(self, line: str) -> None:
         steps, at = leading_path(line)

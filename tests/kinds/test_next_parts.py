@@ -278,3 +278,10 @@ def test_a_notebook_is_told_with_the_last_short_line_that_each_cell_printed() ->
     cells = [{"cell_type": "code", "source": f"step({n})", "outputs": [out] * (n == 3)} for n in range(9)]
     data = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
     assert "cell 3 code: step(3) (printed: AUC = 0.6945); cell 4" in card_of(data, DeclaredMetadata(), 400)[1]
+
+
+def test_the_only_failed_record_is_told_by_several_of_its_values() -> None:
+    tests = [{"id": f"t{n}", "title": f"counts {n * 7} days", "status": "passed", "took": n % 3} for n in range(90)]
+    tests[41]["status"], tests[60]["status"] = "failed", "pending"
+    text = card_of(json.dumps({"tests": tests}).encode(), DeclaredMetadata(), 400)[1]
+    assert '"passed" 88, "pending" 1, "failed" 1 (.id="t41", .title="counts 287 days")' in text

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import bracketed, step
-from coatcheck.core.structure.few_values import CHARS, VALUES, are_few, leading, leads
+from coatcheck.core.structure.few_values import VALUES, are_few, leading, leads
 from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WORD, classify
 from coatcheck.core.survey.members import ObjectMember
 
@@ -28,6 +28,8 @@ _LISTS: Final = 3
 """Lists of records, longest first, whose members are counted."""
 _DEEP: Final = 3
 """Depth of objects and lists in which lists are searched for."""
+_SAID: Final = 80
+"""Maximum characters of a value that tells a record from others; of several, twice as many."""
 _RARE: Final = 0.1
 """Maximum share of the records of a rare value."""
 _DEEPEST: Final = 6
@@ -49,17 +51,18 @@ class Recurring(Struct, frozen=True):
     member: str
     """Steps from a record to the member: `.status`, `.response.status`."""
     counts: tuple[tuple[str | int | bool, int], ...]
-    """Most frequent first; a record without the member is not counted."""
+    """Most frequent first, of equally frequent ones failures last; a record without the member is not counted."""
     records: int
     few: bool = True
     """Whether these are few and short; otherwise some of many lead."""
     alone: str = ""
-    """What tells the only record with the rarest value from others, if one has it: `.id=317`."""
+    """What tells the only record with the rarest value from others, if one has it: `.id=317, .name="x"`."""
 
     @property
     def line(self) -> str:
         """The counts in words, as `Counts of $.items[*].status: "ok" 499, "failed" 1 (.id=317)`."""
-        told = leading({encode(value).decode(): count for value, count in self.counts})
+        counts = {encode(value).decode(): count for value, count in self.counts}
+        told = ", ".join(f"{value} {count}" for value, count in counts.items()) if self.few else leading(counts)
         return f"Counts of {self.path}[*]{self.member}: {told}{f' ({self.alone})' if self.alone else ''}"
 
     @property
@@ -94,7 +97,7 @@ def recurring(value: object) -> list[Recurring]:
                 counts = _counted(records, keys)
                 if len(counts) > 1 and _recur(counts, len(records)):
                     values = [(cast("str | int | bool", each), count) for (_, each), count in counts.items()]
-                    values.sort(key=lambda each: (-each[1], encode(each[0]).decode()))
+                    values.sort(key=lambda each: (-each[1], _states_failure(each[0]), encode(each[0]).decode()))
                     few = _are_few(counts, len(records))
                     alone = _alone(records, looked, keys, values[-1][0]) if few and values[-1][1] == 1 else ""
                     steps = "".join(map(step, keys))
@@ -115,15 +118,17 @@ def _chars(recurring: Recurring) -> int:
 def _alone(
     records: list[dict[str, object]], looked: list[dict[str, object]], keys: tuple[str, ...], value: str | int
 ) -> str:
-    """Returns the first short value of the only record with a value, at a place where nearly all have another each."""
+    """Returns the first short values of the only record with a value, at places where nearly all have another each."""
     only = next(each for each in records if (found := _at(each, keys)) == value and type(found) is type(value))
     others = [each for each in looked if each is not only]
+    said: list[str] = []
     for place in _members(only):
         told, unlike = _counted([only], place), _counted(others, place)
         shown = ", ".join(encode(each).decode() for _, each in told)
-        if 0 < len(shown) <= CHARS and len(unlike) > VALUES and told.keys().isdisjoint(unlike):
-            return f"{''.join(map(step, place))}={shown}"
-    return ""
+        fits = 0 < len(shown) <= _SAID and len(said) < _MEMBERS and sum(map(len, said)) + len(shown) <= 2 * _SAID
+        if fits and len(unlike) > VALUES and told.keys().isdisjoint(unlike):
+            said.append(f"{''.join(map(step, place))}={shown}")
+    return ", ".join(said)
 
 
 def _lists(path: str, value: object, deeper: int) -> Iterator[tuple[str, list[dict[str, object]]]]:
