@@ -29,9 +29,10 @@ class JsonOracle:
         if line.startswith("$"):
             self._keys(line)
             return True
-        if line.startswith("Counts of $"):
-            self._counts(line.removeprefix("Counts of "))
-            return True
+        for start, told in (("Counts of ", self._counts), ("Values of ", self._names)):
+            if line.startswith(f"{start}$"):
+                told(line.removeprefix(start))
+                return True
         if found := re.fullmatch(r"JSON lines; keys of the first (\d+):", line):
             assert self._form == "lines"
             assert 1 < int(found[1]) <= self._lines
@@ -106,6 +107,24 @@ class JsonOracle:
                 self._alone(line[at + 1 : -1], steps, value)
                 break
         assert told == wanted, line
+
+    def _names(self, line: str) -> None:
+        """The values of a place in order, as many as are told, and how many more there are."""
+        assert self._form in {"document", "lines"}
+        steps, at = leading_path(line)
+        assert line[at : at + 2] == ": ", line
+        wanted = list(values_at(self._value, steps))
+        told: list[object] = []
+        at += 2
+        while not (more := re.compile(r"… (\d+) more$").match(line, at)):
+            value, at = json.JSONDecoder().raw_decode(line, at)
+            told.append(value)
+            if at == len(line):
+                break
+            assert line[at : at + 2] == ", ", line
+            at += 2
+        assert told == wanted[: len(told)], line
+        assert len(wanted) - len(told) == (int(more[1]) if more else 0), line
 
     def _alone(self, told: str, steps: list[Step], value: object) -> None:
         records_at = len(steps) - 1 - steps[::-1].index(None)

@@ -1,6 +1,7 @@
 """What a card names to be read next: a part that it does not show, or the records with a rare value."""
 
 import json
+import re
 
 import jsonpath_rfc9535
 import pytest
@@ -285,3 +286,23 @@ def test_the_only_failed_record_is_told_by_several_of_its_values() -> None:
     tests[41]["status"], tests[60]["status"] = "failed", "pending"
     text = card_of(json.dumps({"tests": tests}).encode(), DeclaredMetadata(), 400)[1]
     assert '"passed" 88, "pending" 1, "failed" 1 (.id="t41", .title="counts 287 days")' in text
+
+
+def test_records_are_named_by_the_texts_with_most_letters() -> None:
+    names = ["Estonia", "Latvia", "Lithuania", "Finland"]
+    made = [
+        {
+            "id": f"0x{n * 9973:08x}",
+            "time": f"2026-05-0{n + 1}T10:00:00Z",
+            "properties": {"name": name},
+            "ring": [n] * 900,
+        }
+        for n, name in enumerate(names)
+    ]
+    text = card_of(json.dumps({"type": "Collection", "features": made}).encode(), DeclaredMetadata(), 400)[1]
+    assert 'Values of $.features[*].properties.name: "Estonia", "Latvia", "Lithuania", "Finland"' in text
+    many = [{"n": n, "title": f"{chr(97 + n % 26) * 9} {n}"} for n in range(500)]
+    text = card_of(json.dumps(many).encode(), DeclaredMetadata(), 400)[1]
+    assert re.search(r'Values of \$\[\*\]\.title: "aaaaaaaaa 0", .*, … 4\d\d more', text)
+    alike = [{"n": n, "hash": f"{n * 7919:x}", "state": "up"} for n in range(90)]
+    assert "Values of" not in card_of(json.dumps(alike).encode(), DeclaredMetadata(), 400)[1]

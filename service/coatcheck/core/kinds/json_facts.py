@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.jsonpath.location import step
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
-from coatcheck.core.kinds.json_records import inside, next_path, recurring, stating
+from coatcheck.core.kinds.json_records import inside, names, next_path, recurring, stating
 from coatcheck.core.outline.notebook import FAILED, of_notebook
 from coatcheck.core.structure.record_values import counts_of
 from coatcheck.core.survey.members import ObjectMember
@@ -82,7 +82,7 @@ def describe_json(payload: PayloadProbe) -> Description:
         return Description(facts=tuple(lines), path=stating("$", payload.survey.members) or path)
     counts: tuple[str, ...] = ()
     if reading.all_of_it:
-        counts = tuple([each.line for each in found])
+        counts = (*[each.line for each in found], *names(value))
     elif reading.lines and sample.whole:
         counts = (*tallied(sample.head), *counts_of(sample.head))
     rare = counts[: bool(reading.all_of_it and found and found[0].rare)]

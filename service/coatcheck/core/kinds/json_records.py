@@ -7,7 +7,7 @@ others, like the rules that findings break, the most frequent lead.
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Final, cast
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from coatcheck.core.jsonpath.location import bracketed, step
 from coatcheck.core.structure.few_values import VALUES, are_few, leading, leads
 from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WORD, classify
 from coatcheck.core.survey.members import ObjectMember
+from coatcheck.core.text.plural import first_of
 
 _FEWEST: Final = 8
 """Minimum elements of a list of records."""
@@ -30,6 +31,12 @@ _DEEP: Final = 3
 """Depth of objects and lists in which lists are searched for."""
 _SAID: Final = 80
 """Maximum characters of a value that tells a record from others; of several, twice as many."""
+_NAMED: Final = 2
+"""Lists of records that are named."""
+_NAMES: Final = 240
+"""Maximum characters of the names of a list's records."""
+_NAMING: Final = 0.6
+"""Minimum share of letters in names."""
 _RARE: Final = 0.1
 """Maximum share of the records of a rare value."""
 _DEEPEST: Final = 6
@@ -113,6 +120,33 @@ def recurring(value: object) -> list[Recurring]:
 
 def _chars(recurring: Recurring) -> int:
     return sum(len(str(value)) for value, _ in recurring.counts)
+
+
+def names(value: object) -> list[str]:
+    """Returns facts that name the records of the longest lists by a member with different short texts, if any has one.
+
+    Of several such members, by the one with most letters: not by times, digests or numbers.
+    """
+    facts: list[str] = []
+    for path, records in sorted(_lists("$", value, _DEEP), key=lambda each: -len(each[1])):
+        columns = {keys: [_at(record, keys) for record in records] for keys in _members(records[0])}
+        letters = {keys: _letters(column) for keys, column in columns.items()} if len(records) > 1 else {}
+        best = max(letters, key=lambda keys: letters[keys], default=())
+        if best and letters[best] >= _NAMING and len(facts) < _NAMED:
+            told = [encode(each).decode() for each in columns[best]]
+            most = sum(size <= _NAMES for size in accumulate(map(len, told)))
+            facts.append(
+                f"Values of {path}[*]{''.join(map(step, best))}: {first_of(told, max(1, most), separator=', ')}"
+            )
+    return facts
+
+
+def _letters(column: list[object]) -> float:
+    """Returns the share of letters in the texts of a column; 0 if some are long, or not texts, or many are alike."""
+    texts = [each for each in column if isinstance(each, str) and 0 < len(each) <= _SAID]
+    if len(texts) < len(column) or len(set(texts)) * 5 < len(texts) * 4:
+        return 0.0
+    return sum(char.isalpha() for text in texts for char in text) / sum(map(len, texts))
 
 
 def _alone(
