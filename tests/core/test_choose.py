@@ -317,6 +317,26 @@ def test_no_line_is_left_out_between_two_that_tell_of_a_failure(budget: int) -> 
     assert "\n".join(failed[2:6]) in card_of(text.encode(), DeclaredMetadata(), budget)[1]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'VERSION="4.11.2"',
+        "our $VERSION = '4.11.2';",
+        '__version__ = "4.11.2"',
+        "Version: 4.11.2",
+        '  version: "v4.11.2",',
+    ],
+)
+def test_the_line_that_sets_the_version_is_shown_unless_there_are_many(line: str) -> None:
+    rng = random.Random(8)
+    words = ["".join(rng.choices("abcdefghij", k=9)) for _ in range(6_000)]
+    rows = [f"{words[n]} {words[n + 1]}::{words[n + 2]}({words[n + 3]})" for n in range(0, 5_000, 4)]
+    rows[611] = line
+    assert line in card_of("\n".join(rows).encode(), DeclaredMetadata(), 300)[1]
+    rows[100:1_200:100] = [line.replace("4.11", f"{n}.0") for n in range(11)]
+    assert line not in card_of("\n".join(rows).encode(), DeclaredMetadata(), 300)[1]
+
+
 def test_many_failures_of_one_sort_do_not_hide_one_of_another() -> None:
     rng = random.Random(5)
     paths = [f"/static/{rng.choice(['app', 'site', 'page'])}.{rng.randbytes(3).hex()}.js" for _ in range(90)]

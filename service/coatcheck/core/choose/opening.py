@@ -1,4 +1,4 @@
-"""Finds where things begin: a document past its licence, a manual below its heading NAME, a table below its rule."""
+"""Finds where things begin and what they are: a document past its licence, a manual's name, a version, a table."""
 
 import re
 from typing import Final
@@ -16,6 +16,13 @@ _LICENCE: Final = re.compile(
 _LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]{2}")
 _NAME: Final = BlockPattern(r"^(?:=head1 |\.SH \"?|#* ?)?NAME\"?$")
 """Matches the heading below which manuals, in any of their formats, say what they describe."""
+_VERSION: Final = BlockPattern(
+    r"(?i)^[^\w\n]{0,4}(?:(?:my|our|const|export|readonly|let|var|public|static|final|string|set|package) +)*[$@_]{0,3}"
+    r"version(?:_?(?:string|number))?_{0,2}[\"']?\s*(?::=|=>|[:=])\s*[\"'(]?v?\d+\.\d"
+)
+"""Matches a line that sets the version of what it is in."""
+_VERSIONS: Final = 3
+"""Such lines in a text that has one version; a lock file has hundreds."""
 _RULE: Final = BlockPattern(r"^[ |+]*[-=─━]{2,}(?:[-=─━]*[ |+:┼╋]+[-=─━]{2,})+[ |+:┤]*$")
 """Matches a line between the names of columns and the rows of a printed table."""
 _DASHES: Final = (b"--", b"==", "──".encode(), "━━".encode())
@@ -46,11 +53,12 @@ def licence_lines(units: Units) -> set[int]:
 
 
 def named(units: Units) -> list[int]:
-    """Returns the first line below each heading NAME."""
+    """Returns the first line below each heading NAME, and the line that sets the version, if there is one version."""
     text = units.text
     rows = _NAME.rows(units.block) if b"NAME" in units.block else []
     below = (next((at for at in range(row + 1, min(row + 3, len(text))) if text[at].strip()), None) for row in rows)
-    return [place for place in below if place is not None]
+    versions = _VERSION.rows(units.block) if b"ersion" in units.block or b"VERSION" in units.block else []
+    return [place for place in below if place is not None] + (versions[:1] if len(versions) <= _VERSIONS else [])
 
 
 def first_rows(units: Units) -> list[int]:

@@ -1,4 +1,4 @@
-"""Parts of files of settings and data: tables of TOML and INI, keys of YAML, families of metrics, titled paragraphs.
+"""Parts of files of settings and data: tables of TOML and INI, keys of YAML, families of metrics, records of fields.
 
 Each has a form by which a text is recognised at its beginning, where nothing may contradict it, and lines that begin
 its parts. No text is parsed.
@@ -10,8 +10,8 @@ from typing import Final, final
 
 from msgspec.structs import replace
 
-from coatcheck.core.outline.line_scanner import StartScanner
-from coatcheck.core.outline.model import Entry, EntryStart, OutlineScanner, titled
+from coatcheck.core.outline.line_scanner import LineScanner, StartScanner
+from coatcheck.core.outline.model import Entry, EntryStart, OutlineScanner, What, titled
 from coatcheck.core.outline.regions import Regions
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
@@ -38,6 +38,15 @@ _TYPES: Final = r"(?:counter|gauge|histogram|summary|untyped|unknown|info|states
 _METRICS: Final = BlockPattern(r"^# (?:HELP|TYPE|UNIT) [A-Za-z_:][\w:]*(?: |$)")
 _TYPED: Final = re.compile(rf"^# TYPE \S+ {_TYPES}\r?$".encode(), re.MULTILINE)
 _SAMPLE: Final = re.compile(rb"#|[A-Za-z_:][\w:]*(?:\{[^\n]*\})?[ \t]+[-+\w.]")
+_FIELDS: Final = re.compile(
+    rb"([A-Za-z][\w-]{0,40})[ \t]*:{1,2}[ \t]*(\S[^\n]{0,200})\n(?:[A-Za-z][\w-]{0,40}[ \t]*:|[ \t]+\S)"
+)
+"""Matches the first field of a record, if another or the rest of it is below."""
+_BLANK: Final = re.compile(rb"\n[ \t\r]*\n\s*")
+_FEWEST: Final = 4
+"""Minimum records."""
+_DIFFERENT: Final = 0.8
+"""Minimum share of records whose first fields have a value of their own."""
 
 
 def _outer(head: bytes) -> list[bytes]:
@@ -51,9 +60,36 @@ def blocks_of(head: bytes) -> OutlineScanner | None:
     """Returns what finds the parts of a text that begins with `head`; None if it has none of the forms."""
     if head[:_LOOK].count(b"# TYPE ") >= _LEAST and _is_metrics(head):
         return MetricFamilies()
+    if (field := _first_field(head)) is not None:
+        return Records(field)
     if b"[" in head[:_LOOK] and _is_tables(head):
         return Tables()
     return YamlKeys() if b":" in head[:_LOOK] and _is_mapping(head) else None
+
+
+def _first_field(head: bytes) -> str | None:
+    """Returns the field that each of the records begins with that are between blank lines; None if they are none."""
+    paragraphs = _BLANK.split(head[:_LOOK].strip())
+    paragraphs = paragraphs[:-1] if len(head) > _LOOK else paragraphs
+    fields = [found for each in paragraphs if (found := _FIELDS.match(each)) is not None]
+    if len(fields) < max(_FEWEST, len(paragraphs)) or len({each[1] for each in fields}) > 1:
+        return None
+    return fields[0][1].decode() if len({each[2] for each in fields}) >= _DIFFERENT * len(fields) else None
+
+
+@final
+class Records(LineScanner):
+    """Finds records of fields, such as entries of a directory or packages, titled by the value of their first field."""
+
+    longest = 400
+
+    def __init__(self, field: str) -> None:
+        super().__init__()
+        self.marks = BlockPattern(rf"^{re.escape(field)}[ \t]*::?[ \t]*\S")
+
+    def entry(self, line: bytes) -> tuple[What, str, int]:
+        """Returns a record."""
+        return "block", titled(line.partition(b":")[2].lstrip(b": \t")), 1
 
 
 def _is_metrics(head: bytes) -> bool:

@@ -27,7 +27,7 @@ class StartScanner:
 class LineScanner(StartScanner, ABC):
     """A scanner whose entries are the lines that a pattern finds."""
 
-    marks: ClassVar[BlockPattern]
+    marks: BlockPattern
     longest: ClassVar[int] = 1 << 30
     """Maximum bytes of a line that can be an entry."""
 
