@@ -131,21 +131,26 @@ class ShownUnits:
         return [f"{count} like “{example if len(example) <= _SHOWN else f'{example[: _SHOWN - 1]}…'}”"]
 
     def around(self) -> LineExtent | None:
-        """Returns the lines left out next to the sure failure that is worth most and no verdict; None if none are."""
+        """Returns lines left out beside the sure failure that is worth most and no verdict; None if none say more.
+
+        Those say more that resemble no shown one.
+        """
         if self._selection is None or self._selection.worth.weights is not OUTCOME:
             return None
         worth, lines, places = self._selection.worth, self.units.line, self.places
-        shown, begun = set(places), {lines[place] for place in places}
+        begun, seen = {lines[place] for place in places}, {b"", *[self.units.shape[place].strip() for place in places]}
+        new = [place for place, shape in enumerate(self.units.shape) if shape.strip() not in seen]
+        new = [place for place in new if lines[place] not in begun]
+        at = [lines[place] for place in new]
         failed = [place for place in places if worth.flags.get(place, 0) & SURE]
         failed = [place for place in failed if not worth.flags[place] & (VERDICT | ENDED | BENIGN)]
         for place in sorted(failed, key=lambda each: -worth.base.get(each, 0.0)):
             line = lines[place]
-            below = bisect_right(lines, line), bisect_right(lines, line + _PAGE // 2)
-            above = bisect_left(lines, line - _PAGE // 2), bisect_left(lines, line)
-            for low, high in (below, above):
-                hidden = [each for each in range(low, high) if each not in shown and lines[each] not in begun]
-                if hidden and min(abs(lines[each] - line) for each in (hidden[0], hidden[-1])) <= _NEAR:
-                    return LineExtent(lines[hidden[0]], lines[hidden[-1]])
+            below = at[bisect_right(at, line) : bisect_right(at, line + _PAGE // 2)]
+            above = at[bisect_left(at, line - _PAGE // 2) : bisect_left(at, line)]
+            for hidden in (below, above):
+                if hidden and min(abs(hidden[0] - line), abs(hidden[-1] - line)) <= _NEAR:
+                    return LineExtent(hidden[0], hidden[-1])
         return None
 
     def richest(self) -> LineExtent | None:
