@@ -166,14 +166,14 @@ def _last(
         return render.end_line(inputs.measure, text=inputs.text is not None), None
     section = _section(inputs, shown, excerpts)
     part = section is not None or inputs.facts.path is not None
-    pattern, words = (None, "") if shown is None else shown.rest(CLASSES[:1] if part else CLASSES)
+    sought, words = (None, "") if shown is None else shown.rest(CLASSES[:1] if part else CLASSES)
     words = words if inputs.evidence.whole and not inputs.brief else ""
     told = render.left_out(excerpts, omitted, inputs.measure, words)
     if not inputs.stored:
         return f"{told} {render.lost_line(brief=inputs.brief)}", None
     if not inputs.tools:
         return f"{told} {render.KEPT}", None
-    following = next_call(inputs, shown, omitted, pattern, section)
+    following = next_call(inputs, shown, omitted, sought, section)
     return f"{told} {render.next_line(following, brief=inputs.brief)}", following
 
 

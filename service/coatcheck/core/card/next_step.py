@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import fsum
-from typing import Final, cast, final
+from typing import Final, NamedTuple, cast, final
 
 from coatcheck.core.card.model import CardInput, NextCall, Omission
 from coatcheck.core.choose.select import Selection
@@ -39,6 +39,14 @@ _STAMP: Final = re.compile(rb"(?:[^\w\x80-\xff]*\d\S*\s+)+")
 """Matches dates, times and numbers at the beginning of a line, which say little about what it resembles."""
 CLASSES: Final = (SURE, STRONG, WARNING)
 """Classes of statements, gravest first."""
+
+
+class Sought(NamedTuple):
+    """The words of a statement that is left out."""
+
+    words: str
+    sure: bool
+    """Whether it is a sure failure."""
 
 
 @final
@@ -75,11 +83,10 @@ class ShownUnits:
         """Shows `tokens` fewer tokens; returns False if nothing is left."""
         return self._selection is not None and self._selection.drop(tokens)
 
-    def rest(self, classes: Sequence[int]) -> tuple[str | None, str]:
+    def rest(self, classes: Sequence[int]) -> tuple[Sought | None, str]:
         """Returns what to search for in what is left out, and what matters of it in words, which may be empty.
 
-        Of statements, those of the first of `classes` that has any there; nothing is searched for if none of them is
-        sure and the lines around a sure one are left out.
+        Of statements, those of the first of `classes` that has any there.
         """
         if self._selection is None:
             return None, ""
@@ -90,7 +97,7 @@ class ShownUnits:
         counted = ((stated, self._named(stated, left if stated == SURE else whole, begun)) for stated in classes)
         stated, named = next((each for each in counted if each[1]), (0, ()))
         told = [f"{count} with {phrase}" for phrase, count in named if count]
-        sought = next((phrase for phrase, _ in named), None) if stated == SURE or self.around() is None else None
+        sought = Sought(named[0][0], sure=stated == SURE) if named else None
         return sought, ", ".join([*told, *self._like(whole, len(left))])
 
     def _named(self, stated: int, left: list[int], begun: set[int]) -> tuple[tuple[str, int], ...]:
@@ -203,7 +210,7 @@ def _told(text: bytes) -> str:
 
 
 def next_call(
-    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], pattern: str | None, section: str | None
+    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], sought: Sought | None, section: str | None
 ) -> NextCall:
     """Returns the call that helps most: the commonest failure left out, a section, a path, lines.
 
@@ -211,19 +218,21 @@ def next_call(
         inputs: what the card is made of.
         shown: what it shows; None: nothing.
         omitted: what no excerpt shows; not empty.
-        pattern: words of a failure in that.
+        sought: words of a statement in that.
         section: a title of a part that is not shown.
     """
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
+    near = None if shown is None or section is not None or (sought is not None and sought.sure) else shown.around()
+    near = near if inputs.facts.path is None else None
     arguments: dict[str, str | int]
-    if pattern is not None:
-        arguments = {"pattern": pattern}
+    if sought is not None and near is None:
+        arguments = {"pattern": sought.words}
     elif section is not None:
         arguments = {"section": section}
     elif inputs.facts.path is not None:
         arguments = {"path": inputs.facts.path}
     elif longest.whole_lines:
-        first, limit = _lines(longest, shown, inputs.sizes.lines)
+        first, limit = _lines(longest, shown, near, inputs.sizes.lines)
         arguments = {"offset": first} if inputs.brief or inputs.text is not None else {"offset": first, "limit": limit}
     else:
         start = None if shown is None else shown.line_start(longest.bytes.start)
@@ -232,9 +241,9 @@ def next_call(
     return NextCall(TOOL, {"artifact_id": inputs.id, **arguments})
 
 
-def _lines(longest: Omission, shown: ShownUnits | None, lines: int) -> tuple[int, int]:
+def _lines(longest: Omission, shown: ShownUnits | None, near: LineExtent | None, lines: int) -> tuple[int, int]:
     """Returns the first line to read and how many: beside a failure, those that say most, or in the longest gap."""
-    rich = None if shown is None else shown.around() or shown.richest()
+    rich = near or (None if shown is None else shown.richest())
     if rich is not None:
         return rich.first, max(rich.last, min(rich.first + _LEAST - 1, lines)) - rich.first + 1
     whole = longest.whole_lines == longest.lines.last - longest.lines.first + 1
