@@ -145,12 +145,13 @@ class ShownUnits:
         if self._selection is None or self._selection.worth.weights is not OUTCOME:
             return None
         worth, lines, places = self._selection.worth, self.units.line, self.places
-        begun, seen = {lines[place] for place in places}, {b"", *[self.units.shape[place].strip() for place in places]}
-        new = [place for place, shape in enumerate(self.units.shape) if shape.strip() not in seen]
-        new = [place for place in new if lines[place] not in begun]
-        at = [lines[place] for place in new]
         failed = [place for place in places if worth.flags.get(place, 0) & SURE]
         failed = [place for place in failed if not worth.flags[place] & (VERDICT | ENDED | BENIGN)]
+        if not failed:
+            return None
+        begun, seen = {lines[place] for place in places}, {b"", *[self.units.shape[place].strip() for place in places]}
+        new = [place for place, shape in enumerate(self.units.shape) if shape.strip() not in seen]
+        at = [lines[place] for place in new if lines[place] not in begun]
         for place in sorted(failed, key=lambda each: -worth.base.get(each, 0.0)):
             line = lines[place]
             below = at[bisect_right(at, line) : bisect_right(at, line + _PAGE // 2)]

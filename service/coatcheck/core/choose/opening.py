@@ -10,8 +10,9 @@ _LOOKED: Final = 60
 """Lines at the beginning among which a licence is searched for."""
 _MOST: Final = 0.5
 """Maximum share of a text that is its licence; a text of more is about it."""
-_LICENCE: Final = re.compile(
-    rb"(?i)copyright|\(c\) (?:19|20)|\blicen[cs]e|SPDX-|all rights reserved|\bwarrant|redistribut|permission is hereby"
+_LICENCE: Final = BlockPattern(
+    r"copyright|\(c\) (?:19|20)|\blicen[cs]e|SPDX-|all rights reserved|\bwarrant|redistribut|permission is hereby",
+    ignore_case=True,
 )
 _LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]{2}")
 _NAME: Final = BlockPattern(r"^(?:=head1 |\.SH \"?|#* ?)?NAME\"?$")
@@ -25,8 +26,8 @@ _VERSIONS: Final = 3
 """Such lines in a text that has one version; a lock file has hundreds."""
 _RULE: Final = BlockPattern(r"^[ |+]*[-=─━]{2,}(?:[-=─━]*[ |+:┼╋]+[-=─━]{2,})+[ |+:┤]*$")
 """Matches a line between the names of columns and the rows of a printed table."""
-_DASHES: Final = (b"--", b"==", "──".encode(), "━━".encode())
-"""Every such line contains one of these; searching for them first saves most texts the pattern."""
+_DASHES: Final = (b"===", b"---", "──".encode(), "━━".encode())
+"""Every such line contains one of these, the last two only where not all is ASCII: searching for them is fast."""
 
 
 def licence_lines(units: Units) -> set[int]:
@@ -35,8 +36,9 @@ def licence_lines(units: Units) -> set[int]:
     What the first paragraph says before the licence belongs to the text.
     """
     text = units.text[:_LOOKED]
-    if _LICENCE.search(b"\n".join(text)) is None:
-        return set()
+    rows = set(_LICENCE.rows(b"\n".join(text)))
+    if not rows:
+        return rows
     paragraphs: list[list[int]] = []
     for place in (place for place, line in enumerate(text) if _LETTERS.search(line)):
         if not paragraphs or paragraphs[-1][-1] != place - 1:
@@ -44,7 +46,7 @@ def licence_lines(units: Units) -> set[int]:
         paragraphs[-1].append(place)
     found: set[int] = set()
     for nth, places in enumerate(paragraphs):
-        licensed = [place for place in places if _LICENCE.search(text[place])]
+        licensed = [place for place in places if place in rows]
         if licensed:
             found.update(places if nth else places[places.index(licensed[0]) :])
     between = range(min(found, default=0), max(found, default=0))
@@ -64,5 +66,9 @@ def named(units: Units) -> list[int]:
 def first_rows(units: Units) -> list[int]:
     """Returns the first row of each table that a program printed, and the line above its rule, which names columns."""
     text = units.text
-    rules = _RULE.rows(units.block) if any(dashes in units.block for dashes in _DASHES) else []
+    rules = (
+        _RULE.rows(units.block)
+        if any(dashes in units.block for dashes in _DASHES[: 2 if units.block.isascii() else 4])
+        else []
+    )
     return [at for row in rules for at in (row - 1, row + 1) if 0 <= at < len(text) and _LETTERS.search(text[at])]

@@ -116,7 +116,7 @@ class Selection:
             if self._take(place, now):
                 long.pop(place, None)
                 for hole, beyond in ((place - 1, place - 2), (place + 1, place + 2)):
-                    if beyond in self._taken and hole in worth:
+                    if beyond in self._taken and hole not in self._taken and hole in worth:
                         heappush(heap, (-self._rate(hole), hole))
             else:
                 self._left -= long.get(place, 0)
@@ -149,12 +149,15 @@ class Selection:
 
     def _gap(self, place: int, step: int = -1) -> int:
         """Returns the tokens between a unit and what is shown before it, or after: blank lines, or a line of ours."""
-        for blanks in range(_BLANKS + 1):
+        taken, text = self._taken, self._units.text
+        if place + step in taken:
+            return 0
+        for blanks in range(1, _BLANKS + 1):
             place += step
-            if place in self._taken:
-                return blanks
-            if not 0 <= place < len(self._units) or self._units.text[place].strip():
+            if not 0 <= place < len(text) or text[place].strip():
                 break
+            if place + step in taken:
+                return blanks
         return SEAM
 
     def _part_price(self, text: bytes, size: int, *, last: bool) -> int:
