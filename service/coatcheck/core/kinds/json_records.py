@@ -17,7 +17,6 @@ from coatcheck.core.jsonpath.location import bracketed, step
 from coatcheck.core.structure.few_values import VALUES, are_few, leading, leads
 from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WORD, classify
 from coatcheck.core.survey.members import ObjectMember
-from coatcheck.core.text.plural import first_of
 
 _FEWEST: Final = 8
 """Minimum elements of a list of records."""
@@ -31,6 +30,8 @@ _DEEP: Final = 3
 """Depth of objects and lists in which lists are searched for."""
 _SAID: Final = 80
 """Maximum characters of a value that tells a record from others; of several, twice as many."""
+_TITLED: Final = 50
+"""Records that decide by which member they are named."""
 _NAMED: Final = 2
 """Lists of records that are named."""
 _NAMES: Final = 240
@@ -129,16 +130,24 @@ def names(value: object) -> list[str]:
     """
     facts: list[str] = []
     for path, records in sorted(_lists("$", value, _DEEP), key=lambda each: -len(each[1])):
-        columns = {keys: [_at(record, keys) for record in records] for keys in _members(records[0])}
+        looked = records[:_TITLED]
+        columns = {keys: [_at(record, keys) for record in looked] for keys in _members(looked[0])}
         letters = {keys: _letters(column) for keys, column in columns.items()} if len(records) > 1 else {}
         best = max(letters, key=lambda keys: letters[keys], default=())
         if best and letters[best] >= _NAMING and len(facts) < _NAMED:
             told = [encode(each).decode() for each in columns[best]]
-            most = sum(size <= _NAMES for size in accumulate(map(len, told)))
-            facts.append(
-                f"Values of {path}[*]{''.join(map(step, best))}: {first_of(told, max(1, most), separator=', ')}"
-            )
+            most = max(1, sum(size <= _NAMES for size in accumulate(map(len, told))))
+            left = sum(best[-1] in inner for inner in _holding(records, best)) - most
+            shown = ", ".join([*told[:most], *([f"… {left} more"] if left else [])])
+            facts.append(f"Values of {path}[*]{''.join(map(step, best))}: {shown}")
     return facts
+
+
+def _holding(records: list[dict[str, object]], keys: tuple[str, ...]) -> list[dict[str, object]]:
+    """Returns the objects that may have a member of records."""
+    if len(keys) == 1:
+        return records
+    return [cast("dict[str, object]", each) for record in records if isinstance(each := record.get(keys[0]), dict)]
 
 
 def _letters(column: list[object]) -> float:
