@@ -51,7 +51,7 @@ _COUNTED: Final[dict[int, tuple[str, ...]]] = {
 """Failures that a number makes, by what they state: `3 failed` is one, and `0 failed` is not."""
 _STATED: Final[dict[int, tuple[str, ...]]] = {
     _FAILURE: (
-        r"\b(?:FAIL|(?:[A-Z]+_)*FAILED|FAILURES?|FAILS|UNEXPECTED|ERROR|FATAL|CRITICAL|PANIC|SEVERE|EMERG|TIMEOUT|ABORTED)\b",
+        r"\b(?:FAIL|(?:[A-Z]+_)*FAILED|FAILURES?|FAILS|FAILING(?:_[A-Z]+)?|UNEXPECTED|ERROR|FATAL|CRITICAL|PANIC|SEVERE|EMERG|TIMEOUT|ABORTED)\b",
         r"(?i)\b(?:error|fatal|fatal error|critical|panic|failure)(?: ?[\[(][\w -]+[\])])? ?:(?:[^:]|$)",
         r"(?i)\berrors? (?:TS|CS|C|MSB|NU|NETSDK|LNK|BC|FS|AD)\d",
         r"(?:^|[\s.:(\[])[A-Za-z_][\w.$]*(?:Error|Exception|Fault|Panic)(?::(?:[^:]|$)|\s*$| \()",
