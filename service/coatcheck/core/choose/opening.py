@@ -65,10 +65,7 @@ def named(units: Units) -> list[int]:
 
 def first_rows(units: Units) -> list[int]:
     """Returns the first row of each table that a program printed, and the line above its rule, which names columns."""
-    text = units.text
-    rules = (
-        _RULE.rows(units.block)
-        if any(dashes in units.block for dashes in _DASHES[: 2 if units.block.isascii() else 4])
-        else []
-    )
+    text, block = units.text, units.block
+    dashes = _DASHES[: 2 if block.isascii() else 4]
+    rules = _RULE.rows(block) if any(each in block for each in dashes) else []
     return [at for row in rules for at in (row - 1, row + 1) if 0 <= at < len(text) and _LETTERS.search(text[at])]

@@ -25,7 +25,7 @@ _LOOKED: Final = 200
 _MEMBERS: Final = 3
 """Members whose values are counted."""
 _LISTS: Final = 3
-"""Lists of records, longest first, whose members are counted."""
+"""Lists of records, longest first, whose members are counted, and whose records are named."""
 _DEEP: Final = 3
 """Depth of objects and lists in which lists are searched for."""
 _SAID: Final = 80
@@ -129,10 +129,11 @@ def names(value: object) -> list[str]:
     Of several such members, by the one with most letters: not by times, digests or numbers.
     """
     facts: list[str] = []
-    for path, records in sorted(_lists("$", value, _DEEP), key=lambda each: -len(each[1])):
+    lists = sorted(_lists("$", value, _DEEP), key=lambda each: -len(each[1]))[:_LISTS]
+    for path, records in [each for each in lists if len(each[1]) > 1]:
         looked = records[:_TITLED]
         columns = {keys: [_at(record, keys) for record in looked] for keys in _members(looked[0])}
-        letters = {keys: _letters(column) for keys, column in columns.items()} if len(records) > 1 else {}
+        letters = {keys: _letters(column) for keys, column in columns.items()}
         best = max(letters, key=lambda keys: letters[keys], default=())
         if best and letters[best] >= _NAMING and len(facts) < _NAMED:
             told = [encode(each).decode() for each in columns[best]]
