@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck.core.survey.lexicon import ALIKE, BENIGN, STRONG, SUMMARY, SURE, VERDICT, classify, speaking
+from coatcheck.core.survey.lexicon import BENIGN, FLAG_BITS, STRONG, SUMMARY, SURE, VERDICT, classify, speaking
 from coatcheck.core.survey.survey import Survey, Surveyor, pack_survey, unpack_survey
 from coatcheck.core.survey.tallies import Tallies, tallied
 from coatcheck.core.text.terminal import visible
@@ -220,6 +220,7 @@ def test_lines_are_classified_by_what_they_state(line: str) -> None:
         "compiling module a",
         "INFO request served in 3 ms",
         "def handler(event):",
+        "! Integrates over one step",
         "",
         " 2 files changed, 3 insertions(+), 1 deletion(-)",
     ],
@@ -231,7 +232,7 @@ def test_ordinary_lines_state_nothing(line: str) -> None:
 def test_the_lines_that_speak_are_those_that_any_class_matches() -> None:
     rows = [*STATED, "compiling module a", "INFO request served in 3 ms"] * 5
     spoken = [rows[number] for number in speaking([row.encode() for row in rows])]
-    assert spoken == [row for row in rows if classify(row.encode()) % (1 << ALIKE) & ~BENIGN]
+    assert spoken == [row for row in rows if classify(row.encode()) % (1 << FLAG_BITS) & ~BENIGN]
 
 
 def test_of_a_long_line_the_first_part_that_states_a_failure_is_kept() -> None:

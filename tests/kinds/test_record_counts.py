@@ -33,6 +33,16 @@ def test_rules_that_lead_are_counted_in_a_list_inside_a_document() -> None:
     assert set(_counts(report)) == {each.replace("$[*]", "$.results[*]") for each in (RULE_COUNTS, SAFE_COUNTS)}
 
 
+def test_of_two_members_that_tell_the_same_the_one_with_words_is_counted() -> None:
+    rows = [
+        {"row": n, "status": "Not Found" if n % 9 == 0 else "OK", "code": 404 if n % 9 == 0 else 200} for n in range(90)
+    ]
+    assert _counts(json.dumps(rows).encode()) == ['Counts of $[*].status: "OK" 80, "Not Found" 10']
+    for n, each in enumerate(rows):  # as often, but not together
+        each["code"] = 404 if n < 10 else 200
+    assert len(_counts(json.dumps(rows).encode())) == 2
+
+
 def test_a_streamed_payload_is_counted_whole() -> None:
     many = RECORDS * 12
     wanted = 'Counts of $[*].rule: "E000" 4812, "E001" 2412,'

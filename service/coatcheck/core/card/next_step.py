@@ -223,8 +223,8 @@ def next_call(
         section: a title of a part that is not shown.
     """
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
-    near = None if shown is None or section is not None or (sought is not None and sought.sure) else shown.around()
-    near = near if inputs.facts.path is None else None
+    better = section is not None or inputs.facts.path is not None or (sought is not None and sought.sure)
+    near = None if shown is None or better else shown.around()
     arguments: dict[str, str | int]
     if sought is not None and near is None:
         arguments = {"pattern": sought.words}

@@ -1,4 +1,4 @@
-"""Finds where things begin and what they are: a document past its licence, a manual's name, a version, a table."""
+"""Finds what a document says about itself: past the licence that it begins with, below NAME, and its version."""
 
 import re
 from typing import Final
@@ -24,10 +24,6 @@ _VERSION: Final = BlockPattern(
 """Matches a line that sets the version of what it is in."""
 _VERSIONS: Final = 3
 """Such lines in a text that has one version; a lock file has hundreds."""
-_RULE: Final = BlockPattern(r"^[ |+]*[-=─━]{2,}(?:[-=─━]*[ |+:┼╋]+[-=─━]{2,})+[ |+:┤]*$")
-"""Matches a line between the names of columns and the rows of a printed table."""
-_DASHES: Final = (b"===", b"---", "──".encode(), "━━".encode())
-"""Every such line contains one of these, the last two only where not all is ASCII: searching for them is fast."""
 
 
 def licence_lines(units: Units) -> set[int]:
@@ -54,18 +50,10 @@ def licence_lines(units: Units) -> set[int]:
     return found if len(found) <= _MOST * len(units) else set()
 
 
-def named(units: Units) -> list[int]:
+def self_descriptions(units: Units) -> list[int]:
     """Returns the first line below each heading NAME, and the line that sets the version, if there is one version."""
     text = units.text
     rows = _NAME.rows(units.block) if b"NAME" in units.block else []
     below = (next((at for at in range(row + 1, min(row + 3, len(text))) if text[at].strip()), None) for row in rows)
     versions = _VERSION.rows(units.block) if b"ersion" in units.block or b"VERSION" in units.block else []
     return [place for place in below if place is not None] + (versions[:1] if len(versions) <= _VERSIONS else [])
-
-
-def first_rows(units: Units) -> list[int]:
-    """Returns the first row of each table that a program printed, and the line above its rule, which names columns."""
-    text, block = units.text, units.block
-    dashes = _DASHES[: 2 if block.isascii() else 4]
-    rules = _RULE.rows(block) if any(each in block for each in dashes) else []
-    return [at for row in rules for at in (row - 1, row + 1) if 0 <= at < len(text) and _LETTERS.search(text[at])]

@@ -7,7 +7,7 @@ from typing import Final
 
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import CardWeights
-from coatcheck.core.survey.lexicon import ALIKE, BENIGN, ENDED, STRONG, SURE, VERDICT, WARNING, WORD, phrase_of
+from coatcheck.core.survey.lexicon import BENIGN, ENDED, FLAG_BITS, STRONG, SURE, VERDICT, WARNING, WORD, phrase_of
 
 _SURE: Final = 5.0
 _STRONG: Final = 3.0
@@ -67,7 +67,7 @@ def add_statements(
     """Adds the worth of statements; those that begin a line as a program prints them are weighted as `printed`."""
     sure = [place for place, stated in flags.items() if stated & SURE and not stated & BENIGN]
     surest = {*sure[:1], *sure[-1:]}
-    same = Counter(stated >> ALIKE for stated in flags.values())
+    same = Counter(stated >> FLAG_BITS for stated in flags.values())
     headings = _headings(units) if any(units.text[place][:1].isspace() for place in flags) else {}
     placed = dict(_placed(units, flags))
     for place, stated in flags.items():
@@ -75,7 +75,7 @@ def add_statements(
         mine = printed if stated & SURE and _BEGINS.match(line) and not CODE.search(line) else weights
         worth = _weight(stated) * max(mine.statements, mine.surest if place in surest else 0.0)
         if worth:
-            alike = units.count[units.shape[place]] ** 0.5 * same[stated >> ALIKE] ** _SAME
+            alike = units.count[units.shape[place]] ** 0.5 * same[stated >> FLAG_BITS] ** _SAME
             worth *= (1 + _LATE * units.line[place] / lines) / alike
             for step, share in (_ENDED if stated & ENDED and not phrase_of(line, SURE) else _AROUND).items():
                 if 0 <= place + step < len(units):

@@ -19,7 +19,8 @@ from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.frames import own_frames
 from coatcheck.core.choose.oddness import named_above, odd_lines, odd_numbers
-from coatcheck.core.choose.opening import first_rows, licence_lines, named
+from coatcheck.core.choose.opening import licence_lines, self_descriptions
+from coatcheck.core.choose.printed_tables import first_rows
 from coatcheck.core.choose.statements import CODE, add_statements
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, PRINTED, CardWeights
@@ -186,7 +187,7 @@ def worth_of(
     _ends(base, units, chosen, reach, licence)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
-    for place in () if outcome or weights is not None else (*content_rows(units.text), *named(units)):
+    for place in () if outcome or weights is not None else (*content_rows(units.text), *self_descriptions(units)):
         base[place] = max(base.get(place, 0.0), _ODD)
     told = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
     base.update(told)

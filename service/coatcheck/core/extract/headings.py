@@ -75,8 +75,8 @@ def _is_underlined(data: bytes) -> bool:
     """Returns whether a text begins with an underlined title, and has another."""
     if _RULED.match(data) is None:
         return False
-    lengths = ((match[1].decode("utf-8", "ignore"), match[3]) for match in _RULED.finditer(data))
-    return next(islice((title for title, rule in lengths if len(title) == len(rule)), 1, None), None) is not None
+    titles = [found for found in _RULED.finditer(data) if len(found[1].decode("utf-8", "ignore")) == len(found[3])]
+    return len(titles) >= _SEVERAL and titles[0].start() == 0
 
 
 def _count(pattern: re.Pattern[bytes], data: bytes, most: int) -> int:

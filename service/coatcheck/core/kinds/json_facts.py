@@ -2,6 +2,7 @@
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from itertools import chain
 from types import NoneType
 from typing import Final, TypeAlias, cast
@@ -11,7 +12,8 @@ from msgspec.structs import replace
 
 from coatcheck.core.jsonpath.location import step
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
-from coatcheck.core.kinds.json_records import inside, names, next_path, recurring, stating
+from coatcheck.core.kinds.json_records import WRONG, inside, names, next_path, recurring, stating
+from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.notebook import FAILED, of_notebook
 from coatcheck.core.structure.record_values import counts_of
 from coatcheck.core.survey.members import ObjectMember
@@ -38,8 +40,6 @@ _OF_LINES: Final = 24
 """Maximum keys that are named at one place in JSON lines, which are shown themselves."""
 _TOLD: Final = 8
 """Maximum rare members whose values are named; with more, records differ in everything."""
-_WRONG: Final = re.compile(r"(?i)(?:error|failure|problem|violation|exception)s?(?=$|\[|\.)|error_?message|fault")
-"""Matches the names of members that say what is wrong."""
 _TELLS: Final = re.compile(r"(?i)(?:^|[.\]])(?:\w*(?:message|error|reason|description)|msg|detail|text|title)?$")
 """Matches the names of texts that tell it, rather than where it happened."""
 _MAP: Final = 40
@@ -57,15 +57,7 @@ def describe_json(payload: PayloadProbe) -> Description:
         return NOTHING
     value = reading.value
     if reading.complete and (notebook := of_notebook(sample.head)) is not None:
-        failed = [cell for cell in notebook.entries if cell.detail is not None and cell.detail.startswith(FAILED)]
-        told = FAILED if failed else ""
-        details = [each.detail if (each.detail or "").startswith(told) else None for each in notebook.entries]
-        cells = [
-            f"{each.title}{f' ({told})' if told else ''}" for each, told in zip(notebook.entries, details, strict=True)
-        ]
-        failed = [replace(cell, title=cell.title.partition(":")[0]) for cell in failed]
-        fact = f"Notebook, {counted(len(cells), 'cell')}: {first_of(cells, _CELLS)}"
-        return Description(facts=(fact,), parts=named_parts(failed))
+        return _notebook(notebook.entries)
     if reading.lines:
         first = f"JSON lines; keys of the first {reading.lines}:"
     elif not reading.complete:
@@ -76,7 +68,7 @@ def describe_json(payload: PayloadProbe) -> Description:
         first = scalars(value)
     found = recurring(value)
     lines, few = key_lines(value, complete=reading.complete, most=_OF_LINES if reading.lines else None)
-    path = _wrong(value) or next_path(value, found, few, lines=reading.lines > 0)
+    path = next_path(value, found, few, lines=reading.lines > 0)
     if payload.survey is not None and payload.survey.members:
         lines = [*_members("$", payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
         return Description(facts=tuple(lines), path=stating("$", payload.survey.members) or path)
@@ -89,12 +81,18 @@ def describe_json(payload: PayloadProbe) -> Description:
     return Description(facts=(*([first] if first else []), *rare, *lines, *counts[len(rare) :]), path=path)
 
 
-def _wrong(value: object) -> str | None:
-    """Returns the path of the list at the top that says what is wrong; None if there is none, or it is empty."""
-    for key, member in cast("dict[str, object]", value).items() if isinstance(value, dict) else ():
-        if isinstance(member, list) and member and _WRONG.fullmatch(key):
-            return stating("$", (ObjectMember(key, elements=len(cast("list[object]", member))),))
-    return None
+def _notebook(cells: Sequence[Entry]) -> Description:
+    """Returns the cells with what those that failed raised, or if none did, with what each printed."""
+    failed = [cell for cell in cells if (cell.detail or "").startswith(FAILED)]
+    beginning = FAILED if failed else ""
+    told = [
+        f"{cell.title} ({cell.detail})" if cell.detail and cell.detail.startswith(beginning) else cell.title
+        for cell in cells
+    ]
+    fact = f"Notebook, {counted(len(told), 'cell')}: {first_of(told, _CELLS)}"
+    return Description(
+        facts=(fact,), parts=named_parts([replace(cell, title=cell.title.partition(":")[0]) for cell in failed])
+    )
 
 
 def _members(path: str, members: tuple[ObjectMember, ...]) -> list[str]:
@@ -116,7 +114,7 @@ def scalars(value: object) -> str | None:
     members = cast("dict[str, object]", value)
     for key, member in members.items():
         name, told = key, member
-        if isinstance(member, list) and member and _WRONG.fullmatch(key):
+        if isinstance(member, list) and member and WRONG.fullmatch(key):
             name, told = f"{key}[0]", cast("list[object]", member)[0]
         inner = cast("dict[str, object]", told) if isinstance(told, dict) and len(members) <= _MAP else {}
         few = 0 < len(inner) <= _NESTED
@@ -127,7 +125,7 @@ def scalars(value: object) -> str | None:
 
 def _clipped(name: str, value: object) -> str | None:
     """Returns a value as JSON; of a long text, the beginning if it tells what is wrong."""
-    if isinstance(value, str) and len(value) > _VALUE and _WRONG.match(name) and _TELLS.search(name):
+    if isinstance(value, str) and len(value) > _VALUE and WRONG.match(name) and _TELLS.search(name):
         value = f"{value[: 2 * _VALUE]}…" if len(value) > 2 * _VALUE else value
         return encode(value).decode()
     return _short(value)

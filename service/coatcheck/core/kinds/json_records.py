@@ -49,6 +49,8 @@ _STATING: Final = re.compile(
     r"(?i)\w*(?:error|warning|fail|problem|violation|vulnerab|issue|alert|finding|diagnostic|result)\w*"
 )
 """Matches the names of members that say what is wrong, or what was found."""
+WRONG: Final = re.compile(r"(?i)(?:error|failure|problem|violation)s?(?=$|\[|\.)|error_?message|fault")
+"""Matches the names of members that say what is wrong, and only that."""
 
 
 class Recurring(Struct, frozen=True):
@@ -94,10 +96,10 @@ def _states_failure(value: str | int) -> bool:
 def recurring(value: object) -> list[Recurring]:
     """Returns the recurring members in the document's longest lists of records, those with the rarest value first.
 
-    Of members with the same counts, only the one with the shorter values.
+    Of members that tell the same, such as a status and its text, only the first, which has words.
     """
     lists = [each for each in _lists("$", value, _DEEP) if len(each[1]) >= _FEWEST]
-    found: list[Recurring] = []
+    found: dict[Recurring, list[bytes]] = {}
     for path, records in sorted(lists, key=lambda each: -len(each[1]))[:_LISTS]:
         looked = records[:: max(1, len(records) // _LOOKED)]
         for keys in _members(looked[0]):
@@ -108,19 +110,20 @@ def recurring(value: object) -> list[Recurring]:
                     values.sort(key=lambda each: (-each[1], _states_failure(each[0]), encode(each[0]).decode()))
                     few = _are_few(counts, len(records))
                     alone = _alone(records, looked, keys, values[-1][0]) if few and values[-1][1] == 1 else ""
-                    steps = "".join(map(step, keys))
-                    found.append(Recurring(path, steps, tuple(values), len(records), few=few, alone=alone))
+                    made = Recurring(path, "".join(map(step, keys)), tuple(values), len(records), few=few, alone=alone)
+                    found[made] = [encode(_at(record, keys)) for record in looked]
     words = {each: all(isinstance(value, str) and value for value, _ in each.counts) for each in found}
-    shortest = {
-        (each.path, tuple([count for _, count in each.counts])): each for each in sorted(found, key=_chars)[::-1]
-    }
-    found = [each for each in found if each in shortest.values()]
-    found.sort(key=lambda each: (not each.few, each.counts[-1][1] / each.records, not words[each]))
-    return found[:_MEMBERS]
+    told: list[Recurring] = []
+    for each in sorted(found, key=lambda each: (not each.few, each.counts[-1][1] / each.records, not words[each])):
+        same = (other for other in told if other.path == each.path and _correspond(found[other], found[each]))
+        if len(told) < _MEMBERS and next(same, None) is None:
+            told.append(each)
+    return told
 
 
-def _chars(recurring: Recurring) -> int:
-    return sum(len(str(value)) for value, _ in recurring.counts)
+def _correspond(one: list[bytes], other: list[bytes]) -> bool:
+    """Returns whether the values of two members in the same records correspond one to one."""
+    return len(set(zip(one, other, strict=True))) == len(set(one)) == len(set(other)) > 1
 
 
 def names(value: object) -> list[str]:
@@ -227,7 +230,7 @@ def _recur(counts: Counter[tuple[type, object]], records: int) -> bool:
 
 
 def next_path(value: object, found: list[Recurring], few: dict[str, int], *, lines: bool) -> str | None:
-    """Returns a path to what a card is least likely to show: records with a rare value or member, or the largest value.
+    """Returns a path to what a card hardly shows: errors, records with a rare value or member, or the largest value.
 
     Args:
         value: the document, as far as it was read.
@@ -235,6 +238,19 @@ def next_path(value: object, found: list[Recurring], few: dict[str, int], *, lin
         few: the paths of members that only few records have, outermost first, and how many have them.
         lines: whether each record is a line, so that a card shows the few odd ones in full.
     """
+    return _errors(value) or _rare(found, few, lines=lines) or _largest(value)
+
+
+def _errors(value: object) -> str | None:
+    """Returns the path of the list at the top that says what is wrong; None if there is none, or it is empty."""
+    for key, member in cast("dict[str, object]", value).items() if isinstance(value, dict) else ():
+        if isinstance(member, list) and member and WRONG.fullmatch(key):
+            return stating("$", (ObjectMember(key, elements=len(cast("list[object]", member))),))
+    return None
+
+
+def _rare(found: list[Recurring], few: dict[str, int], *, lines: bool) -> str | None:
+    """Returns the path of records with a rare value or member, unless these are lines and too few not to be shown."""
     values = [each.rare for each in found]
     rare = [each[0] for each in values if each]
     for member, count in few.items():
@@ -244,6 +260,11 @@ def next_path(value: object, found: list[Recurring], few: dict[str, int], *, lin
     for wanted, count in chain(rare, *[each[1:] for each in values]):
         if not (lines and count <= _MEMBERS):
             return wanted
+    return None
+
+
+def _largest(value: object) -> str | None:
+    """Returns the path of what says what was found, or of the largest value, as far down as one is most of another."""
     path, inner, size, told = "$", value, 0, False
     for _ in range(_DEEPEST):
         if isinstance(inner, list):

@@ -156,16 +156,22 @@ _SHEBANGS: Final = {
     "ruby": "ruby",
     "perl": "perl",
 }
-_CONTENT: Final = BlockPattern(
-    r"^(?:#[ \t]*(?:include[ \t]*[<\"]|ifndef[ \t]+\w+[ \t\r]*$|pragma[ \t]+once)"
-    r"|directive[ \t]+@\w+.*[ \t]on[ \t]|(?:extend[ \t]+)?schema[ \t]*\{|type[ \t]+(?:Query|Mutation)[ \t]*[{@]"
-    r"|(?:syntax|edition)[ \t]*=[ \t]*[\"'](?:proto|20)"
-    r"|import[ \t]+(?:static[ \t]+)?[a-z]\w*(?:\.\w+)+(?:\.\*)?;[ \t\r]*$"
-    r"|(?:import|export)[ \t][^;'\"]*[ \t]from[ \t]*(?:'[^']+'|\"[^\"]+\");?[ \t\r]*$"
-    r"|(?:CREATE|create)[ \t](?i:[ \t]*(?:or|replace|temp|temporary|unlogged|materialized|unique)\b)*[ \t]*"
-    r"(?i:table|view|function|type|index)[ \t]+[\w\"`.\[].*(?:[(;,]|\bas|\bon .*)[ \t\r]*$)"
-)
-"""Finds a line that only a file of C, GraphQL, Protocol Buffers, Java and the like, JavaScript or SQL has."""
+_DIRECTIVES: Final[dict[str, str]] = {
+    "c": r"^#[ \t]*(?:include[ \t]*[<\"]|ifndef[ \t]+\w+[ \t\r]*$|pragma[ \t]+once)",
+    "interface": (
+        r"^(?:(?:syntax|edition)[ \t]*=[ \t]*[\"'](?:proto|20)|directive[ \t]+@\w+.*[ \t]on[ \t]"
+        r"|(?:extend[ \t]+)?schema[ \t]*\{|type[ \t]+(?:Query|Mutation)[ \t]*[{@])"
+    ),
+    "curly": r"^import[ \t]+(?:static[ \t]+)?[a-z]\w*(?:\.\w+)+(?:\.\*)?;[ \t\r]*$",
+    "script": r"^(?:import|export)[ \t][^;'\"]*[ \t]from[ \t]*(?:'[^']+'|\"[^\"]+\");?[ \t\r]*$",
+    "sql": (
+        r"^(?:CREATE|create)[ \t](?i:[ \t]*(?:or|replace|temp|temporary|unlogged|materialized|unique)\b)*[ \t]*"
+        r"(?i:table|view|function|type|index)[ \t]+[\w\"`.\[].*(?:[(;,]|\bas|\bon .*)[ \t\r]*$"
+    ),
+}
+"""Finds a line that only a file of the language has; `interface`: of Protocol Buffers or GraphQL."""
+_ANY_DIRECTIVE: Final = BlockPattern("|".join(_DIRECTIVES.values()))
+_BY_DIRECTIVE: Final = {language: BlockPattern(pattern) for language, pattern in _DIRECTIVES.items()}
 _GUARD: Final = re.compile(rb"#[ \t]*(?:pragma[ \t]+once|ifndef[ \t]+(\w+)[ \t\r]*\n\s*#[ \t]*define[ \t]+\1\b)")
 _LOOK: Final = 16 * 1024
 _STATEMENTS: Final = "if for while switch catch return else elif do try using lock foreach with await yield throw new"
@@ -191,16 +197,12 @@ def language_of(names: tuple[str | None, ...], head: bytes) -> str:
 
 def language_by_directive(head: bytes) -> str | None:
     """Returns the language of which a line near the beginning is typical: C, Java, JavaScript, SQL and so on."""
-    line = _CONTENT.find(head[:_LOOK])
+    first = head[:_LOOK]
+    line = _ANY_DIRECTIVE.find(first)
     if line is None:
         return None
-    if head[line[0]] in b"Cc":
-        return "sql"
-    if b"from" in head[slice(*line)].split():
-        return "script"
-    if head[line[0]] == ord("i"):
-        return "curly"
-    return "interface" if head[line[0]] != ord("#") else "header" if _GUARD.match(head, line[0]) else "c"
+    language = next(name for name, pattern in _BY_DIRECTIVE.items() if pattern.find(first, line[0]) == line)
+    return "header" if language == "c" and _GUARD.match(head, line[0]) else language
 
 
 def is_definition(title: str) -> bool:

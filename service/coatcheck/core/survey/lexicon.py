@@ -30,8 +30,8 @@ SUMMARY: Final = 64
 """States at least three counts of what was done."""
 ENDED: Final = 128
 """States that something ended with a status of failure: what led to it is above."""
-ALIKE: Final = 8
-"""Bits below those that are equal for lines that state the same: one for each pattern."""
+FLAG_BITS: Final = 8
+"""Number of these flags. Above them, `classify` sets a bit for each pattern that a line matches: equal ones say the same."""
 
 _FAILURE: Final = SURE | STRONG | WORD
 _COUNTED: Final[dict[int, tuple[str, ...]]] = {
@@ -56,7 +56,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
         r"(?i)\berrors? (?:TS|CS|C|MSB|NU|NETSDK|LNK|BC|FS|AD)\d",
         r"(?:^|[\s.:(\[])[A-Za-z_][\w.$]*(?:Error|Exception|Fault|Panic)(?::(?:[^:]|$)|\s*$| \()",
         r"Traceback \(most recent|\bpanicked at\b|^\s*Caused by:|\bUncaught\b|\bUnhandled\b|\w+Sanitizer\b",
-        r"^\s*not ok\b|^--- FAIL|\bundefined reference to\b|\bcore dumped\b|##\[error\]|^::error|\bSegmentation fault|^! [A-Z]|\bUndefined control sequence|\bsignal SIG(?:SEGV|ABRT|BUS|ILL|FPE|SYS)\b",
+        r"^\s*not ok\b|^--- FAIL|\bundefined reference to\b|\bcore dumped\b|##\[error\]|^::error|\bSegmentation fault|\bUndefined control sequence|\bsignal SIG(?:SEGV|ABRT|BUS|ILL|FPE|SYS)\b",
         r"(?i)\b(?:level|lvl|severity|log\.level)\W+(?:error|fatal|critical|crit|alert|emerg|panic|severe)\b",
         r"^\W*(?:[✗✘✖❌×]|●.*›)|(?i)^\s*(?:err!|npm err!|error |e: )",
     ),
@@ -124,7 +124,8 @@ def _compiled() -> tuple[Any, tuple[int, ...]]:
     for _, pattern in _PATTERNS:
         made.Add(pattern)
     made.Compile()
-    return made._set.Match, tuple(flags | 1 << (ALIKE + nth) for nth, (flags, _) in enumerate(_PATTERNS))  # noqa: SLF001 - the wrapper copies every text
+    flags = tuple(flags | 1 << (FLAG_BITS + nth) for nth, (flags, _) in enumerate(_PATTERNS))
+    return made._set.Match, flags  # noqa: SLF001 - the wrapper copies every text
 
 
 _MATCH, _FLAGS = _compiled()
@@ -169,7 +170,7 @@ def stating(line: bytes) -> bytes:
 
 
 def classify(line: bytes) -> int:
-    """Returns the flags of what a line states; 0 for most lines."""
+    """Returns the flags of what a line states, and above them a bit for each pattern; 0 for most lines."""
     flags = 0
     for number in cast("list[int]", _MATCH(stating(line))):
         flags |= _FLAGS[number]
