@@ -12,6 +12,7 @@ LOG = (
     "r exit status 1\n"
     "[taskcluster:error] exit status 1\n"
     "[\x1b[1;31mERROR\x1b[m] \x1b[1mBUILD \x1b[01;31m\x1b[KFAILED\x1b[m\x1b[K in 3.5s (core)\n"
+    "33%\r66%\r== 3 fetched\n"
 ) + "filler\n" * 2000
 
 
@@ -54,6 +55,8 @@ def test_what_can_only_mean_one_thing_is_left_alone(pattern: str) -> None:
         (r"^ERROR: \d{1,3} \(x|y\)$", "\x1b[31mERROR:\x1b[m 12 \x1b[2m(x"),
         (r"\berror\b: x", "\x1b[31merror\x1b[0m: x"),
         ("(foo)(bar)+ baz", "foo\x1b[1mbarbar\x1b[m baz"),
+        ("^== done", "10%\r20%\r== done"),
+        ("^(?:done|^failed) in", "10%\r\x1b[32mdone\x1b[m in"),
     ],
 )
 def test_colour_codes_are_read_through(pattern: str, text: str) -> None:
@@ -81,10 +84,15 @@ def test_of_a_very_long_text_the_beginning_counts() -> None:
         ("[INFO] scanning (3 modules)", "1:[INFO] scanning (3 modules)", "the only match."),
         ("a | b | c", "2:a | b | c", "The pattern was searched for as plain text."),
         ("[taskcluster:error] exit status 1", "4:[taskcluster:error] exit status 1", "all 2 matches."),
-        ("[ERROR] BUILD FAILED in 3.5s (core)", "5:[ERROR] BUILD FAILED in 3.5s (core)", "colour codes in the text."),
-        (r"\[error\] build", "5:[ERROR] BUILD FAILED in 3.5s (core)", "colour codes in the text."),
+        (
+            "[ERROR] BUILD FAILED in 3.5s (core)",
+            "5:[ERROR] BUILD FAILED in 3.5s (core)",
+            "colour codes and overwritten text.",
+        ),
+        (r"\[error\] build", "5:[ERROR] BUILD FAILED in 3.5s (core)", "colour codes and overwritten text."),
+        ("^== 3 fetched", "6:[… 8 bytes overwritten …]== 3 fetched", "colour codes and overwritten text."),
     ],
-    ids=["brackets", "bars", "class", "colours", "expression"],
+    ids=["brackets", "bars", "class", "colours", "expression", "frames"],
 )
 async def test_a_line_as_it_was_shown_is_found_again(agent: Agent, pattern: str, line: str, said: str) -> None:
     artifact_id = await agent.put(LOG, tool_name="bash")

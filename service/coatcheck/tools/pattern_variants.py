@@ -1,9 +1,9 @@
-"""What a model's pattern can mean: copied text, and text whose colours it never saw.
+"""What a model's pattern can mean: copied text, and text whose colours and overwritten beginnings it never saw.
 
 A model copies a line of an answer into `pattern`. As a regular expression, `[main] done (3 ms)` means something else,
 and may even match elsewhere. And what a model copies was shown without the terminal's colour codes, which are between
-the words of the payload. This module only writes such patterns; the caller decides which to try, and reports which it
-was.
+the words of the payload, and without what carriage returns overwrote at a line's beginning. This module only writes
+such patterns; the caller decides which to try, and reports which it was.
 """
 
 import re
@@ -18,6 +18,8 @@ _QUOTED: Final = re.compile(r"[][(){}*+?|^$\\.]")
 _COLOUR: Final = "\x1b\\[[\\d;]*[mK]"
 """Matches what sets a colour, or clears the rest of a line, as compilers do after each colour."""
 _GAP: Final = f"({_COLOUR})*"
+_SEEN_AS: Final = {"\\b": f"(?:\\b|{_COLOUR})", "^": "(?:^|\r)"}
+"""What a word and a line begin with in the payload."""
 _ATOM: Final = re.compile(
     r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\x[0-9A-Fa-f]{2}|\\.|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\]"
     r"|\(\?P?<\w+>|\(\?[a-zA-Z-]*[:)]|.",
@@ -42,7 +44,7 @@ def or_plain(pattern: str) -> str:
 
 
 def through_colours(pattern: str, *, literal: bool) -> str | None:
-    """Returns the pattern, or plain text, with colour codes wherever words begin and end.
+    """Returns the pattern, or plain text, with colour codes wherever words begin and end, and frames where lines do.
 
     None if that makes no difference.
 
@@ -79,7 +81,7 @@ def _gapped(pattern: str, limit: int | None = None) -> str:
         is_word = text.isalnum() or text == "_"
         if out and not (word and is_word) and text not in {"|", ")"} and out[-1] not in {"", _GAP}:
             out.append(_GAP)
-        out.append(f"(?:\\b|{_COLOUR})" if text == "\\b" else text + (repeat[0] if repeat else ""))
+        out.append(_SEEN_AS.get(text) or text + (repeat[0] if repeat else ""))
         if text == "|" or (text[0] == "(" and text[-1] != ")"):
             out.append("")  # nothing precedes what follows
         word = is_word

@@ -1,7 +1,8 @@
 """`pattern`: shows the matching lines, and tries what a model would try next if there are none.
 
 A pattern that is not a regular expression is searched as plain text, and one that is matches as plain text too. What
-matches nothing is tried ignoring case, and then ignoring colour codes, which no reader sees. The answer says so.
+matches nothing is tried ignoring case, and then ignoring colour codes and what a line's beginning was written over,
+which no reader sees. The answer says so.
 """
 
 from typing import Final
@@ -22,7 +23,7 @@ from coatcheck_client.contract.inert import inert
 _SHOWN: Final = 80
 """Characters of a pattern that an answer repeats."""
 _FOLDED: Final = "Nothing matches as written; these match without regard to case."
-_COLOURED: Final = "Nothing matches as written; these match without regard to case and to the colour codes in the text."
+_COLOURED: Final = "Nothing matches as written; these match without regard to case, colour codes and overwritten text."
 
 
 class PatternSearch:

@@ -162,7 +162,7 @@ def _frame(around: Around, stop: int) -> tuple[int, int]:
     hit, data, base = around.hit, around.data, around.at
     low, high = hit.line_start, stop
     if around.frames:
-        first = data.rfind(b"\r", 0, hit.matches[0].start - base)
+        first = data.rfind(b"\r", 0, hit.matches[0].start - base + 1)
         low = base + first + 1 if first >= 0 else low
         following = _FRAME_END.search(data, hit.matches[-1].end - base, stop - base)
         high = base + following.start() if following else stop
@@ -179,8 +179,8 @@ def _in_last_frame(around: Around) -> Around:
     matches, data, base = around.hit.matches, around.data, around.at
     if not around.frames or len(matches) < 2:  # noqa: PLR2004 - nothing to choose from
         return around
-    frame = base + data.rfind(b"\r", 0, matches[-1].start - base) + 1
-    kept = [match for match in matches if match.start >= frame]
+    frame = base + data.rfind(b"\r", 0, matches[-1].start - base + 1) + 1
+    kept = [match for match in matches if match.end > frame]
     if len(kept) == len(matches):
         return around
     return structs.replace(around, hit=structs.replace(around.hit, matches=kept, more=True))

@@ -5,7 +5,6 @@ others, like the rules that findings break, the most frequent lead.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate, chain
 from typing import Final, cast
@@ -14,14 +13,15 @@ from msgspec import Struct
 from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import bracketed, step
-from coatcheck.core.structure.few_values import VALUES, are_few, leading, leads
+from coatcheck.core.structure.few_values import VALUES, leading
+from coatcheck.core.structure.record_members import Record, keys_of, leading_members, values_at
 from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WORD, classify
 from coatcheck.core.survey.members import ObjectMember
 
 _FEWEST: Final = 8
 """Minimum elements of a list of records."""
 _LOOKED: Final = 200
-"""Records, evenly spread, that decide which members are counted."""
+"""Records, evenly spread, that a single one is compared with."""
 _MEMBERS: Final = 3
 """Members whose values are counted."""
 _LISTS: Final = 3
@@ -60,7 +60,7 @@ class Recurring(Struct, frozen=True):
     """The path of the list, or of the lists: `$.jobs[*].steps`."""
     member: str
     """Steps from a record to the member: `.status`, `.response.status`."""
-    counts: tuple[tuple[str | int | bool, int], ...]
+    counts: tuple[tuple[object, int], ...]
     """Most frequent first, of equally frequent ones failures last; a record without the member is not counted."""
     records: int
     few: bool = True
@@ -88,42 +88,23 @@ class Recurring(Struct, frozen=True):
         return [(f"{self.path}[?@{self.member}=={each}]", count) for each, (_, count) in zip(shown, few, strict=True)]
 
 
-def _states_failure(value: str | int) -> bool:
+def _states_failure(value: object) -> bool:
     stated = classify(value.encode()) if isinstance(value, str) else 0
     return stated & (SURE | STRONG | WORD) > 0 and not stated & BENIGN
 
 
 def recurring(value: object) -> list[Recurring]:
-    """Returns the recurring members in the document's longest lists of records, those with the rarest value first.
-
-    Of members that tell the same, such as a status and its text, only the first, which has words.
-    """
+    """Returns the recurring members in the document's longest lists of records, those with the rarest value first."""
     lists = [each for each in _lists("$", value, _DEEP) if len(each[1]) >= _FEWEST]
-    found: dict[Recurring, list[bytes]] = {}
+    found: list[Recurring] = []
     for path, records in sorted(lists, key=lambda each: -len(each[1]))[:_LISTS]:
-        looked = records[:: max(1, len(records) // _LOOKED)]
-        for keys in _members(looked[0]):
-            if _recur(_counted(looked, keys), len(looked)):
-                counts = _counted(records, keys)
-                if len(counts) > 1 and _recur(counts, len(records)):
-                    values = [(cast("str | int | bool", each), count) for (_, each), count in counts.items()]
-                    values.sort(key=lambda each: (-each[1], _states_failure(each[0]), encode(each[0]).decode()))
-                    few = _are_few(counts, len(records))
-                    alone = _alone(records, looked, keys, values[-1][0]) if few and values[-1][1] == 1 else ""
-                    made = Recurring(path, "".join(map(step, keys)), tuple(values), len(records), few=few, alone=alone)
-                    found[made] = [encode(_at(record, keys)) for record in looked]
-    words = {each: all(isinstance(value, str) and value for value, _ in each.counts) for each in found}
-    told: list[Recurring] = []
-    for each in sorted(found, key=lambda each: (not each.few, each.counts[-1][1] / each.records, not words[each])):
-        same = (other for other in told if other.path == each.path and _correspond(found[other], found[each]))
-        if len(told) < _MEMBERS and next(same, None) is None:
-            told.append(each)
-    return told
-
-
-def _correspond(one: list[bytes], other: list[bytes]) -> bool:
-    """Returns whether the values of two members in the same records correspond one to one."""
-    return len(set(zip(one, other, strict=True))) == len(set(one)) == len(set(other)) > 1
+        for member in leading_members(records):
+            counts = list(member.counts.items())
+            counts.sort(key=lambda each: (-each[1], _states_failure(each[0]), encode(each[0])))
+            alone = _alone(records, member.keys, counts[-1][0]) if member.few and counts[-1][1] == 1 else ""
+            keys = "".join(map(step, member.keys))
+            found.append(Recurring(path, keys, tuple(counts), len(records), few=member.few, alone=alone))
+    return sorted(found, key=lambda each: (not each.few, each.counts[-1][1] / each.records))[:_MEMBERS]
 
 
 def names(value: object) -> list[str]:
@@ -135,7 +116,7 @@ def names(value: object) -> list[str]:
     lists = sorted(_lists("$", value, _DEEP), key=lambda each: -len(each[1]))[:_LISTS]
     for path, records in [each for each in lists if len(each[1]) > 1]:
         looked = records[:_TITLED]
-        columns = {keys: [_at(record, keys) for record in looked] for keys in _members(looked[0])}
+        columns = {keys: values_at(looked, keys) for keys in keys_of(looked[0])}
         letters = {keys: _letters(column) for keys, column in columns.items()}
         best = max(letters, key=lambda keys: letters[keys], default=())
         if best and letters[best] >= _NAMING and len(facts) < _NAMED:
@@ -147,11 +128,11 @@ def names(value: object) -> list[str]:
     return facts
 
 
-def _holding(records: list[dict[str, object]], keys: tuple[str, ...]) -> list[dict[str, object]]:
+def _holding(records: list[Record], keys: tuple[str, ...]) -> list[Record]:
     """Returns the objects that may have a member of records."""
     if len(keys) == 1:
         return records
-    return [cast("dict[str, object]", each) for record in records if isinstance(each := record.get(keys[0]), dict)]
+    return [cast("Record", each) for record in records if isinstance(each := record.get(keys[0]), dict)]
 
 
 def _letters(column: list[object]) -> float:
@@ -162,29 +143,27 @@ def _letters(column: list[object]) -> float:
     return sum(char.isalpha() for text in texts for char in text) / sum(map(len, texts))
 
 
-def _alone(
-    records: list[dict[str, object]], looked: list[dict[str, object]], keys: tuple[str, ...], value: str | int
-) -> str:
+def _alone(records: list[Record], keys: tuple[str, ...], value: object) -> str:
     """Returns the first short values of the only record with a value, at places where nearly all have another each."""
-    only = next(each for each in records if (found := _at(each, keys)) == value and type(found) is type(value))
-    others = [each for each in looked if each is not only]
+    only = records[values_at(records, keys).index(value)]
+    others = [each for each in records[:: max(1, len(records) // _LOOKED)] if each is not only]
     said: list[str] = []
-    for place in _members(only):
-        told, unlike = _counted([only], place), _counted(others, place)
-        shown = ", ".join(encode(each).decode() for _, each in told)
+    for place in keys_of(only):
+        (told,), unlike = values_at([only], place), set(map(str, values_at(others, place)))
+        shown = encode(told).decode() if isinstance(told, str | int) else ""
         fits = 0 < len(shown) <= _SAID and len(said) < _MEMBERS and sum(map(len, said)) + len(shown) <= 2 * _SAID
-        if fits and len(unlike) > VALUES and told.keys().isdisjoint(unlike):
+        if fits and len(unlike) > VALUES and str(told) not in unlike:
             said.append(f"{''.join(map(step, place))}={shown}")
     return ", ".join(said)
 
 
-def _lists(path: str, value: object, deeper: int) -> Iterator[tuple[str, list[dict[str, object]]]]:
+def _lists(path: str, value: object, deeper: int) -> Iterator[tuple[str, list[Record]]]:
     """Yields lists of only objects, with their paths; those at one place in such objects are merged."""
     if isinstance(value, list):
         elements = cast("list[object]", value)
         if not elements or not all(isinstance(each, dict) for each in elements):
             return
-        records = cast("list[dict[str, object]]", elements)
+        records = cast("list[Record]", elements)
         yield path, records
         for key, inner in records[0].items() if deeper else ():
             if isinstance(inner, list) and not any(isinstance(record.get(key), dict) for record in records):
@@ -192,41 +171,8 @@ def _lists(path: str, value: object, deeper: int) -> Iterator[tuple[str, list[di
                 joined = list(chain.from_iterable(cast("list[list[object]]", lists)))
                 yield from _lists(f"{path}[*]{step(key)}", joined, deeper - 1)
     elif isinstance(value, dict) and deeper:
-        for key, member in cast("dict[str, object]", value).items():
+        for key, member in cast("Record", value).items():
             yield from _lists(f"{path}{step(key)}", member, deeper - 1)
-
-
-def _members(record: dict[str, object]) -> Iterator[tuple[str, ...]]:
-    """Yields the keys that lead to members of a record, and to those of objects in it."""
-    for key, value in record.items():
-        if isinstance(value, dict):
-            yield from ((key, inner) for inner in cast("dict[str, object]", value))
-        else:
-            yield (key,)
-
-
-def _at(value: object, keys: tuple[str, ...]) -> object:
-    """Returns the value of a member of a record; None if it has none."""
-    for key in keys:
-        value = cast("dict[str, object]", value).get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _counted(records: list[dict[str, object]], keys: tuple[str, ...]) -> Counter[tuple[type, object]]:
-    """Returns the counts of a member's values by type: `true` is not 1."""
-    values: list[object] = [record[keys[0]] for record in records if keys[0] in record]
-    for key in keys[1:]:
-        values = [cast("dict[str, object]", each)[key] for each in values if isinstance(each, dict) and key in each]
-    return Counter([(type(value), value) for value in values if isinstance(value, str | int)])
-
-
-def _are_few(counts: Counter[tuple[type, object]], records: int) -> bool:
-    return are_few(counts, records, (str(value) for _, value in counts))
-
-
-def _recur(counts: Counter[tuple[type, object]], records: int) -> bool:
-    texts = {value: count for (kind, value), count in counts.items() if kind is str}
-    return _are_few(counts, records) or (len(texts) == len(counts) and leads(Counter(texts), records))
 
 
 def next_path(value: object, found: list[Recurring], few: dict[str, int], *, lines: bool) -> str | None:
@@ -243,7 +189,7 @@ def next_path(value: object, found: list[Recurring], few: dict[str, int], *, lin
 
 def _errors(value: object) -> str | None:
     """Returns the path of the list at the top that says what is wrong; None if there is none, or it is empty."""
-    for key, member in cast("dict[str, object]", value).items() if isinstance(value, dict) else ():
+    for key, member in cast("Record", value).items() if isinstance(value, dict) else ():
         if isinstance(member, list) and member and WRONG.fullmatch(key):
             return stating("$", (ObjectMember(key, elements=len(cast("list[object]", member))),))
     return None
@@ -274,7 +220,7 @@ def _largest(value: object) -> str | None:
                 return f"{path}[{first}:{min(len(elements), first + _PAGE)}]"
             steps = {f"[{number}]": element for number, element in enumerate(elements)}
         else:
-            members = cast("dict[str, object]", inner) if isinstance(inner, dict) else {}
+            members = cast("Record", inner) if isinstance(inner, dict) else {}
             steps = {step(key): member for key, member in members.items()}
         containers = {name: len(encode(each)) for name, each in steps.items() if isinstance(each, dict | list) and each}
         if not containers:

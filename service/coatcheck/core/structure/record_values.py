@@ -9,23 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 from operator import attrgetter
-from types import NoneType
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 import msgspec
-from msgspec import Struct
 from msgspec.json import encode
-from msgspec.structs import replace
 
 from coatcheck.core.jsonpath.location import step
 from coatcheck.core.structure.few_values import LONGEST, leading, leads
+from coatcheck.core.structure.record_members import Member, leading_members, values_at
 
 _LOOKED: Final = 1_000
 """Records at the beginning that decide what is counted."""
 _LEAST: Final = 8
 """Minimum records."""
-_MEMBERS: Final = 3
-"""Members whose values are counted."""
 _DIFFERENT: Final = 5_000
 """Maximum different values that are counted."""
 _OTHERS: Final = 10
@@ -37,19 +33,12 @@ _FIRST: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*(\[)\s*\{\s*("[^"\\]{1,200}")'
 _NEXT: Final = rb"\}\s*,\s*\{\s*%b"
 """What is between two elements of an array that begin with the same name: no string can contain it."""
 _FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
-_KINDS: Final = (str, bool, int)
-"""Types of values that are counted, those that say most first."""
 _elements: Final = msgspec.json.Decoder(list[dict[str, object]])
 
 
-class _Member(Struct):
+class _Counted(Member):
     """A member that is counted."""
 
-    keys: tuple[str, ...]
-    """The keys that lead to it: one, or two."""
-    kind: type
-    """The one type of its values."""
-    counts: Counter[Any]
     inside: str = ""
     """The attribute of a record that was read which has it, if it is in an object."""
     known: bool = True
@@ -72,7 +61,7 @@ class RecordTotals:
         """What is between two records; None: not known yet."""
         self._array = array
         self._carry = b""
-        self._members: list[_Member] | None = None
+        self._members: list[_Counted] | None = None
         """None: not decided yet; empty: nothing is counted, or can be."""
         self._read: Callable[[bytes], list[Any]] = list
         """Reads complete records."""
@@ -115,8 +104,8 @@ class RecordTotals:
         """Counts the records in a text: its lines, or elements with commas between them."""
         if self._members is None:
             looked = islice(_plainly(text, array=self._array), _LOOKED)
-            members = _chosen([each for each in looked if each is not None])
-            self._members = [replace(each, counts=Counter[Any]()) for each in members]
+            members = leading_members([each for each in looked if each is not None])
+            self._members = [_Counted(each.keys, each.kind, Counter()) for each in members]
             self._read = _reader(self._members, array=self._array)
         if not self._members:
             return
@@ -137,7 +126,7 @@ class RecordTotals:
                 continue
             self._records += 1
             for each in self._members or []:
-                value = _at(record, each.keys)
+                (value,) = values_at([record], each.keys)
                 each.known = each.known and (type(value) is each.kind or not isinstance(value, str | int))
                 each.add([value] if type(value) is each.kind else [])
         if self._array and self._others:
@@ -169,46 +158,12 @@ def _plainly(text: bytes, *, array: bool) -> Iterator[dict[str, object] | None]:
                 yield None
 
 
-def _told(member: _Member, where: str = "") -> str:
+def _told(member: _Counted, where: str = "") -> str:
     shown = leading({encode(value).decode(): times for value, times in member.counts.items()})
     return f"Counts of $[*]{''.join(map(step, member.keys))}{where}: {shown}"
 
 
-def _chosen(records: list[dict[str, object]]) -> list[_Member]:
-    """Returns the members whose values lead among some records, those that say most first; of alike ones, one."""
-    columns: dict[tuple[str, ...], list[object]] = {}
-    for record in records:
-        for key, value in record.items():
-            if isinstance(value, dict):
-                for inner, each in cast("dict[str, object]", value).items():
-                    columns.setdefault((key, inner), []).append(each)
-            else:
-                columns.setdefault((key,), []).append(value)
-    found: dict[tuple[int, ...], _Member] = {}
-    for keys, values in columns.items():
-        kinds = set(map(type, values)) - {NoneType}
-        if len(kinds) != 1 or not kinds <= set(_KINDS):
-            continue
-        counts: Counter[Any] = Counter(values)
-        del counts[None]
-        if leads(counts, len(records)):
-            alike, member = tuple(sorted(counts.values())), _Member(keys, kinds.pop(), counts)
-            if alike not in found or _size(member) < _size(found[alike]):
-                found[alike] = member
-    return sorted(found.values(), key=lambda each: (_KINDS.index(each.kind), len(each.counts)))[:_MEMBERS]
-
-
-def _size(member: _Member) -> int:
-    return sum(map(len, map(str, member.counts)))
-
-
-def _at(value: object, keys: tuple[str, ...]) -> object:
-    for key in keys:
-        value = cast("dict[str, object]", value).get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _reader(members: list[_Member], *, array: bool) -> Callable[[bytes], list[Any]]:
+def _reader(members: list[_Counted], *, array: bool) -> Callable[[bytes], list[Any]]:
     """Returns what reads only the members of records, and refuses values of another type."""
     fields: dict[str, tuple[str, Any, None]] = {}
     for number, each in enumerate(members):
@@ -227,7 +182,7 @@ def _reader(members: list[_Member], *, array: bool) -> Callable[[bytes], list[An
     return lambda text: decode(b"[%b]" % text)
 
 
-def _values(records: list[Any], number: int, member: _Member) -> list[Any]:
+def _values(records: list[Any], number: int, member: _Counted) -> list[Any]:
     """Returns the values of a member of records that were read."""
     if member.inside:
         records = [each for each in map(attrgetter(member.inside), records) if each is not None]
