@@ -7,8 +7,8 @@ import re
 import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata, Kind
+from coatcheck.core.choose.licence import licence_lines
 from coatcheck.core.choose.novelty import novelty
-from coatcheck.core.choose.opening import licence_lines
 from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
 from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.lexicon import level_of
@@ -65,25 +65,6 @@ def test_an_odd_line_among_hexadecimal_numbers_is_on_the_card() -> None:
     assert rows[274] in text
 
 
-def test_the_record_of_an_odd_number_is_named() -> None:
-    words = ["".join(random.Random(n).choices("abcdefghijklmnop", k=7)) for n in range(90)]
-    record = "INFO: finished {}\npages: 0 removed, {} remain\ntuples: {} remain, {} are dead\nusage: {} hits"
-    rows = [record.format(word, n * 7, n * 37 % 91, 3000 * (n == 60), n % 13) for n, word in enumerate(words)]
-    _, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(), 400)
-    assert f"INFO: finished {words[60]}" in text
-    assert "3000 are dead" in text
-
-
-@pytest.mark.parametrize("usual", ["{} MB at 10.0.0.7", "took {}.25 ms", "{}", "[{}] rows"])
-def test_the_least_and_the_greatest_number_of_similar_lines_are_shown_where_there_is_room(usual: str) -> None:
-    rng = random.Random(6)
-    rows = [usual.format(rng.randint(400, 600)) for _ in range(80)]
-    rows[31], rows[52] = usual.format(12), usual.format(9_000)
-    text = card_of("\n".join(rows).encode(), DeclaredMetadata(), 350)[1]
-    assert f"\n{rows[31]}\n" in text
-    assert f"\n{rows[52]}\n" in text
-
-
 def test_numbers_too_large_and_lines_with_more_numbers_than_others_do_no_harm() -> None:
     rows = [f"key {'9' * 40}{n} a1b {n}" if n % 2 else f"key {'9' * 40} 1 ab{n}" for n in range(60)]
     assert card_of("\n".join(rows).encode(), DeclaredMetadata(), 300)[2] <= 300
@@ -96,12 +77,6 @@ def test_a_sure_failure_before_a_calm_end_is_shown() -> None:
     for tool in (None, "bash"):
         _, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(tool_name=tool), 300)
         assert rows[121] in text
-
-
-def test_each_of_a_few_numbers_in_a_column_has_an_example() -> None:
-    rows = [f"worker {n // 50 % 8} wrote block {n * 7919} of the copy" for n in range(400)]
-    _, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(), 400)
-    assert {line.split()[1] for line in text.splitlines() if line.startswith("worker ")} == set("01234567")
 
 
 def test_a_failure_that_a_program_printed_is_shown_whatever_its_other_lines_resemble() -> None:
@@ -137,31 +112,6 @@ def test_of_a_long_trace_the_programs_own_frame_is_shown(name: str) -> None:
     rows = ["Error: the pool is closed", *frames[:30], own, *frames[30:], *[f"drained {word}" for word in words]]
     _, text, _ = card_of("\n".join([*rows, "Build failed"]).encode(), DeclaredMetadata(tool_name="run"), 400)
     assert own in text
-
-
-def test_a_sentence_in_a_long_listing_is_worth_more_than_its_entries() -> None:
-    rng = random.Random(9)
-    rows = [
-        f"/usr/include/{'/'.join(rng.choices(['net', 'sys', 'bits'], k=2))}/{n}/{rng.random()}.h" for n in range(600)
-    ]
-    rows = [row.translate(str.maketrans("0123456789", "abcdefghij")) for row in rows]
-    rows[241] = "older copies of the archive were moved aside"
-    rows[242] = "twelve of them belong to the warehouse"
-    _, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(tool_name="bash"), 256)
-    assert rows[242] in text
-
-
-def test_an_indented_failure_is_shown_with_the_line_that_it_stands_under() -> None:
-    parts: list[str] = []
-    for number in range(60):
-        found = [f"  {line}:4  warning  Unexpected console statement  no-console" for line in range(5, 25)]
-        if number == 37:
-            found.insert(11, "  47:44  error  Unreachable code  no-unreachable")
-        parts += [f"/srv/app/src/module_{number}.js", *found, ""]
-    parts.append("1201 problems (1 error, 1200 warnings)")
-    _, text, _ = card_of("\n".join(parts).encode(), DeclaredMetadata(), 400)
-    assert "no-unreachable" in text
-    assert "/srv/app/src/module_37.js" in text
 
 
 @pytest.mark.parametrize("after", [2, 90])
@@ -271,36 +221,6 @@ def test_a_licence_alone_is_shown_like_any_text() -> None:
     assert "Licensed under the Apache License" in card_of(text.encode(), DeclaredMetadata(), 256)[1]
 
 
-@pytest.mark.parametrize("heading", ["=head1 NAME", "NAME", ".SH NAME"])
-def test_what_a_manual_describes_is_shown_wherever_its_name_is(heading: str) -> None:
-    rng = random.Random(4)
-    names = ["".join(rng.choices("abcdefghij", k=9)) for _ in range(8_004)]
-    code = [f"sub {names[n]} {{ {names[n + 1]}::{names[n + 2]}({names[n + 3]}) }}" for n in range(0, 8_000, 4)]
-    text = "\n".join([*code, heading, "", "queue - a queue that survives a crash", "", *code[:200]])
-    assert "a queue that survives a crash" in card_of(text.encode(), DeclaredMetadata(), 300)[1]
-
-
-@pytest.mark.parametrize(
-    ("left", "bar", "right"), [("", "-+-", ""), ("| ", " | ", " |"), ("", "  ", ""), ("", "─┼─", "")]
-)
-def test_the_first_row_of_a_printed_table_is_shown_with_the_names_of_its_columns(
-    left: str, bar: str, right: str
-) -> None:
-    rng = random.Random(6)
-    between = bar if bar in {" | ", "  "} else " | "
-    rows = [["".join(rng.choices("abcdefghij", k=9)), f"{rng.random() * 90:8.3f}", f"{n:6}"] for n in range(300)]
-    rule = "─" if "─" in bar else "-"
-    names = f"{left}{between.join(['carrier  ', 'days    ', 'number'])}{right}"
-    table = [names, f"{left}{bar.join([rule * 9, rule * 8, rule * 6])}{right}"]
-    table += [f"{left}{between.join(row)}{right}" for row in rows]
-    above = [
-        f"{''.join(rng.choices('klmnopqrst', k=7))} = {''.join(rng.choices('klmnopqrst', k=9))}" for _ in range(90)
-    ]
-    _, text, _ = card_of("\n".join([*above, *table, "(300 rows)"]).encode(), DeclaredMetadata(), 450)
-    assert names in text
-    assert rows[0][0] in text
-
-
 @pytest.mark.parametrize("budget", [170, 180, 190, 200, 256])
 def test_no_line_is_left_out_between_two_that_tell_of_a_failure(budget: int) -> None:
     failed = [
@@ -315,26 +235,6 @@ def test_no_line_is_left_out_between_two_that_tell_of_a_failure(budget: int) -> 
     rows = [f"  Passed Tides.Tests.Case{n}.Holds [{n % 9} ms]" for n in range(300)]
     text = "\n".join([*rows[:150], *failed, *rows[150:], "", "Failed!  - Failed: 1, Passed: 300, Total: 301"])
     assert "\n".join(failed[2:6]) in card_of(text.encode(), DeclaredMetadata(), budget)[1]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        'VERSION="4.11.2"',
-        "our $VERSION = '4.11.2';",
-        '__version__ = "4.11.2"',
-        "Version: 4.11.2",
-        '  version: "v4.11.2",',
-    ],
-)
-def test_the_line_that_sets_the_version_is_shown_unless_there_are_many(line: str) -> None:
-    rng = random.Random(8)
-    words = ["".join(rng.choices("abcdefghij", k=9)) for _ in range(6_000)]
-    rows = [f"{words[n]} {words[n + 1]}::{words[n + 2]}({words[n + 3]})" for n in range(0, 5_000, 4)]
-    rows[611] = line
-    assert line in card_of("\n".join(rows).encode(), DeclaredMetadata(), 300)[1]
-    rows[100:1_200:100] = [line.replace("4.11", f"{n}.0") for n in range(11)]
-    assert line not in card_of("\n".join(rows).encode(), DeclaredMetadata(), 300)[1]
 
 
 def test_many_failures_of_one_sort_do_not_hide_one_of_another() -> None:

@@ -166,17 +166,6 @@ def test_the_largest_parts_are_named_first_wherever_they_are() -> None:
     assert all(f" work_{number} " in facts.shape[0] for number in range(81, 95))
 
 
-def test_the_calls_of_the_services_among_messages_are_named() -> None:
-    messages = [f"message M{number} {{\n  string name = 1;\n}}\n" for number in range(20)]
-    calls = "".join(f"  rpc Call{number}(M{number}) returns (M1);\n" for number in range(6))
-    text = 'syntax = "proto3";\n' + "\n".join([*messages, f"service Till {{\n{calls}}}\n", *messages])
-    facts = recognise(sample_of(text.encode()), DeclaredMetadata())
-    assert "service Till 82" in facts.shape[0]
-    assert facts.shape[1] == "Inner parts of service Till (with lines): " + "; ".join(
-        f"rpc Call{number} {83 + number}" for number in range(6)
-    )
-
-
 def test_below_few_headings_the_many_of_the_next_level_are_named() -> None:
     methods = [f"### `till.work{n}()`\n\nWhat it does.\n" for n in range(12)]
     text = "\n".join(["# Till\n", "## Methods\n", *methods, "## Events\n\nNone.\n", "## Notes\n\nNone.\n"])

@@ -1,7 +1,4 @@
-"""What a card names of an outline: what is defined for others first, and names alone where signatures do not fit."""
-
-import re
-from collections.abc import Callable
+"""What a card names of an outline: the largest parts, and names alone where signatures do not fit."""
 
 import pytest
 
@@ -23,25 +20,12 @@ DEFINED: dict[str, tuple[str, str]] = {
     "x.php": ("public function {name}({long}) {{\n}}\n", "private function {name}({long}) {{\n  a\n}}\n"),
     "x.ex": ("def {name}({long})\nend\n", "defp {name}({long})\n  a\n  b\nend\n"),
 }
-"""What is for others, and what is larger but is not."""
+"""Two forms of a definition in each language, the second larger."""
 
 
 def _source(name: str, each: int) -> str:
     forms = [(form, n) for n in range(each) for form in reversed(DEFINED[name])]
     return "".join([form.format(name=f"one_{n}", Name=f"One_{n}", long=LONG) for form, n in forms])
-
-
-@pytest.mark.parametrize("name", DEFINED)
-def test_what_is_defined_for_others_is_named_first(name: str) -> None:
-    entries = found(_source(name, 40), name=name)
-    assert len(entries) == 80
-    first = summary(entries, "")[1][0]
-    assert first.startswith("Largest parts (with lines): ")
-    lines = [int(n) for n in re.findall(r" (\d+)(?:; |$)", first)]
-    public = {entry.lines.first for entry in entries[1::2] if entry.lines}
-    told = [line in public for line in lines]
-    assert told == sorted(told, reverse=True)
-    assert any(told)
 
 
 @pytest.mark.parametrize("name", [name for name in DEFINED if name != "x.java"])
@@ -84,18 +68,6 @@ def test_what_would_be_alike_without_arguments_keeps_them() -> None:
 def test_a_title_without_arguments_is_its_beginning_up_to_the_name(title: str, short: str) -> None:
     assert without_arguments(title) == short
     assert title.startswith(short)
-
-
-@pytest.mark.parametrize("case", [str.upper, str.lower])
-def test_tables_of_sql_without_a_name_come_before_indexes(case: Callable[[str], str]) -> None:
-    made = [
-        f"{case('create table')} shop.orders_{n} (\n  id integer,\n  total numeric\n);\n"
-        f"{case('create unique index')} orders_{n}_of_the_whole_shop {case('on')} shop.orders_{n} (id);\n\n\n\n\n"
-        for n in range(30)
-    ]
-    facts = summary(found("-- a dump\nSET x = 1;\n\n" + "".join(made), name=None), "")[1]
-    assert f"{case('create table')} shop.orders_17 " in facts[0]
-    assert case("index") not in facts[0]
 
 
 @pytest.mark.parametrize(

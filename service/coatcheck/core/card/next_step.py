@@ -112,7 +112,7 @@ class ShownUnits:
             return ()
         block, seen = b"\n".join([units.text[place] for place in left]), {units.shape[place] for place in self.places}
         counts: list[tuple[int, int, str]] = []
-        for phrase in dict.fromkeys(each for known in self._phrases[stated] for each in _codes(known, block)):
+        for phrase in self._phrases[stated]:
             rows = rows_with(phrase, block)
             shapes = Counter([units.shape[left[row]] for row in rows])
             texts = {units.shape[left[row]]: units.text[left[row]] for row in rows}
@@ -197,13 +197,6 @@ def _phrases(units: Units, worth: Worth, stated: int) -> list[bytes]:
         words[phrase_of(units.text[place], stated)] += units.count[units.shape[place]]
     del words[b""]
     return [word for word, _ in words.most_common(_LOOKED)] if words else []
-
-
-def _codes(phrase: bytes, block: bytes) -> list[bytes]:
-    """Returns a phrase; if it ends with a status, the phrase with each failure's status there is in a block."""
-    if not re.search(rb"\b[45]\d\d$", phrase):
-        return [phrase]
-    return re.findall(re.escape(phrase[:-3]) + rb"[45]\d\d\b", block)
 
 
 def _told(text: bytes) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from itertools import accumulate
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,6 @@ from coatcheck.core.choose.units import Units
 _OTHERS: Final = 13
 """Minimum similar lines that all have the same number where a few have another."""
 _FEW: Final = 2
-_VALUES: Final = 8
-"""Maximum different numbers in a column of which each is worth an example."""
-_RECORD: Final = 8
-"""Maximum lines between a line and the name of its record."""
 _NUMBERS: Final = 24
 """Numbers of a line that are compared."""
 _DIFFERING: Final = 8
@@ -49,52 +45,21 @@ def _without_letters(shapes: list[bytes]) -> list[bytes]:
     return b"\n".join(shapes).translate(None, _LETTERS).split(b"\n")
 
 
-def odd_numbers(units: Units) -> tuple[set[int], set[int]]:
-    """Returns lines with another number than nearly all similar lines, and examples of a column's numbers.
-
-    One is `ready 2/3` among many `ready 3/3`, the others the slowest of many requests, or one line for each thread.
-    """
-    rare: set[int] = set()
-    extreme: set[int] = set()
+def odd_numbers(units: Units) -> list[int]:
+    """Returns lines with another number than nearly all similar lines, like `ready 2/3` among many `ready 3/3`."""
     if max(units.count.values(), default=0) <= _OTHERS:
-        return rare, extreme
+        return []
     groups: dict[bytes, list[int]] = {}
     for place, shape in enumerate(units.shape):
         if units.count[shape] > _OTHERS and units.opens[place] and units.closes[place]:
             groups.setdefault(shape, []).append(place)
+    odd: set[int] = set()
     for places in groups.values():
         numbers = _table([units.text[place] for place in places]) if len(places) > _OTHERS else None
         for column in () if numbers is None else numbers.T:
             differing = np.flatnonzero(column != np.median(column)).tolist()
-            if 0 < len(differing) <= _FEW:
-                rare.update(places[row] for row in differing)
-            elif differing:
-                extreme.update(places[row] for row in _examples(column))
-    return rare if len(rare) <= _DIFFERING else set(), extreme
-
-
-def named_above(units: Units, places: set[int]) -> set[int]:
-    """Returns the names of records, for lines in them: the nearest line above that no other resembles.
-
-    It is a name only if a similar line has such a line at the same distance.
-    """
-    named: set[int] = set()
-    for place in places:
-        first = units.shape.index(units.shape[place])
-        for step in range(1, min(_RECORD, place, first) + 1):
-            if units.count[units.shape[place - step]] == 1:
-                named |= {place - step} if units.count[units.shape[first - step]] == 1 and first != place else set()
-                break
-    return named
-
-
-def _examples(column: NDArray[np.int64]) -> list[int]:
-    """Returns the first row of each number in a column of few different ones; of others, the least and the greatest."""
-    if len(set(column[:_OTHERS].tolist())) <= _VALUES:
-        first = np.unique(column, return_index=True)[1].tolist()
-        if len(first) <= _VALUES:
-            return cast("list[int]", first)
-    return [int(column.argmin()), int(column.argmax())]
+            odd.update(places[row] for row in differing if len(differing) <= _FEW)
+    return sorted(odd) if len(odd) <= _DIFFERING else []
 
 
 def _table(lines: list[bytes]) -> NDArray[np.int64] | None:

@@ -17,8 +17,6 @@ _HEAD: Final = 0.08
 """Shares of the budget that the two ends always get."""
 _PART: Final = 0.6
 """Share of an end's share for a part of a unit that is too long for it."""
-_BLANKS: Final = 2
-"""Blank lines between two shown ones that are shown as well."""
 _SMALLEST: Final = 8
 """Tokens below which the search ends."""
 _MISSES: Final = 40
@@ -81,12 +79,10 @@ class Selection:
         units = self._units
         total = len(units)
         tail = self._end(range(total - 1, -1, -1), budget * _TAIL)
-        opening = self._opening(tail)
-        tail[1:1] = opening
         head = self._end(range(total), budget * _HEAD)
         first = self._candidates(budget)
         self._price({*first, *tail, *head})
-        parts = [*((place, _TAIL) for place in [*tail[:1], *opening]), *((place, _HEAD) for place in head[:1])]
+        parts = [*((place, _TAIL) for place in tail[:1]), *((place, _HEAD) for place in head[:1])]
         long = {place: int(budget * share * _PART) for place, share in parts}
         long = {place: room for place, room in long.items() if self._prices[place] * _PART > room}
         self._left -= sum(long.values())  # so that a part of each can be shown in any case
@@ -147,19 +143,6 @@ class Selection:
             self._take(place, self._rate(place))
         self._ends.add(place)
 
-    def _gap(self, place: int, step: int = -1) -> int:
-        """Returns the tokens between a unit and what is shown before it, or after: blank lines, or a line of ours."""
-        taken, text = self._taken, self._units.text
-        if place + step in taken:
-            return 0
-        for blanks in range(1, _BLANKS + 1):
-            place += step
-            if not 0 <= place < len(text) or text[place].strip():
-                break
-            if place + step in taken:
-                return blanks
-        return SEAM
-
     def _part_price(self, text: bytes, size: int, *, last: bool) -> int:
         part = text[-size:] if last else text[:size]
         return counts([part.decode("utf-8", "replace")], self._tokenizer)[0] if size > 0 else 0
@@ -174,14 +157,6 @@ class Selection:
                 if size > room * 8:
                     break
         return out
-
-    def _opening(self, tail: list[int]) -> list[int]:
-        """The first piece of a long last line that is not the only one: what a line is about it opens with."""
-        units = self._units
-        if not tail or units.opens[tail[0]] or units.line[tail[0]] == units.line[0]:
-            return []
-        first = units.opening(tail[0])
-        return [] if first is None else [first]
 
     def _candidates(self, budget: int) -> dict[int, float]:
         """Returns the units worth pricing, with their values: several budgets' worth, by estimated price."""
@@ -228,8 +203,8 @@ class Selection:
         return value / self._costs[place]
 
     def _take(self, place: int, rate: float) -> bool:
-        seam = self._gap(place) + self._gap(place, 1) - SEAM
-        price = self._prices[place] + seam
+        joined = (place - 1 in self._taken) + (place + 1 in self._taken)
+        price = self._prices[place] + SEAM * (1 - joined)
         if price > self._left:
             return False
         self._taken[place] = rate

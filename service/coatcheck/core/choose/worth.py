@@ -18,9 +18,8 @@ from msgspec import Struct
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.frames import own_frames
-from coatcheck.core.choose.oddness import named_above, odd_lines, odd_numbers
-from coatcheck.core.choose.opening import licence_lines, self_descriptions
-from coatcheck.core.choose.printed_tables import first_rows
+from coatcheck.core.choose.licence import licence_lines
+from coatcheck.core.choose.oddness import odd_lines, odd_numbers
 from coatcheck.core.choose.statements import CODE, add_statements
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, PRINTED, CardWeights
@@ -43,11 +42,7 @@ _KNOWN: Final = 0.5
 _FRAME: Final = 3.5
 """Worth of a program's own frame next to one of others, in a text with a sure failure."""
 _ODD: Final = 5.0
-"""Worth of the only line that resembles no other."""
-_EXTREME: Final = 1.0
-"""Worth of the only line with the least or the greatest number of similar lines: it is for room that is left."""
-_ROW: Final = 3.0
-"""Worth of the first row and the names of columns of the only printed table."""
+"""Worth of the only line that resembles no other, or has a number of its own."""
 _QUERY: Final = 10.0
 """Worth of the best answer to a query."""
 _LEAST: Final = 0.05
@@ -63,8 +58,6 @@ _COVERED: Final = 400
 _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 """Matches times without a date or a time of day."""
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
-_ENTRY: Final = 0.2
-"""Share of the worth of topics that a line of one word has: an entry of a list, as good as any other."""
 _SHORT: Final = 20
 """Minimum bytes that a unit counts as having when its topics are related to its length."""
 _TOPIC: Final = re.compile(rb"[\w/][\w./:@+-]{3,}\w|[\xe3-\xe9][\x80-\xff]{5}")
@@ -89,8 +82,7 @@ class Worth(Struct):
 
     def words_worth(self, words: frozenset[bytes], text: bytes) -> float:
         """Returns the worth of words of a unit when they are first shown; exact, as sets have no fixed order."""
-        cover = self.weights.cover if b" " in text.strip() else self.weights.cover * _ENTRY
-        return cover * fsum(map(self.rarity.__getitem__, words)) / max(_SHORT, len(text)) ** 0.5
+        return self.weights.cover * fsum(map(self.rarity.__getitem__, words)) / max(_SHORT, len(text)) ** 0.5
 
     def values(self, units: Units) -> dict[int, float]:
         """Returns the worth of each unit while nothing is shown, without worthless ones."""
@@ -169,16 +161,10 @@ def worth_of(
     add_statements(base, units, flags, chosen, printed, lines)
     if compared is not None:
         _novel(base, units, compared)
-    rare, extreme = odd_numbers(units)
-    for places, worth in (
-        (odd_lines(units), _ODD),
-        (rare, _ODD),
-        (named_above(units, rare), _ODD / 2),
-        (extreme, _EXTREME),
-        (first_rows(units), _ROW),
-    ):
+    numbers = odd_numbers(units)
+    for places in (odd_lines(units), numbers):
         for place in places:
-            base[place] = max(base.get(place, 0.0), worth / len(places) ** 0.5)
+            base[place] = max(base.get(place, 0.0), _ODD / len(places) ** 0.5)
     failed = chosen.statements >= PRINTED.statements and any(stated & SURE for stated in flags.values())
     for place in own_frames(units) if failed else ():
         base[place] = max(base.get(place, 0.0), _FRAME / units.count[units.shape[place]] ** 0.5)
@@ -187,14 +173,14 @@ def worth_of(
     _ends(base, units, chosen, reach, licence)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
-    for place in () if outcome or weights is not None else (*content_rows(units.text), *self_descriptions(units)):
+    for place in () if outcome or weights is not None else content_rows(units.text):
         base[place] = max(base.get(place, 0.0), _ODD)
     told = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
     base.update(told)
     answering = answers(units, query) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, flags, {}, {}, stated, rare.union(extreme, answering, told))
+    made = Worth(chosen, base, flags, {}, {}, stated, {*numbers, *answering, *told})
     if chosen.cover:
         _covers(made, units, licence)
     return made

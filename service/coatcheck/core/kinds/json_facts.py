@@ -1,11 +1,10 @@
 """Describes a JSON document: the short values near its top, and every distinct key once, breadth first, by path."""
 
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from itertools import chain
-from types import NoneType
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 from msgspec.json import encode
 from msgspec.structs import replace
@@ -28,26 +27,19 @@ _VALUE: Final = 80
 _SCALARS: Final = 24
 _NESTED: Final = 12
 """Maximum members of an object below the top whose values are named too."""
-_ELEMENTS: Final = 200
-"""Elements of a list, evenly spread, that are examined; others only for their keys."""
 _FEW: Final = 0.05
 """Maximum share of the objects at a place that have a rare member, whose values are then named."""
 _DIFFERENT: Final = 3
 """Maximum different values of such a member that are named."""
-_DEEP: Final = 6
-"""Depth of objects in such an element in which keys are compared."""
 _OF_LINES: Final = 24
 """Maximum keys that are named at one place in JSON lines, which are shown themselves."""
 _TOLD: Final = 8
 """Maximum rare members whose values are named; with more, records differ in everything."""
 _TELLS: Final = re.compile(r"(?i)(?:^|[.\]])(?:\w*(?:message|error|reason|description)|msg|detail|text|title)?$")
 """Matches the names of texts that tell it, rather than where it happened."""
+_CONTAINERS: Final = frozenset([dict, list])
 _MAP: Final = 40
 """Members from which an object with similar members is a map: its keys are data."""
-
-
-_Keys: TypeAlias = "dict[str, _Keys | None]"
-"""The keys of the objects at one place, each with those of the objects in it; None if it has no object and no null."""
 
 
 def describe_json(payload: PayloadProbe) -> Description:
@@ -147,79 +139,46 @@ def key_lines(value: object, *, complete: bool, most: int | None = None) -> tupl
     that a line above it names, or more than `most`.
     """
     lines: list[str] = []
-    queue: deque[tuple[str, list[object], bool]] = deque([("$", [value], complete)])
+    queue: deque[tuple[str, list[object]]] = deque([("$", [value])])
     few: dict[str, int] = {}
     named: set[str] = set()
     while queue and len(lines) < _LINES and sum(map(len, lines)) < _CHARS:
-        path, values, exact = queue.popleft()
-        members = _by_key(values)
-        lists = [cast("list[object]", each) for each in values if isinstance(each, list)]
-        exact = exact and all(len(each) <= _ELEMENTS for each in lists)
-        elements = list(chain.from_iterable(map(_examined, lists)))
-        parts = [counted(len(cast("list[object]", value)), "element")] if path == "$" and elements and complete else []
+        path, values = queue.popleft()
+        objects = [cast("dict[str, object]", each) for each in values if type(each) is dict]
+        elements = list(chain.from_iterable(cast("list[object]", each) for each in values if type(each) is list))
+        members: defaultdict[str, list[object]] = defaultdict(list)
+        for each in objects:
+            for key, member in each.items():
+                members[key].append(member)
+        parts = [counted(len(elements), "element")] if path == "$" and elements and complete else []
         if elements:
-            queue.append((f"{path}[*]", elements, exact))
+            queue.append((f"{path}[*]", elements))
             few.update({f"{path}[*]": len(elements)} if path in few else {})
         if len(members) > _MAP and len({type(member) for inner in members.values() for member in inner}) == 1:
-            queue.append((f"{path}.*", [member for inner in members.values() for member in inner], exact))
-            count = counted(len(members), "key") if exact else "keys"
+            queue.append((f"{path}.*", list(chain.from_iterable(members.values()))))
+            count = counted(len(members), "key") if complete else "keys"
             parts.append(f"{count} such as {', '.join(map(_quoted, list(filter(None, members))[:3]))}")
         elif members:
-            objects = sum(isinstance(each, dict) for each in values)
-            rare = [key for key, inner in members.items() if path in few or len(inner) <= objects * _FEW]
+            rare = [key for key, inner in members.items() if path in few or len(inner) <= len(objects) * _FEW]
             few.update({f"{path}{step(key)}": len(members[key]) for key in rare})
             told = rare if len(rare) <= _TOLD else ()
-            new = [_member(key, members[key], exact, key in told) for key in members if key in rare or key not in named]
+            new = [
+                _member(key, members[key], complete, key in told) for key in members if key in rare or key not in named
+            ]
             more = 0 < len(new) < len(members) or len(new) > (most or len(new))
             parts.append(", ".join([*new[:most], "…"] if more else new))
             named.update(members)
-            queue.extend((f"{path}{step(key)}", inner, exact) for key, inner in members.items())
+            nested = ((key, inner) for key, inner in members.items() if not _CONTAINERS.isdisjoint(map(type, inner)))
+            queue.extend((f"{path}{step(key)}", inner) for key, inner in nested)
         if any(parts):
             lines.append(f"{path}: {'; '.join(part for part in parts if part)}")
     return lines, few
 
 
-def _examined(elements: list[object]) -> list[object]:
-    """Returns elements evenly spread over a list, and up to as many with a key that none of these has."""
-    spread = elements[:: max(1, len(elements) // _ELEMENTS)]
-    if len(spread) == len(elements):
-        return spread
-    odd = _odd(list(enumerate(elements)), _keys_of(spread, _DEEP))
-    return [*spread, *[elements[number] for number in sorted(odd)[:_ELEMENTS]]]
-
-
-def _by_key(values: list[object]) -> dict[str, list[object]]:
-    """Returns the members of all objects among values, by key."""
-    members: dict[str, list[object]] = {}
-    for each in values:
-        if isinstance(each, dict):
-            for key, member in cast("dict[str, object]", each).items():
-                members.setdefault(key, []).append(member)
-    return members
-
-
-def _keys_of(values: list[object], deeper: int) -> _Keys:
-    known: _Keys = {}
-    for key, members in _by_key(values).items():
-        nested = deeper and not {dict, NoneType}.isdisjoint(map(type, members))
-        known[key] = _keys_of(members, deeper - 1) if nested else None
-    return known
-
-
-def _odd(numbered: list[tuple[int, object]], known: _Keys) -> set[int]:
-    """Returns the numbers of the objects that have a key that is not known, or an object in them has."""
-    objects = cast("list[tuple[int, dict[str, object]]]", [each for each in numbered if isinstance(each[1], dict)])
-    odd = {number for number, members in objects if not members.keys() <= known.keys()}
-    for key, inner in known.items():
-        if inner is not None:
-            odd |= _odd([(number, members[key]) for number, members in objects if key in members], inner)
-    return odd
-
-
 def _member(key: str, values: list[object], exact: bool, valued: bool) -> str:
     if valued and (shown := _values(values, exact)) is not None:
         return f"{_quoted(key)}={shown}"
-    lengths = {len(cast("list[object]", value)) for value in values if isinstance(value, list)}
+    lengths = {len(cast("list[object]", value)) for value in values if type(value) is list}
     return (
         f"{_quoted(key)}[{max(lengths)}]" if exact and len(lengths) == 1 and lengths not in ({0}, {1}) else _quoted(key)
     )

@@ -17,7 +17,6 @@ from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.summary import size_of, summary
 from coatcheck.core.outline.totals import DiffTotals, totals_of
 from coatcheck.core.outline.yaml_documents import is_stream
-from coatcheck.core.structure.xml_elements import read_xml
 from coatcheck.core.survey.tallies import tallied
 from coatcheck.core.text.plural import counted, first_of
 
@@ -109,17 +108,15 @@ def _described(entries: list[Entry], where: str) -> Description | None:
 
 
 def _listed(payload: PayloadProbe) -> Description | None:
-    """Returns commits of a Git log, documents of a YAML stream, elements of XML, or totals; None for any other text."""
+    """Returns commits of a Git log, documents of a YAML stream, or totals with an outline; None for others."""
     head = payload.sample.head[:_LOOK]
     if is_log(head) or is_oneline(head):
         return _commits(payload.sample)
-    if (xml := read_xml(payload.sample.head, whole=payload.sample.whole)) is not None:
-        data, where = _first_lines(payload.sample)
-        described = _described(landmarks(PROSE, (), data), where) or NOTHING
-        return replace(described, facts=(*xml.facts, *described.facts))
     if payload.sample.whole and (totals := totals_of(head)) is not None:
         totals.feed(payload.sample.head)
-        return Description(facts=totals.facts())
+        data, where = _first_lines(payload.sample)
+        described = _described(landmarks(PROSE, (), data), where) or NOTHING
+        return replace(described, facts=(*totals.facts(), *described.facts))
     return _documents(payload.sample) if is_stream(head) else None
 
 

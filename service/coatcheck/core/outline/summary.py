@@ -1,6 +1,5 @@
 """An outline as facts of a card: its largest parts, then others, or those inside where the outer ones are few."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -20,26 +19,6 @@ _BELOW: Final = 2
 """Maximum entries of the outer levels beside which those of the next level are named, and how many more those are."""
 _CHARS: Final = 800
 """Characters of the entries that a fact names: about what a card of 600 tokens has room for."""
-_HOLDERS: Final = 3
-"""Maximum outer entries whose inner ones are named."""
-_HELD: Final = 4
-"""Minimum inner entries of an outer one that is named with them."""
-_SHARE: Final = 0.6
-"""Minimum share of all inner entries that the named outer ones hold."""
-_PUBLIC: Final = re.compile(
-    r"public |export |pub |(?:module\.)?exports\b"
-    r"|func (?:\([^()]*\) ?)?[A-Z]|type [A-Z]\w*(?:\[[^=]*\])? (?!=|implements )"
-)
-_KEYWORDS: Final = r"def|class|sub|function\*?|fn|const|let|var|type|struct|enum|interface|trait|module"
-_HIDDEN: Final = re.compile(
-    r"(?:private|fileprivate|defp|local|#define|static(?! inline)) |pub\((?:self|super)"
-    r"|(?i:create (?:\w+ )?(?:index|sequence) )"
-    rf"|(?:[^(=]*\b(?:{_KEYWORDS}) (?:self\.)?|(?:[^(=]*[\s*&.:])?(?=[#_]\w+ ?\())[#_](?!_\w+__\b)\w"
-)
-"""What is defined for others, in Go by a capital, and what is not: by a word, or an underscore before its name.
-
-Macros come after functions, indexes after tables. What is `static inline` may be a header's.
-"""
 _PLACE: Final = 6
 """Characters of a line's number and of what is between two entries."""
 
@@ -62,22 +41,17 @@ def summary(entries: list[Entry], where: str) -> tuple[list[Entry], tuple[str, .
     outer = [entry for entry in entries if entry.level <= deepest]
     label, part = ("Sections", "sections") if outer[0].what == "heading" else ("Outline", "parts")
     inner = min((entry.level for entry in entries if entry.level > deepest), default=0)
-    holders = _holders(entries, outer, inner)
-    most = _CHARS // 2 if holders else _CHARS
-    outer = _shortened(outer, entries, most)
-    first = _largest(outer, most)
-    if len(first) < len(outer):
-        label, first = f"Largest {part}", sorted(first, key=_rank)  # a card may have room for a few only
+    outer = _shortened(outer, entries, _CHARS)
+    first = _largest(outer, _CHARS)
+    if len(first) < len(outer):  # a card may have room for a few only
+        label, first = f"Largest {part}", sorted(first, key=lambda each: (each.level, -size_of(each)))
     facts = [_fact(f"{label}{where}", first, 0)]
     within = [entry for entry in entries if entry.level == inner and entry.what != "part"]
     within = within if len(outer) <= _UPPER and len(within) >= _BELOW * len(outer) else []
-    for held in holders.values():
-        within += [replace(entry, title=without_arguments(entry.title)) for entry in held]
     if within:
         within = _shortened(within, entries, _CHARS)
-        of = f" of {' and '.join(holders)}" if len(outer) > _UPPER else ""
         named = _largest(within, _CHARS)
-        facts.append(_fact(f"Inner {part}{of}{where}", named, len(within) - len(named)))
+        facts.append(_fact(f"Inner {part}{where}", named, len(within) - len(named)))
     if len(first) < len(outer):
         kept = set(map(id, first))
         others = [entry for entry in outer if id(entry) not in kept]
@@ -112,20 +86,6 @@ def _deepest(entries: list[Entry], few: int) -> int:
     return sorted([entry.level for entry in entries])[: few + 1][-1]
 
 
-def _holders(entries: list[Entry], outer: list[Entry], inner: int) -> dict[str, list[Entry]]:
-    """Returns the few of many outer entries in which most inner ones are, like the services among messages."""
-    held: dict[str, list[Entry]] = {}
-    name = ""
-    for entry in entries if len(outer) > _UPPER else []:
-        if entry.level < inner:
-            name = entry.title
-        elif entry.level == inner:
-            held.setdefault(name, []).append(entry)
-    most = {name: each for name, each in held.items() if len(each) >= _HELD}
-    enough = _SHARE * sum(map(len, held.values())) <= sum(map(len, most.values()))
-    return most if 0 < len(most) <= _HOLDERS and enough else {}
-
-
 def _fact(label: str, entries: list[Entry], left: int) -> str:
     """Returns a fact that names entries with their lines, and how many are left out."""
     named = [f"{entry.title} {entry.lines.first if entry.lines else ''}" for entry in entries]
@@ -146,18 +106,11 @@ def _shortened(named: list[Entry], entries: list[Entry], most: int) -> list[Entr
 
 
 def _largest(entries: list[Entry], most: int, size: Callable[[Entry], int] = size_of) -> list[Entry]:
-    """Returns entries, in order, up to so many characters: the outermost, of one level the public and the largest."""
+    """Returns entries, in order, up to so many characters: the outermost, of one level the largest."""
     chars, kept = 0, set[int]()
-    for number in sorted(range(len(entries)), key=lambda each: (*_rank(entries[each], size), each)):
+    for number in sorted(range(len(entries)), key=lambda each: (entries[each].level, -size(entries[each]), each)):
         chars += len(entries[number].title) + _PLACE
         if chars > most and kept:
             break
         kept.add(number)
     return [entry for number, entry in enumerate(entries) if number in kept]
-
-
-def _rank(entry: Entry, size: Callable[[Entry], int] = size_of) -> tuple[int, int, int]:
-    hidden = 1
-    if entry.what == "symbol":
-        hidden = 2 if _HIDDEN.match(entry.title) else 0 if _PUBLIC.match(entry.title) else 1
-    return entry.level, hidden, -size(entry)

@@ -20,7 +20,7 @@ _KINDS: Final = (str, bool, int)
 Record = dict[str, object]
 
 
-class Member(Struct):
+class RecordMember(Struct):
     """A member of records."""
 
     keys: tuple[str, ...]
@@ -52,12 +52,12 @@ def values_at(records: list[Record], keys: tuple[str, ...]) -> list[object]:
     return values
 
 
-def leading_members(records: list[Record]) -> list[Member]:
+def leading_members(records: list[Record]) -> list[RecordMember]:
     """Returns the members whose values lead among records: texts first, of those few values first, then the rarest.
 
     Of members whose values correspond one to one, such as a status and its text, only the one that says most in words.
     """
-    found: list[tuple[Member, list[object]]] = []
+    found: list[tuple[RecordMember, list[object]]] = []
     looked = records[:: max(1, len(records) // _LOOKED)]
     for keys in dict.fromkeys(chain.from_iterable(map(keys_of, looked))):
         values = values_at(records, keys)
@@ -66,9 +66,9 @@ def leading_members(records: list[Record]) -> list[Member]:
             counts: Counter[Any] = Counter(values)
             del counts[None]
             if leads(counts, len(records)):
-                found.append((Member(keys, kinds.pop(), counts), values))
+                found.append((RecordMember(keys, kinds.pop(), counts), values))
     found.sort(key=lambda each: (_KINDS.index(each[0].kind), not each[0].few, min(each[0].counts.values())))
-    told: list[tuple[Member, list[object]]] = []
+    told: list[tuple[RecordMember, list[object]]] = []
     for member, values in found:
         if len(told) < _MEMBERS and not any(_correspond(values, others) for _, others in told):
             told.append((member, values))

@@ -16,7 +16,7 @@ from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import step
 from coatcheck.core.structure.few_values import LONGEST, leading, leads
-from coatcheck.core.structure.record_members import Member, leading_members, values_at
+from coatcheck.core.structure.record_members import RecordMember, leading_members, values_at
 
 _LOOKED: Final = 1_000
 """Records at the beginning that decide what is counted."""
@@ -36,7 +36,7 @@ _FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 _elements: Final = msgspec.json.Decoder(list[dict[str, object]])
 
 
-class _Counted(Member):
+class _CountedMember(RecordMember):
     """A member that is counted."""
 
     inside: str = ""
@@ -61,7 +61,7 @@ class RecordTotals:
         """What is between two records; None: not known yet."""
         self._array = array
         self._carry = b""
-        self._members: list[_Counted] | None = None
+        self._members: list[_CountedMember] | None = None
         """None: not decided yet; empty: nothing is counted, or can be."""
         self._read: Callable[[bytes], list[Any]] = list
         """Reads complete records."""
@@ -105,7 +105,7 @@ class RecordTotals:
         if self._members is None:
             looked = islice(_plainly(text, array=self._array), _LOOKED)
             members = leading_members([each for each in looked if each is not None])
-            self._members = [_Counted(each.keys, each.kind, Counter()) for each in members]
+            self._members = [_CountedMember(each.keys, each.kind, Counter()) for each in members]
             self._read = _reader(self._members, array=self._array)
         if not self._members:
             return
@@ -158,12 +158,12 @@ def _plainly(text: bytes, *, array: bool) -> Iterator[dict[str, object] | None]:
                 yield None
 
 
-def _told(member: _Counted, where: str = "") -> str:
+def _told(member: _CountedMember, where: str = "") -> str:
     shown = leading({encode(value).decode(): times for value, times in member.counts.items()})
     return f"Counts of $[*]{''.join(map(step, member.keys))}{where}: {shown}"
 
 
-def _reader(members: list[_Counted], *, array: bool) -> Callable[[bytes], list[Any]]:
+def _reader(members: list[_CountedMember], *, array: bool) -> Callable[[bytes], list[Any]]:
     """Returns what reads only the members of records, and refuses values of another type."""
     fields: dict[str, tuple[str, Any, None]] = {}
     for number, each in enumerate(members):
@@ -182,7 +182,7 @@ def _reader(members: list[_Counted], *, array: bool) -> Callable[[bytes], list[A
     return lambda text: decode(b"[%b]" % text)
 
 
-def _values(records: list[Any], number: int, member: _Counted) -> list[Any]:
+def _values(records: list[Any], number: int, member: _CountedMember) -> list[Any]:
     """Returns the values of a member of records that were read."""
     if member.inside:
         records = [each for each in map(attrgetter(member.inside), records) if each is not None]

@@ -1,4 +1,4 @@
-"""Finds what a document says about itself: past the licence that it begins with, below NAME, and its version."""
+"""Finds the licence that a text begins with, past which it says what it is."""
 
 import re
 from typing import Final
@@ -15,15 +15,6 @@ _LICENCE: Final = BlockPattern(
     ignore_case=True,
 )
 _LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]{2}")
-_NAME: Final = BlockPattern(r"^(?:=head1 |\.SH \"?|#* ?)?NAME\"?$")
-"""Matches the heading below which manuals, in any of their formats, say what they describe."""
-_VERSION: Final = BlockPattern(
-    r"(?i)^[^\w\n]{0,4}(?:(?:my|our|const|export|readonly|let|var|public|static|final|string|set|package) +)*[$@_]{0,3}"
-    r"version(?:_?(?:string|number))?_{0,2}[\"']?\s*(?::=|=>|[:=])\s*[\"'(]?v?\d+\.\d"
-)
-"""Matches a line that sets the version of what it is in."""
-_VERSIONS: Final = 3
-"""Such lines in a text that has one version; a lock file has hundreds."""
 
 
 def licence_lines(units: Units) -> set[int]:
@@ -48,12 +39,3 @@ def licence_lines(units: Units) -> set[int]:
     between = range(min(found, default=0), max(found, default=0))
     found.update(place for place in between if not _LETTERS.search(text[place]))
     return found if len(found) <= _MOST * len(units) else set()
-
-
-def self_descriptions(units: Units) -> list[int]:
-    """Returns the first line below each heading NAME, and the line that sets the version, if there is one version."""
-    text = units.text
-    rows = _NAME.rows(units.block) if b"NAME" in units.block else []
-    below = (next((at for at in range(row + 1, min(row + 3, len(text))) if text[at].strip()), None) for row in rows)
-    versions = _VERSION.rows(units.block) if b"ersion" in units.block or b"VERSION" in units.block else []
-    return [place for place in below if place is not None] + (versions[:1] if len(versions) <= _VERSIONS else [])
