@@ -4,11 +4,9 @@ import random
 from collections.abc import Iterator
 from typing import Final
 from xml.etree import ElementTree as ET
-from xml.parsers import expat
 
 from coatcheck.core.artifact import DeclaredMetadata
 from facts.cases import Case
-from facts.says_source import OutlineOracle, folded
 from facts.says_xml import XmlOracle
 
 _WORDS: Final = ("desk", "a-b.c", "007", "größe", "x < y & z", 'say "x"', "two\nlines", "w" * 70, "1.0")
@@ -86,31 +84,6 @@ def _list(rng: random.Random) -> ET.Element:
 
 
 _FORMS: Final = (_tests, _materials, _pom, _feed, _list)
-_NAMES: Final = ("name", "id", "key", "title")
-_INNER: Final = ("name", "id", "title", "artifactId")
-
-
-def _label(element: ET.Element) -> str:
-    """What is written behind the name of an element in an outline."""
-    named = [element.get(name) for name in _NAMES]
-    named += [each.text for each in element if each.tag in _INNER and not len(each)]
-    named += [] if len(element) else [element.text]
-    named += list(element.attrib.values())
-    return next((folded(each) for each in named if each and each.strip() and len(each.encode()) <= _SHORT), "")
-
-
-_SHORT: Final = 60
-
-
-def _titles(root: ET.Element, data: bytes) -> dict[int, str]:
-    """The lines of the elements at the two outer levels: all that an outline may name."""
-    parser = expat.ParserCreate()
-    at: list[int] = []
-    parser.StartElementHandler = lambda _name, _attributes: at.append(parser.CurrentLineNumber)
-    parser.Parse(data, True)
-    lines = dict(zip(root.iter(), at, strict=True))
-    outer = [*root, *[inner for each in root for inner in each]]
-    return {line: f"{each.tag} {_label(each)}".rstrip() for each, line in lines.items() if each in outer}
 
 
 def elements(rng: random.Random, count: int) -> Iterator[Case]:
@@ -122,6 +95,5 @@ def elements(rng: random.Random, count: int) -> Iterator[Case]:
         text = ET.tostring(root, encoding="unicode", short_empty_elements=rng.random() < 0.5)
         text = ('<?xml version="1.0"?>\n' if declared else "") + text
         text = text.replace("\n  <", "\n  <!-- <a> -->\n  <", rng.randrange(2)) + rng.choice(["", "\n"])
-        titles = OutlineOracle("Outline", _titles(root, text.encode()), text.count("\n") + 1)
         said = DeclaredMetadata(tool_name=rng.choice((None, "bash", "read_file")))
-        yield Case(text.encode(), (XmlOracle(root), titles), said)
+        yield Case(text.encode(), (XmlOracle(root),), said)

@@ -10,7 +10,6 @@ from coatcheck.core.outline.blocks import blocks_of
 from coatcheck.core.outline.landmarks import landmarks
 from coatcheck.core.outline.model import Entry, OutlineScanner
 from coatcheck.core.outline.render import line_of
-from coatcheck.core.outline.titled_blocks import titled_blocks_of
 from coatcheck.core.views.window import Position
 
 TOML = '''# made
@@ -127,84 +126,6 @@ def test_parts_are_found_in_any_blocks(name: str) -> None:
 def test_every_sort_of_text_may_have_them(name: str, kind: Kind) -> None:
     text, listed = TEXTS[name]
     assert [line_of(each) for each in landmarks(spec_of(kind).landmarks, (), text.encode())] == listed
-
-
-CONF = """# Example
-################ NETWORK ################
-
-# bind to
-port 1
-#-----------------
-# GENERAL, and more
-#-----------------
-daemonize no
-
-################
-## alone
-# no title
-# ------------
-#
-# ------------
-//// C //////
-x
-"""
-HELP = """usage: x [options]
-
-Getting help:
-    -h    print
-    -l    print more
-
-General options (of all):
--v            verbose
--q            quiet
-
-Inputs:
-  a: b
-  c
-
-    d
-Last one:
- x
-"""
-TITLED = {
-    "conf": (CONF, ["NETWORK (2-5)", "GENERAL, and more (6-16)", "C (17-18)"]),
-    "help": (HELP, ["Getting help (3-6)", "General options (of all) (7-10)", "Inputs (11-15)", "Last one (16-17)"]),
-}
-
-
-@pytest.mark.parametrize("name", TITLED)
-def test_titled_parts_are_found_in_any_blocks(name: str) -> None:
-    text, listed = TITLED[name]
-    rng = random.Random(2)
-    for _ in range(120):
-        scanner = titled_blocks_of(text.encode())
-        assert scanner is not None
-        cuts = tuple(sorted(rng.sample(range(1, text.count("\n")), rng.randint(0, 4))))
-        assert [line_of(each) for each in entries(scanner, text, cuts)] == listed, cuts
-
-
-UNTITLED = [
-    "",
-    "Traceback (most recent call last):\n  a\nTraceback (most recent call last):\n  b\nOh no:\n  c\n",
-    "Error in a:\n  x\nError in b:\n  x\nError in c:\n  x\n",
-    "def a():\n    x\nclass B:\n    x\nelse:\n    y\n",
-    "public:\n  int a;\nprivate:\n  int b;\nprotected:\n  int c;\n",
-    "one:\n  a\none:\n  b\none:\n  c\n",
-    "a:\n b\nc:\n d\ne:\n f\n" + "a line of a log that stands in no block\n" * 30,
-    "We did this, then that:\n  a\nAnd the next thing that we did was this other long thing:\n  b\nLast:\n  c\n",
-]
-
-
-@pytest.mark.parametrize("text", UNTITLED)
-def test_other_texts_have_no_titles(text: str) -> None:
-    assert titled_blocks_of(text.encode()) is None
-
-
-def test_definitions_and_phases_come_before_banners() -> None:
-    source = "#### ONE ####\ndef a(x):\n    pass\n#### TWO ####\ndef b(x):\n    pass\n"
-    for kind in (Kind.CODE_OR_FILE, Kind.COMMAND_OUTPUT):
-        found = landmarks(spec_of(kind).landmarks, (), source.encode())
-        assert [each.title for each in found] == ["def a(x)", "def b(x)"]
 
 
 OTHERS = [

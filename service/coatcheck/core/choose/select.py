@@ -19,7 +19,7 @@ _PART: Final = 0.6
 """Share of an end's share for a part of a unit that is too long for it."""
 _SMALLEST: Final = 8
 """Tokens below which the search ends."""
-_MISSES: Final = 40
+_MISSES: Final = 10
 """Consecutive units that do not fit, after which the search ends."""
 _PLENTY: Final = 3
 """Number of budgets' worth of units that are priced exactly."""

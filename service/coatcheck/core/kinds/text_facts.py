@@ -73,10 +73,7 @@ def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry],
     made = extract_headings(data) if reads_as_document(None, next(filter(None, names), None), data) else None
     entries = [] if made is None else of_sections(made.sections)
     entries = entries or list(filter(counts, landmarks(marks, names, data)))
-    described, kinds = _described(entries, where), details_of(entries) if entries and entries[0].what == "block" else ""
-    if described is None or not kinds or len(entries) >= MAX_ENTRIES:
-        return described
-    return replace(described, facts=(f"{counted(len(entries), 'part')}{where}{kinds}", *described.facts))
+    return _described(entries, where)
 
 
 def _first_lines(sample: PayloadSample, most: int = _LARGEST) -> tuple[bytes, str]:

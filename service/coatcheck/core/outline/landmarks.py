@@ -18,12 +18,9 @@ from coatcheck.core.outline.output import Phases
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
-from coatcheck.core.outline.titled_blocks import titled_blocks_of
 from coatcheck.core.outline.trees import Folders, Tree, is_listing, is_tree
-from coatcheck.core.outline.xml_outline import XmlOutline
 from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
 from coatcheck.core.structure.line_style import style_of
-from coatcheck.core.structure.xml_elements import is_xml
 from coatcheck.core.views.window import Position
 
 _BEGINNING: Final = Position(0, 0, 0)
@@ -71,7 +68,7 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
 
 
 def _listed(head: bytes) -> OutlineScanner | None:
-    """Returns what finds a text's commits, documents, branches, folders, elements or settings, if it has such parts."""
+    """Returns what finds a text's commits, documents, branches, folders or settings, if it has such parts."""
     if is_log(head):
         return Diff()
     if is_oneline(head):
@@ -80,7 +77,7 @@ def _listed(head: bytes) -> OutlineScanner | None:
         return YamlDocuments()
     if is_tree(head):
         return Tree(head)
-    return Folders() if is_listing(head) else XmlOutline() if is_xml(head) else blocks_of(head)
+    return Folders() if is_listing(head) else blocks_of(head)
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
@@ -104,13 +101,6 @@ def _finds(scanner: OutlineScanner, head: bytes) -> bool:
     return len(scanner.finish(_BEGINNING.after(head), ends_line=False)) >= _DEFINED
 
 
-def _titled(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
-    """Returns what finds titled blocks or banners in a text that defines nothing and has no phases."""
-    found = titled_blocks_of(head)
-    others = (Symbols(language_of(names, head)), Phases())
-    return None if found is None or any(_finds(other, head) for other in others) else found
-
-
 def _printed(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
     return Symbols(language_of(names, head)) if _is_printed_source(head) else None
 
@@ -121,17 +111,13 @@ TABLE: Final = Landmarks(structure=_table)
 """Columns, and the lines of the rows."""
 DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
 """Files and hunks, and commits if there are any."""
-SOURCE: Final = Landmarks(
-    scanner=lambda names, head: _listed(head) or _titled(names, head) or Symbols(language_of(names, head))
-)
-"""Symbols; commits of a Git log; documents of a YAML stream; elements of XML; parts of files of settings."""
+SOURCE: Final = Landmarks(scanner=lambda names, head: _listed(head) or Symbols(language_of(names, head)))
+"""Symbols; commits of a Git log; documents of a YAML stream; parts of files of settings."""
 OUTPUT: Final = Landmarks(
-    scanner=lambda names, head: (
-        _listed(head) or _printed(names, head) or _source(names, head) or _titled(names, head) or Phases()
-    )
+    scanner=lambda names, head: _listed(head) or _printed(names, head) or _source(names, head) or Phases()
 )
 """Phases; what SOURCE has, if the text is source as tools print it, with or without line numbers."""
-PROSE: Final = Landmarks(scanner=lambda names, head: _listed(head) or _printed(names, head) or _titled(names, head))
+PROSE: Final = Landmarks(scanner=lambda names, head: _listed(head) or _printed(names, head))
 """Commits of a Git log; documents of a YAML stream; symbols of printed source."""
 PRINTED: Final = Landmarks(scanner=_printed)
 """Only symbols of printed source: for kinds that have sections, if this payload has none."""
