@@ -1,18 +1,17 @@
 """Describes the most important omissions of a card, and the one call that is most likely to help."""
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from math import fsum
-from typing import Final, NamedTuple, cast, final
+from typing import Final, cast, final
 
 from coatcheck.core.card.model import CardInput, NextCall, Omission
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import OUTCOME
 from coatcheck.core.choose.worth import Worth
-from coatcheck.core.survey.lexicon import BENIGN, ENDED, STRONG, SURE, VERDICT, WARNING, classify, phrase_of
+from coatcheck.core.survey.lexicon import BENIGN, SURE, classify, failure_of
 from coatcheck.core.text.scan import rows_with
 from coatcheck.core.views.window import LineExtent
 from coatcheck_client.contract.inert import one_line
@@ -20,8 +19,6 @@ from coatcheck_client.contract.inert import one_line
 TOOL: Final = "read_artifact"
 _PAGE: Final = 80
 """Lines of the next part, if nothing better than reading on is known: about a thousand tokens."""
-_NEAR: Final = 12
-"""Maximum lines between a failure and what is read around it."""
 _LEAST: Final = 10
 """Minimum lines that a call requests."""
 _NAMED: Final = 3
@@ -37,16 +34,6 @@ _SHOWN: Final = 40
 _LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]")
 _STAMP: Final = re.compile(rb"(?:[^\w\x80-\xff]*\d\S*\s+)+")
 """Matches dates, times and numbers at the beginning of a line, which say little about what it resembles."""
-CLASSES: Final = (SURE, STRONG, WARNING)
-"""Classes of statements, gravest first."""
-
-
-class Sought(NamedTuple):
-    """The words of a statement that is left out."""
-
-    words: str
-    sure: bool
-    """Whether it is a sure failure."""
 
 
 @final
@@ -57,8 +44,8 @@ class ShownUnits:
         """Takes all units of a text; without a selection, all are shown."""
         self.units = units
         self._selection = selection
-        self._phrases: dict[int, list[bytes]] = {}
-        """The words of each class of statements; filled on demand."""
+        self._failures: list[bytes] | None = None
+        """The words of sure failures; found on demand."""
 
     @property
     def whole(self) -> bool:
@@ -83,45 +70,37 @@ class ShownUnits:
         """Shows `tokens` fewer tokens; returns False if nothing is left."""
         return self._selection is not None and self._selection.drop(tokens)
 
-    def rest(self, classes: Sequence[int]) -> tuple[Sought | None, str]:
-        """Returns what to search for in what is left out, and what matters of it in words, which may be empty.
-
-        Of statements, those of the first of `classes` that has any there.
-        """
+    def rest(self) -> tuple[str | None, str]:
+        """Returns the word of the commonest failure that is left out, if any, and what matters of the rest in words."""
         if self._selection is None:
             return None, ""
         lines, shown = self.units.line, set(self._selection.places)
         begun = {lines[place] for place in shown}
         left = [place for place in range(len(lines)) if place not in shown]
         whole = [place for place in left if lines[place] not in begun]
-        counted = ((stated, self._named(stated, left if stated == SURE else whole, begun)) for stated in classes)
-        stated, named = next((each for each in counted if each[1]), (0, ()))
-        told = [f"{count} with {phrase}" for phrase, count in named if count]
-        sought = Sought(named[0][0], sure=stated == SURE) if named else None
-        return sought, ", ".join([*told, *self._like(whole, len(left))])
+        failed = self._failed(left, begun)
+        told = [f"{count} with {word}" for word, count in failed if count]
+        return failed[0][0] if failed else None, ", ".join([*told, *self._like(whole, len(left))])
 
-    def _named(self, stated: int, left: list[int], begun: set[int]) -> tuple[tuple[str, int], ...]:
-        """Returns words of a class in what is left out: failures by number, others by news, then the rarest.
+    def _failed(self, left: list[int], begun: set[int]) -> list[tuple[str, int]]:
+        """Returns words of failures in what is left out, commonest first.
 
-        Each has the number of left-out lines that contain it; 0: only a part of a line that is shown does.
+        Each has the number of left-out lines that contain it; 0: only a part of a line that is shown does. Of a word
+        that states no failure in most lines, like the name of an element or `0 failed`, nothing is said.
         """
         units = self.units
-        if stated not in self._phrases:
-            self._phrases[stated] = _phrases(units, cast("Selection", self._selection).worth, stated)
-        if not self._phrases[stated]:
-            return ()
-        block, seen = b"\n".join([units.text[place] for place in left]), {units.shape[place] for place in self.places}
-        counts: list[tuple[int, int, str]] = []
-        for phrase in self._phrases[stated]:
-            rows = rows_with(phrase, block)
+        if self._failures is None:
+            self._failures = _failures(units, cast("Selection", self._selection).worth)
+        block = b"\n".join([units.text[place] for place in left]) if self._failures else b""
+        counts: list[tuple[int, str]] = []
+        for word in self._failures:
+            rows = rows_with(word, block)
             shapes = Counter([units.shape[left[row]] for row in rows])
             texts = {units.shape[left[row]]: units.text[left[row]] for row in rows}
-            if 2 * sum(shapes[shape] for shape, text in texts.items() if classify(text) & BENIGN) > len(rows):
-                continue  # most of them deny it: `0 failed`
-            count = len({units.line[left[row]] for row in rows} - begun)
-            new = count if stated == SURE else sum(units.shape[left[row]] not in seen for row in rows)
-            counts += [(-new, count, _told(phrase))] if rows else []
-        return tuple([(phrase, count) for _, count, phrase in sorted(counts)[: _NAMED if stated == SURE else 1]])
+            stated = sum(shapes[shape] for shape, text in texts.items() if classify(text) & (SURE | BENIGN) == SURE)
+            if rows and 2 * stated >= len(rows):
+                counts.append((-len({units.line[left[row]] for row in rows} - begun), _told(word)))
+        return [(word, -count) for count, word in sorted(counts)[:_NAMED]]
 
     def _like(self, left: list[int], hidden: int) -> list[str]:
         """Returns how many lines differ from one only in digits, with what that begins with after dates and numbers."""
@@ -132,34 +111,10 @@ class ShownUnits:
         if not many:
             return []
         count, shape = max(many)
-        line = units.text[units.shape.index(shape)]
+        line = next(units.text[place] for place in left if units.shape[place] == shape)
         stamp = _STAMP.match(line)
         example = _told(line[stamp.end() if stamp and _LETTERS.search(line, stamp.end()) else 0 :][: _SHOWN * 4])
         return [f"{count} like “{example if len(example) <= _SHOWN else f'{example[: _SHOWN - 1]}…'}”"]
-
-    def around(self) -> LineExtent | None:
-        """Returns lines left out beside the sure failure that is worth most and no verdict; None if none say more.
-
-        Those say more that resemble no shown one.
-        """
-        if self._selection is None or self._selection.worth.weights is not OUTCOME:
-            return None
-        worth, lines, places = self._selection.worth, self.units.line, self.places
-        failed = [place for place in places if worth.flags.get(place, 0) & SURE]
-        failed = [place for place in failed if not worth.flags[place] & (VERDICT | ENDED | BENIGN)]
-        if not failed:
-            return None
-        begun, seen = {lines[place] for place in places}, {b"", *[self.units.shape[place].strip() for place in places]}
-        new = [place for place, shape in enumerate(self.units.shape) if shape.strip() not in seen]
-        at = [lines[place] for place in new if lines[place] not in begun]
-        for place in sorted(failed, key=lambda each: -worth.base.get(each, 0.0)):
-            line = lines[place]
-            below = at[bisect_right(at, line) : bisect_right(at, line + _PAGE // 2)]
-            above = at[bisect_left(at, line - _PAGE // 2) : bisect_left(at, line)]
-            for hidden in (below, above):
-                if hidden and min(abs(hidden[0] - line), abs(hidden[-1] - line)) <= _NEAR:
-                    return LineExtent(hidden[0], hidden[-1])
-        return None
 
     def richest(self) -> LineExtent | None:
         """Returns the lines that say most, none of them shown, and no more than one call requests; None if none do."""
@@ -184,19 +139,16 @@ class ShownUnits:
         return None if first is None else units.start[first]
 
 
-def _phrases(units: Units, worth: Worth, stated: int) -> list[bytes]:
-    """Returns the words of statements of a class, and of no graver one, most frequent first.
-
-    None in a document, which only writes about failures.
-    """
+def _failures(units: Units, worth: Worth) -> list[bytes]:
+    """Returns the words of sure failures, most frequent first; none in a document, which only writes about failures."""
     if worth.weights is not OUTCOME:
         return []
-    graver = BENIGN | (stated - 1 & (SURE | STRONG))
     words = Counter[bytes]()
-    for place in [place for place, flags in worth.flags.items() if flags & stated and not flags & graver]:
-        words[phrase_of(units.text[place], stated)] += units.count[units.shape[place]]
+    for place, flags in worth.flags.items():
+        if flags & (SURE | BENIGN) == SURE:
+            words[failure_of(units.text[place])] += units.count[units.shape[place]]
     del words[b""]
-    return [word for word, _ in words.most_common(_LOOKED)] if words else []
+    return [word for word, _ in words.most_common(_LOOKED)]
 
 
 def _told(text: bytes) -> str:
@@ -204,7 +156,7 @@ def _told(text: bytes) -> str:
 
 
 def next_call(
-    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], sought: Sought | None, section: str | None
+    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], failed: str | None, section: str | None
 ) -> NextCall:
     """Returns the call that helps most: the commonest failure left out, a section, a path, lines.
 
@@ -212,21 +164,19 @@ def next_call(
         inputs: what the card is made of.
         shown: what it shows; None: nothing.
         omitted: what no excerpt shows; not empty.
-        sought: words of a statement in that.
+        failed: the word of a failure in that.
         section: a title of a part that is not shown.
     """
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
-    better = section is not None or inputs.facts.path is not None or (sought is not None and sought.sure)
-    near = None if shown is None or better else shown.around()
     arguments: dict[str, str | int]
-    if sought is not None and near is None:
-        arguments = {"pattern": sought.words}
+    if failed is not None:
+        arguments = {"pattern": failed}
     elif section is not None:
         arguments = {"section": section}
     elif inputs.facts.path is not None:
         arguments = {"path": inputs.facts.path}
     elif longest.whole_lines:
-        first, limit = _lines(longest, shown, near, inputs.sizes.lines)
+        first, limit = _lines(longest, shown, inputs.sizes.lines)
         arguments = {"offset": first} if inputs.brief or inputs.text is not None else {"offset": first, "limit": limit}
     else:
         start = None if shown is None else shown.line_start(longest.bytes.start)
@@ -235,9 +185,9 @@ def next_call(
     return NextCall(TOOL, {"artifact_id": inputs.id, **arguments})
 
 
-def _lines(longest: Omission, shown: ShownUnits | None, near: LineExtent | None, lines: int) -> tuple[int, int]:
-    """Returns the first line to read and how many: beside a failure, those that say most, or in the longest gap."""
-    rich = near or (None if shown is None else shown.richest())
+def _lines(longest: Omission, shown: ShownUnits | None, lines: int) -> tuple[int, int]:
+    """Returns the first line to read and how many: those that say most, or the first of the longest gap."""
+    rich = None if shown is None else shown.richest()
     if rich is not None:
         return rich.first, max(rich.last, min(rich.first + _LEAST - 1, lines)) - rich.first + 1
     whole = longest.whole_lines == longest.lines.last - longest.lines.first + 1

@@ -1,30 +1,27 @@
-"""Finds lines that differ from nearly all others: by their shape, or by a number among similar lines."""
+"""Finds lines that differ from nearly all others: by their shape, or by a word where nearly all have the same few."""
 
-import re
-from collections import Counter
-from itertools import accumulate
+from collections import Counter, defaultdict
 from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 from coatcheck.core.choose.units import Units
 
-_OTHERS: Final = 13
-"""Minimum similar lines that all have the same number where a few have another."""
-_FEW: Final = 2
-_NUMBERS: Final = 24
-"""Numbers of a line that are compared."""
-_DIFFERING: Final = 8
-"""Maximum such lines in a text; if there are more, none is odd."""
 _MANY: Final = 60
 _ALIKE: Final = 10
 """Lines per shape from which a line with a shape of its own is odd."""
+_DIFFERING: Final = 8
+"""Maximum such lines in a text; if there are more, none is odd."""
 _LETTERS: Final = b"abcdefABCDEF"
 """Hexadecimal digits that shapes have."""
-_NUMBERS_ONLY: Final = bytes(c if c in b"0123456789\n" else 0x20 for c in range(256))
-_FRACTION: Final = re.compile(rb"\d\.")
-_ZERO: Final = ord("0")
+_SAMPLE: Final = 40
+"""Lines, evenly spread, that tell which columns of words have few values."""
+_WORDS: Final = 12
+"""Columns of words that are examined."""
+_VALUES: Final = 8
+"""Maximum different words in a column of which one may be odd."""
+_RARE: Final = 2
+"""Maximum lines that have an odd word."""
+_USUAL: Final = 20
+"""Minimum lines, on average, that have each of the others."""
 
 
 def odd_lines(units: Units) -> list[int]:
@@ -45,33 +42,37 @@ def _without_letters(shapes: list[bytes]) -> list[bytes]:
     return b"\n".join(shapes).translate(None, _LETTERS).split(b"\n")
 
 
-def odd_numbers(units: Units) -> list[int]:
-    """Returns lines with another number than nearly all similar lines, like `ready 2/3` among many `ready 3/3`."""
-    if max(units.count.values(), default=0) <= _OTHERS:
+def odd_words(units: Units) -> list[int]:
+    """Returns lines with a word that nearly no other has at its place, where all others have one of a few.
+
+    Like `503` among the statuses of many requests, or `replicas: 0` among the other lines that begin with `replicas:`.
+    """
+    lines = [
+        (place, text) for place, text in enumerate(units.text) if units.opens[place] and not text.isspace() and text
+    ]
+    if len(lines) <= _USUAL:
         return []
-    groups: dict[bytes, list[int]] = {}
-    for place, shape in enumerate(units.shape):
-        if units.count[shape] > _OTHERS and units.opens[place] and units.closes[place]:
-            groups.setdefault(shape, []).append(place)
-    odd: set[int] = set()
-    for places in groups.values():
-        numbers = _table([units.text[place] for place in places]) if len(places) > _OTHERS else None
-        for column in () if numbers is None else numbers.T:
-            differing = np.flatnonzero(column != np.median(column)).tolist()
-            odd.update(places[row] for row in differing if len(differing) <= _FEW)
+    begun: defaultdict[bytes, list[tuple[int, bytes]]] = defaultdict(list)
+    for place, text in lines:
+        begun[text.split(None, 1)[0]].append((place, text))
+    groups = [lines, *[group for group in begun.values() if _USUAL < len(group) < len(lines)]]
+    odd = {place for group in groups for place in _odd_among(group)}
     return sorted(odd) if len(odd) <= _DIFFERING else []
 
 
-def _table(lines: list[bytes]) -> NDArray[np.int64] | None:
-    """Returns the numbers of lines of one shape, without fractions; None if the lines do not have equally many."""
-    block = b"\n".join(lines)
-    digits = np.frombuffer(block, np.uint8) - _ZERO < 10  # noqa: PLR2004 - modulo 256
-    begins = np.flatnonzero(digits[1:] & ~digits[:-1]) + 1
-    begins = np.append(0, begins) if digits[0] else begins
-    counts = np.diff(begins.searchsorted([0, *accumulate([len(line) + 1 for line in lines])]))
-    if not counts[0] or (counts != counts[0]).any():
-        return None
-    found = enumerate(begins[: counts[0]].tolist())
-    first = [at for at, begin in found if begin < 2 or not _FRACTION.match(block, begin - 2)]  # noqa: PLR2004
-    numbers = np.fromstring(block.translate(_NUMBERS_ONLY).decode(), np.int64, sep=" ").reshape(len(lines), -1)
-    return numbers[:, first[:_NUMBERS]]
+def _odd_among(lines: list[tuple[int, bytes]]) -> set[int]:
+    sample = [text.split(None, _WORDS) for _, text in lines[:: max(1, len(lines) // _SAMPLE)]]
+    columns = [
+        column for column in range(_WORDS) if len({row[column] for row in sample if len(row) > column}) <= _VALUES
+    ]
+    rows = [(place, text.split(None, columns[-1] + 1)) for place, text in lines] if columns else []
+    odd: set[int] = set()
+    for column in columns:
+        words = {place: row[column] for place, row in rows if len(row) > column}
+        if 2 * len(words) < len(rows):
+            break
+        counts = Counter(words.values())
+        usual = [count for count in counts.values() if count > _RARE]
+        if len(usual) < len(counts) <= _VALUES and sum(usual) >= _USUAL * max(1, len(usual)):
+            odd.update(place for place, word in words.items() if counts[word] <= _RARE)
+    return odd

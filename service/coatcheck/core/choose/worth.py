@@ -19,7 +19,7 @@ from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.frames import own_frames
 from coatcheck.core.choose.licence import licence_lines
-from coatcheck.core.choose.oddness import odd_lines, odd_numbers
+from coatcheck.core.choose.oddness import odd_lines, odd_words
 from coatcheck.core.choose.statements import CODE, add_statements
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, PRINTED, CardWeights
@@ -42,7 +42,7 @@ _KNOWN: Final = 0.5
 _FRAME: Final = 3.5
 """Worth of a program's own frame next to one of others, in a text with a sure failure."""
 _ODD: Final = 5.0
-"""Worth of the only line that resembles no other, or has a number of its own."""
+"""Worth of the only line that resembles no other, or has a word of its own."""
 _QUERY: Final = 10.0
 """Worth of the best answer to a query."""
 _LEAST: Final = 0.05
@@ -78,7 +78,7 @@ class Worth(Struct):
     stated: dict[int, float]
     """The part of `base` that units have for what they say, wherever they are."""
     exempt: AbstractSet[int] = frozenset()
-    """Those that are shown however many similar ones are: answers, a summary, and those with an odd number."""
+    """Those that are shown however many similar ones are: answers, a summary, and those with an odd word."""
 
     def words_worth(self, words: frozenset[bytes], text: bytes) -> float:
         """Returns the worth of words of a unit when they are first shown; exact, as sets have no fixed order."""
@@ -161,8 +161,8 @@ def worth_of(
     add_statements(base, units, flags, chosen, printed, lines)
     if compared is not None:
         _novel(base, units, compared)
-    numbers = odd_numbers(units)
-    for places in (odd_lines(units), numbers):
+    words = odd_words(units)
+    for places in (odd_lines(units), words):
         for place in places:
             base[place] = max(base.get(place, 0.0), _ODD / len(places) ** 0.5)
     failed = chosen.statements >= PRINTED.statements and any(stated & SURE for stated in flags.values())
@@ -180,7 +180,7 @@ def worth_of(
     answering = answers(units, query) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, flags, {}, {}, stated, {*numbers, *answering, *told})
+    made = Worth(chosen, base, flags, {}, {}, stated, {*words, *answering, *told})
     if chosen.cover:
         _covers(made, units, licence)
     return made

@@ -93,8 +93,8 @@ _ANY_WORDS: Final = (
     r" open pub pub\([a-z]+\)"
 )
 _ANY_THINGS: Final = (
-    r"def class func fn fun interface trait struct enum impl module mod namespace function\*? object protocol record"
-    " sub macro_rules! defmodule defp"
+    r"def class func fn fun interface trait struct enum impl module mod namespace [Ff]unction\*? object protocol record"
+    " sub macro_rules! defmodule defp proc [Pp]rocedure"
 )
 
 PATTERNS: Final[dict[str, str]] = {
@@ -120,7 +120,7 @@ PATTERNS: Final[dict[str, str]] = {
     "settings": _either(r"\[\[?[^\[\]\n]{1,120}\]\]? *$"),
     "yaml": _either(r"(?:- +)?[\w.\"'/-]{1,80}: *(?:#.*)?$"),
     "any": _either(
-        rf"[ \t]{{0,12}}{_before(_ANY_WORDS, '{0,5}')}{_any_of(_ANY_THINGS)} +(?:\([^)\n]{{0,80}}\) *)?[\w$.:<]+"
+        rf"[ \t]{{0,12}}{_before(_ANY_WORDS, '{0,5}')}{_any_of(_ANY_THINGS)} +(?:\([^)\n]{{0,80}}\) *)?[\w$.:<]+\*?"
         r" *(?:[(<:{\[=;]|$|(?:extends|implements|for|is|where) )"
     ),
 }

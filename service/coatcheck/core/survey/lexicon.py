@@ -6,7 +6,6 @@ payload failed: a manual that explains errors states none, and only the payload 
 
 # ruff: noqa: E501, RUF001 - an expression is read best whole, and quotes what programs print
 
-import re
 from collections import Counter
 from math import inf
 from typing import Any, Final, cast
@@ -97,21 +96,11 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
 }
 _PATTERNS: Final = [(flags, each) for table in (_COUNTED, _STATED) for flags, some in table.items() for each in some]
 # No pattern has a bounded repetition of more than one character: each would multiply RE2's states.
-_FAILED: Final = (
+_FAILED: Final = BlockPattern(
     r"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE|"
     r"[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[✗✘✖]"
 )
-_SAID: Final = {
-    SURE: (_FAILED,),
-    STRONG: (
-        "|".join(f"(?:{each})" for flags, each in _PATTERNS if flags == STRONG),
-        "|".join(f"(?:{each})" for each in _STATED[STRONG | WORD]),
-    ),
-    WARNING: _STATED[WARNING],
-}
-"""What finds the words of a statement of a class; those with few other meanings first."""
-_WORDS: Final = {flag: [BlockPattern(each) for each in patterns] for flag, patterns in _SAID.items()}
-_PHRASE: Final = re.compile(rb"(?=.*[A-Za-z]{3})[\w .'\"/:=-]{3,32}")
+"""Finds the word that makes a line a sure failure."""
 SPEAKS: Final = 1_200
 """Bytes at either end of a line that are classified; the middle of a longer line is not."""
 
@@ -177,11 +166,10 @@ def classify(line: bytes) -> int:
     return flags
 
 
-def phrase_of(line: bytes, flag: int) -> bytes:
-    """Returns the words that make a line a statement of a class, SURE, STRONG or WARNING; empty for no short ones."""
-    found = next((found for each in _WORDS[flag] if (found := each.find(line)) is not None), (0, 0))
-    phrase = line[found[0] : found[1]].strip(b" \t:=")
-    return phrase if flag == SURE or _PHRASE.fullmatch(phrase) else b""
+def failure_of(line: bytes) -> bytes:
+    """Returns the word that makes a line a sure failure: `KeyError`, `FAILED`; empty if its pattern has none."""
+    found = _FAILED.find(line)
+    return b"" if found is None else line[found[0] : found[1]].strip(b" \t:=")
 
 
 def level_of(line: bytes) -> int:
