@@ -65,6 +65,39 @@ def test_an_odd_line_among_hexadecimal_numbers_is_on_the_card() -> None:
     assert rows[274] in text
 
 
+@pytest.mark.parametrize(
+    ("usual", "odd"),
+    [
+        (
+            "10:{n:02}:07.51{n} IP 10.0.0.{m}.{k} > 10.0.0.9.443: Flags [P.], seq {k}, ack {n}, length {m}",
+            ("[P.]", "[R.]"),
+        ),
+        ("10.0.0.{m} /item/{k} 200 took {n} ms", (" 200 ", " 207 ")),
+        ("job-{k} worker-{m} finished in {n} s, retries 0", ("retries 0", "retries 9")),
+    ],
+    ids=["flags", "statuses", "last"],
+)
+def test_a_word_that_no_other_line_has_at_its_place_is_on_the_card(usual: str, odd: tuple[str, str]) -> None:
+    rng = random.Random(8)
+    rows = [usual.format(n=rng.randrange(60), m=rng.randrange(250), k=rng.randrange(10**6)) for _ in range(400)]
+    rows[173] = rows[173].replace(*odd)
+    assert rows[173] in card_of("\n".join(rows).encode(), DeclaredMetadata(), 300)[1]
+
+
+def test_a_value_that_no_other_record_has_is_on_the_card() -> None:
+    keys = [
+        "kind: Deployment",
+        "  name: svc-{}",
+        "  replicas: 3",
+        "  image: shop/{}:1.4",
+        "  pull: Always",
+        "  log: json",
+    ]
+    rows = [key.format(n) for n in range(60) for key in keys]
+    rows[37 * len(keys) + 4] = "  pull: Never"
+    assert "  pull: Never" in card_of("\n".join(rows).encode(), DeclaredMetadata(), 300)[1]
+
+
 def test_numbers_too_large_and_lines_with_more_numbers_than_others_do_no_harm() -> None:
     rows = [f"key {'9' * 40}{n} a1b {n}" if n % 2 else f"key {'9' * 40} 1 ab{n}" for n in range(60)]
     assert card_of("\n".join(rows).encode(), DeclaredMetadata(), 300)[2] <= 300

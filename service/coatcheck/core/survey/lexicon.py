@@ -37,6 +37,7 @@ _COUNTED: Final[dict[int, tuple[str, ...]]] = {
     _FAILURE: (
         r"(?i)\b[1-9]\d* (?:tests? |specs? |checks? |examples? |scenarios? )?(?:failed|failing|failures?|errors?|errored|broken|crashed)(?:[^\w=]|$)",
         r"(?i)\b(?:fail(?:ed|ures?|ing)?|errors?|broken) ?[=:] ?[1-9]",
+        r"\" 5\d\d (?:\d|-)",
     ),
     _FAILURE | ENDED: (
         r"(?i)\b(?:exit(?:ed|s|ing)?|terminated|finished|completed|returned)(?: with| a)?(?: non-?zero)?(?: exit| return)? (?:status|code)\W{0,2}[ :=(]-?[1-9]|\bexited with -?[1-9]",
@@ -98,7 +99,7 @@ _PATTERNS: Final = [(flags, each) for table in (_COUNTED, _STATED) for flags, so
 # No pattern has a bounded repetition of more than one character: each would multiply RE2's states.
 _FAILED: Final = BlockPattern(
     r"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE|"
-    r"[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[✗✘✖]"
+    r"[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[✗✘✖]|\" 5\d\d"
 )
 """Finds the word that makes a line a sure failure."""
 SPEAKS: Final = 1_200
