@@ -14,7 +14,7 @@ from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, 
 from coatcheck.core.card import render
 from coatcheck.core.card.excerpts import excerpts_of, omissions
 from coatcheck.core.card.model import Card, CardInput, Excerpt, NextCall, Omission
-from coatcheck.core.card.next_step import TOOL, ShownUnits, next_call
+from coatcheck.core.card.next_step import CLASSES, TOOL, ShownUnits, next_call
 from coatcheck.core.card.own_lines import OwnLines
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import units_of
@@ -165,14 +165,15 @@ def _last(
     if not omitted:
         return render.end_line(inputs.measure, text=inputs.text is not None), None
     section = _section(inputs, shown, excerpts)
-    failed, words = (None, "") if shown is None else shown.rest()
+    part = section is not None or inputs.facts.path is not None
+    sought, words = (None, "") if shown is None else shown.rest(CLASSES[:1] if part else CLASSES)
     words = words if inputs.evidence.whole and not inputs.brief else ""
     told = render.left_out(excerpts, omitted, inputs.measure, words)
     if not inputs.stored:
         return f"{told} {render.lost_line(brief=inputs.brief)}", None
     if not inputs.tools:
         return f"{told} {render.KEPT}", None
-    following = next_call(inputs, shown, omitted, failed, section)
+    following = next_call(inputs, shown, omitted, sought, section)
     return f"{told} {render.next_line(following, brief=inputs.brief)}", following
 
 

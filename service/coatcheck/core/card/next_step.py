@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from math import fsum
 from typing import Final, cast, final
 
@@ -11,7 +12,7 @@ from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import OUTCOME
 from coatcheck.core.choose.worth import Worth
-from coatcheck.core.survey.lexicon import BENIGN, SURE, classify, failure_of
+from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WARNING, classify, words_of
 from coatcheck.core.text.scan import rows_with
 from coatcheck.core.views.window import LineExtent
 from coatcheck_client.contract.inert import one_line
@@ -25,6 +26,8 @@ _NAMED: Final = 3
 """Words of statements that a card counts."""
 _LOOKED: Final = 12
 """Words among which these are chosen."""
+_SEVERAL: Final = 5
+"""Number of lines with the same words from which these are searched for, if they state no sure failure."""
 _LIKE: Final = 10
 """Number of similar lines from which they are named."""
 _SHARE: Final = 0.2
@@ -34,6 +37,8 @@ _SHOWN: Final = 40
 _LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]")
 _STAMP: Final = re.compile(rb"(?:[^\w\x80-\xff]*\d\S*\s+)+")
 """Matches dates, times and numbers at the beginning of a line, which say little about what it resembles."""
+CLASSES: Final = (SURE, STRONG, WARNING)
+"""Classes of statements, gravest first."""
 
 
 @final
@@ -44,8 +49,8 @@ class ShownUnits:
         """Takes all units of a text; without a selection, all are shown."""
         self.units = units
         self._selection = selection
-        self._failures: list[bytes] | None = None
-        """The words of sure failures; found on demand."""
+        self._words: dict[int, list[bytes]] = {}
+        """The words of statements of each class; found on demand."""
 
     @property
     def whole(self) -> bool:
@@ -70,37 +75,41 @@ class ShownUnits:
         """Shows `tokens` fewer tokens; returns False if nothing is left."""
         return self._selection is not None and self._selection.drop(tokens)
 
-    def rest(self) -> tuple[str | None, str]:
-        """Returns the word of the commonest failure that is left out, if any, and what matters of the rest in words."""
+    def rest(self, classes: Sequence[int]) -> tuple[str | None, str]:
+        """Returns words to search for in what is left out, if any, and what matters of it in words.
+
+        They are of the commonest statements of the first of `classes` that has any there; of lesser ones than failures
+        there must be several.
+        """
         if self._selection is None:
             return None, ""
         lines, shown = self.units.line, set(self._selection.places)
         begun = {lines[place] for place in shown}
         left = [place for place in range(len(lines)) if place not in shown]
         whole = [place for place in left if lines[place] not in begun]
-        failed = self._failed(left, begun)
-        told = [f"{count} with {word}" for word, count in failed if count]
-        return failed[0][0] if failed else None, ", ".join([*told, *self._like(whole, len(left))])
+        named = next(filter(None, (self._named(stated, left, begun) for stated in classes)), [])
+        told = [f"{count} with {words}" for words, count in named if count]
+        return named[0][0] if named else None, ", ".join([*told, *self._like(whole, len(left))])
 
-    def _failed(self, left: list[int], begun: set[int]) -> list[tuple[str, int]]:
-        """Returns words of failures in what is left out, commonest first.
+    def _named(self, stated: int, left: list[int], begun: set[int]) -> list[tuple[str, int]]:
+        """Returns words of statements of a class in what is left out, commonest first.
 
-        Each has the number of left-out lines that contain it; 0: only a part of a line that is shown does. Of a word
-        that states no failure in most lines, like the name of an element or `0 failed`, nothing is said.
+        Each has the number of left-out lines that contain them; 0: only a part of a line that is shown does. Of words
+        that state nothing in most lines, like the name of an element or `0 failed`, nothing is said.
         """
         units = self.units
-        if self._failures is None:
-            self._failures = _failures(units, cast("Selection", self._selection).worth)
-        block = b"\n".join([units.text[place] for place in left]) if self._failures else b""
+        if stated not in self._words:
+            self._words[stated] = _words(units, cast("Selection", self._selection).worth, stated)
+        block = b"\n".join([units.text[place] for place in left]) if self._words[stated] else b""
         counts: list[tuple[int, str]] = []
-        for word in self._failures:
-            rows = rows_with(word, block)
+        for words in self._words[stated]:
+            rows = rows_with(words, block)
             shapes = Counter([units.shape[left[row]] for row in rows])
             texts = {units.shape[left[row]]: units.text[left[row]] for row in rows}
-            stated = sum(shapes[shape] for shape, text in texts.items() if classify(text) & (SURE | BENIGN) == SURE)
-            if rows and 2 * stated >= len(rows):
-                counts.append((-len({units.line[left[row]] for row in rows} - begun), _told(word)))
-        return [(word, -count) for count, word in sorted(counts)[:_NAMED]]
+            meant = sum(shapes[shape] for shape, text in texts.items() if classify(text) & (stated | BENIGN) == stated)
+            if 2 * meant >= len(rows) >= (1 if stated == SURE else _SEVERAL):
+                counts.append((-len({units.line[left[row]] for row in rows} - begun), _told(words)))
+        return [(words, -count) for count, words in sorted(counts)[:_NAMED]]
 
     def _like(self, left: list[int], hidden: int) -> list[str]:
         """Returns how many lines differ from one only in digits, with what that begins with after dates and numbers."""
@@ -139,16 +148,16 @@ class ShownUnits:
         return None if first is None else units.start[first]
 
 
-def _failures(units: Units, worth: Worth) -> list[bytes]:
-    """Returns the words of sure failures, most frequent first; none in a document, which only writes about failures."""
+def _words(units: Units, worth: Worth, stated: int) -> list[bytes]:
+    """Returns the words of statements of a class, most frequent first; none in a document, which only tells of them."""
     if worth.weights is not OUTCOME:
         return []
-    words = Counter[bytes]()
+    counts = Counter[bytes]()
     for place, flags in worth.flags.items():
-        if flags & (SURE | BENIGN) == SURE:
-            words[failure_of(units.text[place])] += units.count[units.shape[place]]
-    del words[b""]
-    return [word for word, _ in words.most_common(_LOOKED)]
+        if flags & (stated | BENIGN) == stated:
+            counts[words_of(units.text[place], stated)] += units.count[units.shape[place]]
+    del counts[b""]
+    return [words for words, _ in counts.most_common(_LOOKED)]
 
 
 def _told(text: bytes) -> str:
@@ -156,7 +165,7 @@ def _told(text: bytes) -> str:
 
 
 def next_call(
-    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], failed: str | None, section: str | None
+    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], words: str | None, section: str | None
 ) -> NextCall:
     """Returns the call that helps most: the commonest failure left out, a section, a path, lines.
 
@@ -164,13 +173,13 @@ def next_call(
         inputs: what the card is made of.
         shown: what it shows; None: nothing.
         omitted: what no excerpt shows; not empty.
-        failed: the word of a failure in that.
+        words: words of statements in that.
         section: a title of a part that is not shown.
     """
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
     arguments: dict[str, str | int]
-    if failed is not None:
-        arguments = {"pattern": failed}
+    if words is not None:
+        arguments = {"pattern": words}
     elif section is not None:
         arguments = {"section": section}
     elif inputs.facts.path is not None:

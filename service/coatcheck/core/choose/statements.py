@@ -6,7 +6,7 @@ from typing import Final
 
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import CardWeights
-from coatcheck.core.survey.lexicon import BENIGN, ENDED, FLAG_BITS, STRONG, SURE, VERDICT, WARNING, WORD, failure_of
+from coatcheck.core.survey.lexicon import BENIGN, ENDED, FLAG_BITS, STRONG, SURE, VERDICT, WARNING, WORD, words_of
 
 _SURE: Final = 5.0
 _STRONG: Final = 3.0
@@ -66,6 +66,6 @@ def add_statements(
         if worth:
             alike = units.count[units.shape[place]] ** 0.5 * same[stated >> FLAG_BITS] ** _SAME
             worth *= (1 + _LATE * units.line[place] / lines) / alike
-            for step, share in (_ENDED if stated & ENDED and not failure_of(line) else _AROUND).items():
+            for step, share in (_ENDED if stated & ENDED and not words_of(line, SURE) else _AROUND).items():
                 if 0 <= place + step < len(units):
                     base[place + step] = max(base.get(place + step, 0.0), worth * share)

@@ -15,6 +15,7 @@ from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, has_fe
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks, details_of
 from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.summary import size_of, summary
+from coatcheck.core.outline.titles import without_arguments
 from coatcheck.core.outline.totals import DiffTotals, totals_of
 from coatcheck.core.outline.yaml_documents import is_stream
 from coatcheck.core.survey.tallies import tallied
@@ -96,7 +97,7 @@ def _described(entries: list[Entry], where: str) -> Description | None:
     if len(entries) < 2:  # noqa: PLR2004 - one entry is no outline
         return None
     outer, facts = summary(entries, where)
-    titles = Counter([entry.title for entry in entries])
+    titles = Counter([name for entry in entries for name in {entry.title, without_arguments(entry.title)}])
     following = [*[entry.level for entry in outer[1:]], 0]
     inner = [entry for entry, level in zip(outer, following, strict=True) if level <= entry.level]
     alone = [entry for entry in inner if titles[entry.title] == 1]

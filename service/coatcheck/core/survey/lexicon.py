@@ -6,6 +6,7 @@ payload failed: a manual that explains errors states none, and only the payload 
 
 # ruff: noqa: E501, RUF001 - an expression is read best whole, and quotes what programs print
 
+import re
 from collections import Counter
 from math import inf
 from typing import Any, Final, cast
@@ -97,11 +98,16 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
 }
 _PATTERNS: Final = [(flags, each) for table in (_COUNTED, _STATED) for flags, some in table.items() for each in some]
 # No pattern has a bounded repetition of more than one character: each would multiply RE2's states.
-_FAILED: Final = BlockPattern(
-    r"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE|"
-    r"[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[✗✘✖]|\" 5\d\d"
-)
-"""Finds the word that makes a line a sure failure."""
+_SAID: Final = {
+    SURE: BlockPattern(
+        r"[A-Za-z_][\w.]*(?:Error|Exception|Fault)\b|\b(?:FAIL(?:ED|URE|URES)?|ERROR|FATAL|CRITICAL|PANIC|SEVERE|"
+        r"[Ff]atal|[Ee]rror|[Ff]ailed|[Ff]ailure|panicked|undefined reference|not ok)\b|[✗✘✖]|\" 5\d\d"
+    ),
+    STRONG: BlockPattern("|".join(f"(?:{each})" for flags, each in _PATTERNS if flags & STRONG and not flags & SURE)),
+    WARNING: BlockPattern("|".join(_STATED[WARNING])),
+}
+"""Finds the words that make a line a statement of a class."""
+_WORDS: Final = re.compile(rb"(?=.*[A-Za-z]{3})[\w .'\"/:=-]{3,32}|\" 5\d\d|[^\x00-\x7f]{2,}")
 SPEAKS: Final = 1_200
 """Bytes at either end of a line that are classified; the middle of a longer line is not."""
 
@@ -120,7 +126,10 @@ def _compiled() -> tuple[Any, tuple[int, ...]]:
 
 _MATCH, _FLAGS = _compiled()
 _ANY: Final = BlockPattern("|".join(f"(?:{pattern})" for flags, pattern in _PATTERNS if flags != BENIGN))
-_BY_NUMBER: Final = BlockPattern("|".join(f"(?:{pattern})" for some in _COUNTED.values() for pattern in some))
+_BY_NUMBER: Final = [
+    BlockPattern("|".join(f"(?:{each})" for flags, some in _COUNTED.items() if flags & SURE == sure for each in some))
+    for sure in (SURE, 0)
+]
 _MAY_COUNT: Final = BlockPattern(
     r"fail|error|broken|crashed|\b(?:exit\w*|return(?:ed)?|terminated|finished|status|code|rc|http)\b|\"  |(?-i:GET|POST|PUT|PATCH|DELETE|HEAD) ",
     ignore_case=True,
@@ -128,7 +137,7 @@ _MAY_COUNT: Final = BlockPattern(
 """Matches, without their digits, all lines that a number may make a failure."""
 DIGITS: Final = b"0123456789"
 _FAILING: Final = b"\0"
-"""Ends the shape of a line whose number makes it a failure."""
+"""Ends the shape of a line whose number makes it a failure; twice for a sure one with a form that is none: `502`, `404`."""
 
 
 def count_shapes(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counter[bytes]]:
@@ -140,10 +149,10 @@ def count_shapes(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counte
     counts = Counter(shapes)
     if drop == DIGITS and _MAY_COUNT.find(b"\n".join(counts)) is None:
         return shapes, counts
-    rows = _BY_NUMBER.rows(text)
-    for row in rows:
-        shapes[row] += _FAILING
-    return shapes, Counter(shapes) if rows else counts
+    for pattern in _BY_NUMBER:
+        for row in pattern.rows(text):
+            shapes[row] += _FAILING
+    return shapes, Counter(shapes)
 
 
 def speaking(lines: list[bytes], most: float = inf) -> list[int]:
@@ -167,10 +176,11 @@ def classify(line: bytes) -> int:
     return flags
 
 
-def failure_of(line: bytes) -> bytes:
-    """Returns the word that makes a line a sure failure: `KeyError`, `FAILED`; empty if its pattern has none."""
-    found = _FAILED.find(line)
-    return b"" if found is None else line[found[0] : found[1]].strip(b" \t:=")
+def words_of(line: bytes, stated: int) -> bytes:
+    """Returns the words that make a line a statement of SURE, STRONG or WARNING; empty if they are long, or none."""
+    found = _SAID[stated].find(line)
+    words = b"" if found is None else line[found[0] : found[1]].strip(b" \t:=")
+    return words if _WORDS.fullmatch(words) else b""
 
 
 def level_of(line: bytes) -> int:

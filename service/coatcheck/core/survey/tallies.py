@@ -161,7 +161,7 @@ class Tallies:
         heads: defaultdict[bytes, int] = defaultdict(int)
         words = self._words
         for shape, times in shapes.items() if begun else ():
-            head = shape if len(shape) < _LONGEST else _ends(shape.removesuffix(b"\0"))
+            head = shape if len(shape) < _LONGEST else _ends(shape.rstrip(b"\0"))
             if words:  # inlined: most of the cost for a levelled text
                 parts = head.split(None, words)
                 if len(parts) > words:
