@@ -1,12 +1,14 @@
 """Rubbish and lies: their cards are true, show both ends, and are made from little, however much there was."""
 
 import io
+import json
 import random
 import sqlite3
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from time import perf_counter
 from typing import Final
 
 import pytest
@@ -18,7 +20,7 @@ from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 from coatcheck.core.survey.survey import pack_survey
 from coatcheck.core.text.terminal import visible
-from core.sample_payloads import ARTIFACT, TOKENIZER, card_of
+from core.sample_payloads import ARTIFACT, TOKENIZER, card_of, sample_of
 from facts.cases import Case, shown
 from facts.made_output import FORGED
 from facts.says_output import TallyOracle
@@ -98,6 +100,22 @@ def test_both_ends_of_lines_with_an_escape_in_every_second_byte_are_shown(data: 
 def test_both_ends_of_one_long_line_that_a_line_feed_ends_are_shown() -> None:
     data = b"it begins here " + b"abcdefghi " * 500_000 + b"and here it ends\n"
     hold_ends(streamed(_blocks(data))[0], data)
+
+
+MANY_KEYS: Final[dict[str, object]] = {
+    "one in each record": [{f"k{n}": n if n % 2 else str(n)} for n in range(20_000)],
+    "in a map": {f"k{n}": [n] if n % 3 else {"a": n} for n in range(20_000)},
+    "in nested objects": [{"a": {f"k{n}": {f"x{n}": 1}}} for n in range(12_000)],
+}
+
+
+@pytest.mark.parametrize("name", MANY_KEYS)
+def test_json_with_tens_of_thousands_of_keys_costs_bounded_time_and_room(name: str) -> None:
+    data = json.dumps(MANY_KEYS[name]).encode()
+    begin = perf_counter()
+    facts = recognise(sample_of(data), DeclaredMetadata())
+    assert perf_counter() - begin < 5
+    assert len("".join(facts.shape)) < 40_000
 
 
 def hold_ends(card: Card, data: bytes) -> None:

@@ -87,7 +87,8 @@ class ShownUnits:
         begun = {lines[place] for place in shown}
         left = [place for place in range(len(lines)) if place not in shown]
         whole = [place for place in left if lines[place] not in begun]
-        named = next(filter(None, (self._named(stated, left, begun) for stated in classes)), [])
+        found = (self._named(stated, left, begun) for stated in classes)
+        named = next(filter(None, found), list[tuple[str, int]]())
         told = [f"{count} with {words}" for words, count in named if count]
         return named[0][0] if named else None, ", ".join([*told, *self._like(whole, len(left))])
 

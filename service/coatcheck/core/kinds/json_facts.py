@@ -31,6 +31,8 @@ _FEW: Final = 0.05
 """Maximum share of the objects at a place that have a rare member, whose values are then named."""
 _DIFFERENT: Final = 3
 """Maximum different values of such a member that are named."""
+_KEYS: Final = 200
+"""Maximum keys that are named at one place."""
 _OF_LINES: Final = 24
 """Maximum keys that are named at one place in JSON lines, which are shown themselves."""
 _TOLD: Final = 8
@@ -59,7 +61,7 @@ def describe_json(payload: PayloadProbe) -> Description:
     else:
         first = scalars(value)
     found = recurring(value)
-    lines, few = key_lines(value, complete=reading.complete, most=_OF_LINES if reading.lines else None)
+    lines, few = key_lines(value, complete=reading.complete, most=_OF_LINES if reading.lines else _KEYS)
     path = next_path(value, found, few, lines=reading.lines > 0)
     if payload.survey is not None and payload.survey.members:
         lines = [*_members("$", payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
@@ -131,7 +133,7 @@ def _short(value: object) -> str | None:
     return shown if len(shown) <= _VALUE else None
 
 
-def key_lines(value: object, *, complete: bool, most: int | None = None) -> tuple[list[str], dict[str, int]]:
+def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> tuple[list[str], dict[str, int]]:
     """Returns a line per place with an object, outermost first, with the keys that no earlier line names.
 
     Also returns the paths of members that only few of many records have, and how many have them: such a member is named
@@ -160,13 +162,12 @@ def key_lines(value: object, *, complete: bool, most: int | None = None) -> tupl
             parts.append(f"{count} such as {', '.join(map(_quoted, list(filter(None, members))[:3]))}")
         elif members:
             rare = [key for key, inner in members.items() if path in few or len(inner) <= len(objects) * _FEW]
-            few.update({f"{path}{step(key)}": len(members[key]) for key in rare})
-            told = rare if len(rare) <= _TOLD else ()
-            new = [
-                _member(key, members[key], complete, key in told) for key in members if key in rare or key not in named
-            ]
-            more = 0 < len(new) < len(members) or len(new) > (most or len(new))
-            parts.append(", ".join([*new[:most], "…"] if more else new))
+            told = frozenset(rare if len(rare) <= _TOLD else ())
+            few.update({f"{path}{step(key)}": len(members[key]) for key in rare if key in told})
+            keys = [key for key in members if key in told or key not in named]
+            new = [_member(key, members[key], complete, key in told) for key in keys[:most]]
+            more = 0 < len(keys) < len(members) or len(keys) > most
+            parts.append(", ".join([*new, "…"] if more else new))
             named.update(members)
             nested = ((key, inner) for key, inner in members.items() if not _CONTAINERS.isdisjoint(map(type, inner)))
             queue.extend((f"{path}{step(key)}", inner) for key, inner in nested)

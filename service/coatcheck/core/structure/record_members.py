@@ -59,7 +59,8 @@ def leading_members(records: list[Record]) -> list[RecordMember]:
     """
     found: list[tuple[RecordMember, list[object]]] = []
     looked = records[:: max(1, len(records) // _LOOKED)]
-    for keys in dict.fromkeys(chain.from_iterable(map(keys_of, looked))):
+    present = Counter(chain.from_iterable(map(keys_of, looked)))
+    for keys in [keys for keys, count in present.items() if 2 * count > len(looked)]:
         values = values_at(records, keys)
         kinds = set(map(type, values)) - {NoneType}
         if len(kinds) == 1 and kinds <= set(_KINDS):
