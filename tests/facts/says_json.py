@@ -33,9 +33,10 @@ class JsonOracle:
             if line.startswith(f"{start}$"):
                 told(line.removeprefix(start))
                 return True
-        if found := re.fullmatch(r"JSON lines; keys of the first (\d+):", line):
+        if found := re.fullmatch(r"JSON lines; keys of (all|the first) (\d+):", line):
             assert self._form == "lines"
-            assert 1 < int(found[1]) <= self._lines
+            assert 1 < int(found[2]) <= self._lines
+            assert found[1] == "the first" or int(found[2]) == self._lines
             return True
         if line in {"Keys of its beginning only:", "Not well-formed JSON; keys as far as it can be read:"}:
             assert self._form == "broken" or (self._form == "large" and line.startswith("Keys of"))

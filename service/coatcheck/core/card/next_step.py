@@ -78,8 +78,8 @@ class ShownUnits:
     def rest(self, classes: Sequence[int]) -> tuple[str | None, str]:
         """Returns words to search for in what is left out, if any, and what matters of it in words.
 
-        They are of the commonest statements of the first of `classes` that has any there; of lesser ones than failures
-        there must be several.
+        They are of the commonest statements of the first of `classes` that has any there. Beside a sure failure, shown
+        or not, lesser ones are noise; of others there must be several.
         """
         if self._selection is None:
             return None, ""
@@ -87,7 +87,8 @@ class ShownUnits:
         begun = {lines[place] for place in shown}
         left = [place for place in range(len(lines)) if place not in shown]
         whole = [place for place in left if lines[place] not in begun]
-        found = (self._named(stated, left, begun) for stated in classes)
+        failed = any(flags & (SURE | BENIGN) == SURE for flags in self._selection.worth.flags.values())
+        found = (self._named(stated, left, begun) for stated in (classes[:1] if failed else classes))
         named = next(filter(None, found), list[tuple[str, int]]())
         told = [f"{count} with {words}" for words, count in named if count]
         return named[0][0] if named else None, ", ".join([*told, *self._like(whole, len(left))])

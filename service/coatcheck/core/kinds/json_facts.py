@@ -53,7 +53,7 @@ def describe_json(payload: PayloadProbe) -> Description:
     if reading.complete and (notebook := of_notebook(sample.head)) is not None:
         return _notebook(notebook.entries)
     if reading.lines:
-        first = f"JSON lines; keys of the first {reading.lines}:"
+        first = f"JSON lines; keys of {'all' if reading.all_lines else 'the first'} {reading.lines}:"
     elif not reading.complete:
         first = (
             "Not well-formed JSON; keys as far as it can be read:" if sample.whole else "Keys of its beginning only:"

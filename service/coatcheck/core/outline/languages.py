@@ -86,7 +86,7 @@ _INTERFACE: Final = (
 )
 """Of Protocol Buffers, Thrift and GraphQL."""
 _SQL_WORDS: Final = "or replace temp temporary unique materialized unlogged"
-_SQL_THINGS: Final = "table view function procedure index trigger type schema sequence"
+_SQL_THINGS: Final = "table view function procedure trigger type schema"
 _PHP_WORDS: Final = "abstract final public private protected static readonly"
 _ANY_WORDS: Final = (
     "export default public private protected internal static abstract final async unsafe inline override sealed data"
