@@ -64,7 +64,7 @@ class ShownUnits:
 
     @property
     def singular(self) -> list[int]:
-        """Lines of shown units that answer the query or have an odd number, worth most first."""
+        """Lines of shown units that answer the query or have an odd word, worth most first."""
         if self._selection is None:
             return []
         worth = self._selection.worth
