@@ -12,7 +12,7 @@ _DIFFERING: Final = 8
 """Maximum such lines in a text; if there are more, none is odd."""
 _LETTERS: Final = b"abcdefABCDEF"
 """Hexadecimal digits that shapes have."""
-_SAMPLE: Final = 40
+_SAMPLE: Final = 20
 """Lines, evenly spread, that tell which columns of words have few values."""
 _WORDS: Final = 12
 """Columns of words that are examined."""
@@ -47,32 +47,34 @@ def odd_words(units: Units) -> list[int]:
 
     Like `503` among the statuses of many requests, or `replicas: 0` among the other lines that begin with `replicas:`.
     """
-    lines = [
-        (place, text) for place, text in enumerate(units.text) if units.opens[place] and not text.isspace() and text
-    ]
+    heads = [text.split(None, 1) for text in units.text]
+    lines = [place for place, head in enumerate(heads) if head and units.opens[place]]
     if len(lines) <= _USUAL:
         return []
-    begun: defaultdict[bytes, list[tuple[int, bytes]]] = defaultdict(list)
-    for place, text in lines:
-        begun[text.split(None, 1)[0]].append((place, text))
+    first = [heads[place][0] for place in lines]
+    counts = Counter(first)
+    begun: defaultdict[bytes, list[int]] = defaultdict(list)
+    if max(counts.values()) > _USUAL:
+        for place, word in zip(lines, first, strict=True):
+            begun[word].append(place)
     groups = [lines, *[group for group in begun.values() if _USUAL < len(group) < len(lines)]]
-    odd = {place for group in groups for place in _odd_among(group)}
+    odd = {place for group in groups for place in _odd_among([units.text[place] for place in group], group)}
     return sorted(odd) if len(odd) <= _DIFFERING else []
 
 
-def _odd_among(lines: list[tuple[int, bytes]]) -> set[int]:
-    sample = [text.split(None, _WORDS) for _, text in lines[:: max(1, len(lines) // _SAMPLE)]]
+def _odd_among(texts: list[bytes], places: list[int]) -> set[int]:
+    sample = [text.split(None, _WORDS) for text in texts[:: max(1, len(texts) // _SAMPLE)]]
     columns = [
         column for column in range(_WORDS) if len({row[column] for row in sample if len(row) > column}) <= _VALUES
     ]
-    rows = [(place, text.split(None, columns[-1] + 1)) for place, text in lines] if columns else []
+    rows = [text.split(None, columns[-1] + 1) for text in texts] if columns else []
     odd: set[int] = set()
     for column in columns:
-        words = {place: row[column] for place, row in rows if len(row) > column}
-        if 2 * len(words) < len(rows):
+        counts = Counter([row[column] for row in rows if len(row) > column])
+        if 2 * counts.total() < len(rows):
             break
-        counts = Counter(words.values())
         usual = [count for count in counts.values() if count > _RARE]
         if len(usual) < len(counts) <= _VALUES and sum(usual) >= _USUAL * max(1, len(usual)):
-            odd.update(place for place, word in words.items() if counts[word] <= _RARE)
+            filled = zip(rows, places, strict=True)
+            odd.update(place for row, place in filled if len(row) > column and counts[row[column]] <= _RARE)
     return odd
