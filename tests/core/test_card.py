@@ -399,6 +399,14 @@ def test_where_no_failure_is_left_out_the_next_call_searches_for_lesser_statemen
     assert card.next == NextCall("read_artifact", {"artifact_id": ARTIFACT, "pattern": "WARN"})
 
 
+def test_a_failure_with_a_long_name_is_searched_for() -> None:
+    name = "com.example.warehouse.inventory.StockLevelInconsistencyException"
+    rows = [f"2026-05-01 10:00:{n % 60:02d} INFO  stored {n}" for n in range(900)]
+    rows[100:400:10] = [f"2026-05-01 10:00:00 {name}: shelf {chr(97 + n % 26) * 9} of {n}" for n in range(30)]
+    card, _, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(), 300)
+    assert card.next == NextCall("read_artifact", {"artifact_id": ARTIFACT, "pattern": name})
+
+
 def test_a_word_that_names_an_element_is_no_failure_to_search_for() -> None:
     found = [f'  <error id="style{n % 7}" severity="style" msg="could be const {n}"/>' for n in range(300)]
     found[120] = '  <error id="leak" severity="error" msg="Memory leak: buffer"/>'

@@ -6,6 +6,7 @@ from typing import Final
 from coatcheck.core.choose.units import Units
 
 _MANY: Final = 60
+"""Minimum lines of a text in which one is odd."""
 _ALIKE: Final = 10
 """Lines per shape from which a line with a shape of its own is odd."""
 _DIFFERING: Final = 8
@@ -67,6 +68,7 @@ def odd_words(units: Units) -> list[int]:
 
 
 def _odd_among(texts: list[bytes], places: list[int]) -> set[int]:
+    """Returns the places of the texts with an odd word, compared with only each other."""
     sample = [text.split(None, _WORDS) for text in texts[:: max(1, len(texts) // _SAMPLE)]]
     columns = [
         column for column in range(_WORDS) if len({row[column] for row in sample if len(row) > column}) <= _VALUES

@@ -106,15 +106,13 @@ def _described(entries: list[Entry], where: str) -> Description | None:
 
 
 def _listed(payload: PayloadProbe) -> Description | None:
-    """Returns commits of a Git log, documents of a YAML stream, or totals with an outline; None for others."""
+    """Returns commits of a Git log, documents of a YAML stream, or totals; None for any other text."""
     head = payload.sample.head[:_LOOK]
     if is_log(head) or is_oneline(head):
         return _commits(payload.sample)
     if payload.sample.whole and (totals := totals_of(head)) is not None:
         totals.feed(payload.sample.head)
-        data, where = _first_lines(payload.sample)
-        described = _described(landmarks(PROSE, (), data), where) or NOTHING
-        return replace(described, facts=(*totals.facts(), *described.facts))
+        return Description(facts=totals.facts())
     return _documents(payload.sample) if is_stream(head) else None
 
 

@@ -124,7 +124,7 @@ PATTERNS: Final[dict[str, str]] = {
         r" *(?:[(<:{\[=;]|$|(?:extends|implements|for|is|where) )"
     ),
 }
-"""`any` is for source of unknown language."""
+"""`any` is for source of unknown language; Nim marks the names that it exports with `*`."""
 
 _ENDINGS: Final[dict[str, str]] = {
     "python": "py pyi pyw pyx",

@@ -77,4 +77,5 @@ def leading_members(records: list[Record]) -> list[RecordMember]:
 
 
 def _correspond(one: list[object], other: list[object]) -> bool:
+    """Returns whether the values of two members in the same records correspond one to one."""
     return len(set(zip(one, other, strict=True))) == len(set(one)) == len(set(other))

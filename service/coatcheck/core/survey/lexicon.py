@@ -107,7 +107,7 @@ _SAID: Final = {
     WARNING: BlockPattern("|".join(_STATED[WARNING])),
 }
 """Finds the words that make a line a statement of a class."""
-_WORDS: Final = re.compile(rb"(?=.*[A-Za-z]{3})[\w .'\"/:=-]{3,32}|\" 5\d\d|[^\x00-\x7f]{2,}")
+_SHORT: Final = re.compile(rb"(?=.*[A-Za-z]{3})[\w .'\"/:=-]{3,32}")
 SPEAKS: Final = 1_200
 """Bytes at either end of a line that are classified; the middle of a longer line is not."""
 
@@ -126,7 +126,7 @@ def _compiled() -> tuple[Any, tuple[int, ...]]:
 
 _MATCH, _FLAGS = _compiled()
 _ANY: Final = BlockPattern("|".join(f"(?:{pattern})" for flags, pattern in _PATTERNS if flags != BENIGN))
-_BY_NUMBER: Final = [
+_BY_NUMBER: Final = [  # sure failures, then others: `502` is both, `404` only one of them
     BlockPattern("|".join(f"(?:{each})" for flags, some in _COUNTED.items() if flags & SURE == sure for each in some))
     for sure in (SURE, 0)
 ]
@@ -137,7 +137,7 @@ _MAY_COUNT: Final = BlockPattern(
 """Matches, without their digits, all lines that a number may make a failure."""
 DIGITS: Final = b"0123456789"
 _FAILING: Final = b"\0"
-"""Ends the shape of a line whose number makes it a failure; twice for a sure one with a form that is none: `502`, `404`."""
+"""Ends the shape of a line whose number makes it a failure; two of these, if only some numbers make it a sure one."""
 
 
 def count_shapes(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counter[bytes]]:
@@ -149,10 +149,10 @@ def count_shapes(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counte
     counts = Counter(shapes)
     if drop == DIGITS and _MAY_COUNT.find(b"\n".join(counts)) is None:
         return shapes, counts
-    for pattern in _BY_NUMBER:
-        for row in pattern.rows(text):
-            shapes[row] += _FAILING
-    return shapes, Counter(shapes)
+    rows = [row for pattern in _BY_NUMBER for row in pattern.rows(text)]
+    for row in rows:
+        shapes[row] += _FAILING
+    return shapes, Counter(shapes) if rows else counts
 
 
 def speaking(lines: list[bytes], most: float = inf) -> list[int]:
@@ -177,10 +177,10 @@ def classify(line: bytes) -> int:
 
 
 def words_of(line: bytes, stated: int) -> bytes:
-    """Returns the words that make a line a statement of SURE, STRONG or WARNING; empty if they are long, or none."""
+    """Returns the words that make a line a statement of SURE, STRONG or WARNING; empty for none, and for long lesser ones."""
     found = _SAID[stated].find(line)
     words = b"" if found is None else line[found[0] : found[1]].strip(b" \t:=")
-    return words if _WORDS.fullmatch(words) else b""
+    return words if stated == SURE or _SHORT.fullmatch(words) else b""
 
 
 def level_of(line: bytes) -> int:
