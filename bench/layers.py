@@ -21,8 +21,8 @@ from coatcheck.cli.serve import serve
 LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "index": ("coatcheck/upkeep/index", "coatcheck/core/fulltext/"),
     "tokens": ("coatcheck/adapters/tokenizer", "coatcheck/core/text/count"),
-    "compress": ("coatcheck/core/seekable", "coatcheck/core/frames"),
-    "digest": ("coatcheck/core/payload_encoder",),
+    "compress": ("coatcheck/core/encoding/seekable", "coatcheck/core/encoding/frames"),
+    "digest": ("coatcheck/core/encoding/payload_encoder",),
     "recognise": (
         "coatcheck/core/kinds/",
         "coatcheck/core/survey/",

@@ -231,7 +231,7 @@ def test_ordinary_lines_state_nothing(line: str) -> None:
 
 def test_the_lines_that_speak_are_those_that_any_class_matches() -> None:
     rows = [*STATED, "compiling module a", "INFO request served in 3 ms"] * 5
-    spoken = [rows[number] for number in speaking([row.encode() for row in rows])]
+    spoken = [rows[number] for number in speaking("\n".join(rows).encode())]
     assert spoken == [row for row in rows if classify(row.encode()) % (1 << FLAG_BITS) & ~BENIGN]
 
 

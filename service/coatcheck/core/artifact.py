@@ -266,6 +266,8 @@ class PayloadSample(Struct, frozen=True):
     size: int
     masked: tuple[str, ...] = ()
     """Names of the rules, by number, whose fillers replace secrets in it; see core/redact. Empty: there are none."""
+    token_ends: bytes = b""
+    """Where each token of the payload ends, as 32-bit numbers, if its tokens were counted at once; see core/text."""
 
     @property
     def whole(self) -> bool:

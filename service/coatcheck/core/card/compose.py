@@ -130,7 +130,7 @@ def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits |
         compared=novelty,
         summary=summary,
     )
-    return ShownUnits(units, Selection(units, worth, room, inputs.tokenizer))
+    return ShownUnits(units, Selection(units, worth, room, inputs.tokenizer, inputs.token_ends))
 
 
 def _assembled(inputs: CardInput, own: OwnLines | None, shown: ShownUnits | None) -> tuple[Card, str, int]:

@@ -3,12 +3,16 @@
 from functools import cached_property
 from typing import Final, Literal
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct, field
 
 from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, Marker, Measure, PayloadSample, Tokens
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.kinds.spec import KindSpec, spec_of
 from coatcheck.core.survey.survey import Survey
+from coatcheck.core.text.count import counted_at_once
+from coatcheck.core.text.terminal import has_controls
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import ViewMeasure
 from coatcheck.core.views.window import Extent, LineExtent
@@ -57,6 +61,17 @@ class CardInput(Struct, frozen=True, dict=True):
             return self.measure
         m = self.text.measure
         return Measure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens, sha256=b"", utf8=True)
+
+    @cached_property
+    def token_ends(self) -> npt.NDArray[np.generic] | None:
+        """Where each token of the payload ends; None if it is too large for that, or not shown byte for byte."""
+        sample, measure = self.sample, self.measure
+        at_once = sample.whole and measure.tokens.exact and counted_at_once(sample.size)
+        if self.text is not None or sample.masked or not (at_once and measure.utf8) or has_controls(sample.head):
+            return None
+        if sample.token_ends:
+            return np.frombuffer(sample.token_ends, np.uint32)
+        return self.tokenizer.ends(sample.head.decode())
 
     @property
     def brief(self) -> bool:

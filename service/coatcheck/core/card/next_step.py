@@ -85,13 +85,12 @@ class ShownUnits:
             return None, ""
         lines, shown = self.units.line, set(self._selection.places)
         begun = {lines[place] for place in shown}
-        left = [place for place in range(len(lines)) if place not in shown]
-        whole = [place for place in left if lines[place] not in begun]
+        left = sorted(set(range(len(lines))) - shown)
         failed = any(flags & (SURE | BENIGN) == SURE for flags in self._selection.worth.flags.values())
         found = (self._named(stated, left, begun) for stated in (classes[:1] if failed else classes))
         named = next(filter(None, found), list[tuple[str, int]]())
         told = [f"{count} with {words}" for words, count in named if count]
-        return named[0][0] if named else None, ", ".join([*told, *self._like(whole, len(left))])
+        return named[0][0] if named else None, ", ".join([*told, *self._like(left)])
 
     def _named(self, stated: int, left: list[int], begun: set[int]) -> list[tuple[str, int]]:
         """Returns words of statements of a class in what is left out, commonest first.
@@ -113,11 +112,11 @@ class ShownUnits:
                 counts.append((-len({units.line[left[row]] for row in rows} - begun), _told(words)))
         return [(words, -count) for count, words in sorted(counts)[:_NAMED]]
 
-    def _like(self, left: list[int], hidden: int) -> list[str]:
+    def _like(self, left: list[int]) -> list[str]:
         """Returns how many lines differ from one only in digits, with what that begins with after dates and numbers."""
         units = self.units
         lines = Counter([units.shape[place] for place in left if units.opens[place] and units.closes[place]])
-        least = max(_LIKE, _SHARE * hidden)
+        least = max(_LIKE, _SHARE * len(left))
         many = [(count, shape) for shape, count in lines.items() if count >= least and _LETTERS.search(shape)]
         if not many:
             return []

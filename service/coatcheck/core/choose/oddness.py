@@ -1,6 +1,8 @@
 """Finds lines that differ from nearly all others: by their shape, or by a word where nearly all have the same few."""
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Final
 
 from coatcheck.core.choose.units import Units
@@ -52,28 +54,31 @@ def odd_words(units: Units) -> list[int]:
     """
     if len(units) > _MOST:
         return []
-    heads = [text.split(None, 1) for text in units.text]
-    lines = [place for place, head in enumerate(heads) if head and units.opens[place]]
+    text, opens = units.text, units.opens
+    lines: Sequence[int] = range(len(text))
+    if not (all(opens) and all(map(bytes.strip, text))):
+        lines = [place for place in lines if opens[place] and text[place].strip()]
     if len(lines) <= _USUAL:
         return []
-    first = [heads[place][0] for place in lines]
-    counts = Counter(first)
-    begun: defaultdict[bytes, list[int]] = defaultdict(list)
-    if max(counts.values()) > _USUAL:
+    odd, rows = _odd_among([text[place] for place in lines], lines)
+    first = [row[0] for row in rows]
+    if len(first) - len(set(first)) >= _USUAL:
+        begun: defaultdict[bytes, list[int]] = defaultdict(list)
         for place, word in zip(lines, first, strict=True):
             begun[word].append(place)
-    groups = [lines, *[group for group in begun.values() if _USUAL < len(group) < len(lines)]]
-    odd = {place for group in groups for place in _odd_among([units.text[place] for place in group], group)}
+        for group in begun.values():
+            if _USUAL < len(group) < len(lines):
+                odd |= _odd_among([text[place] for place in group], group)[0]
     return sorted(odd) if len(odd) <= _DIFFERING else []
 
 
-def _odd_among(texts: list[bytes], places: list[int]) -> set[int]:
-    """Returns the places of the texts with an odd word, compared with only each other."""
-    sample = [text.split(None, _WORDS) for text in texts[:: max(1, len(texts) // _SAMPLE)]]
-    columns = [
-        column for column in range(_WORDS) if len({row[column] for row in sample if len(row) > column}) <= _VALUES
-    ]
-    rows = [text.split(None, columns[-1] + 1) for text in texts] if columns else []
+def _odd_among(texts: list[bytes], places: Sequence[int]) -> tuple[set[int], list[list[bytes]]]:
+    """Returns the places of the texts with an odd word, compared with only each other, and the first words of each."""
+    sample = [text.split(None, _WORDS)[:_WORDS] for text in texts[:: max(1, len(texts) // _SAMPLE)]]
+    values = enumerate(zip_longest(*sample))
+    columns = [column for column, words in values if len({*words} - {None}) <= _VALUES]
+    most = columns[-1] + 1 if columns else 1
+    rows = [text.split(None, most) for text in texts]
     odd: set[int] = set()
     for column in columns:
         counts = Counter([row[column] for row in rows if len(row) > column])
@@ -83,4 +88,4 @@ def _odd_among(texts: list[bytes], places: list[int]) -> set[int]:
         if len(usual) < len(counts) <= _VALUES and sum(usual) >= _USUAL * max(1, len(usual)):
             filled = zip(rows, places, strict=True)
             odd.update(place for row, place in filled if len(row) > column and counts[row[column]] <= _RARE)
-    return odd
+    return odd, rows

@@ -1,12 +1,15 @@
 """Chooses units within a budget of tokens: the most worth for its cost, similar ones once, always both ends."""
 
-from collections import Counter
 from heapq import heapify, heappop, heappush
 from typing import Final, final
+
+import numpy as np
+import numpy.typing as npt
 
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import Worth
 from coatcheck.core.text.excerpt import counts
+from coatcheck.core.text.terminal import has_controls
 from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import inert
 
@@ -27,15 +30,31 @@ _ALIKE: Final = 3
 """Units that differ only in numbers, beside those in the ends' shares: more of them say no more than their count."""
 _BETWEEN: Final = 1.5
 """How much more a unit between two shown ones is worth: a text without holes is read with less doubt."""
-_CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
 
 
 @final
 class Selection:
     """Units being chosen. The same arguments choose the same units."""
 
-    def __init__(self, units: Units, worth: Worth, budget: int, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self,
+        units: Units,
+        worth: Worth,
+        budget: int,
+        tokenizer: Tokenizer,
+        token_ends: npt.NDArray[np.generic] | None = None,
+    ) -> None:
+        """Chooses.
+
+        Args:
+            units: those of a text.
+            worth: of each of them.
+            budget: tokens.
+            tokenizer: counts them.
+            token_ends: where each token of the text ends, if that is known and its bytes are shown as they are.
+        """
         self._units = units
+        self._token_ends = token_ends
         self.worth = worth
         self._tokenizer = tokenizer
         self._left = budget
@@ -46,7 +65,7 @@ class Selection:
         self._said: set[bytes] = set()
         self._words: dict[int, frozenset[bytes]] = {}
         self._prices: dict[int, int] = {}
-        self._alike = Counter[bytes]()
+        self._alike: dict[bytes, int] = {}
         """How many units of each shape are chosen."""
         self._costs: dict[int, float] = {}
         """How much each price counts against a unit's worth."""
@@ -100,7 +119,7 @@ class Selection:
         misses = 0
         while heap and self._left >= _SMALLEST and misses < _MISSES:
             rate, place = heappop(heap)
-            alike = self._alike[self._units.shape[place]] >= _ALIKE and place not in self.worth.exempt
+            alike = self._alike.get(self._units.shape[place], 0) >= _ALIKE and place not in self.worth.exempt
             if place in self._taken or alike:
                 continue
             now = self._rate(place)
@@ -173,18 +192,22 @@ class Selection:
         return out
 
     def _price(self, places: set[int]) -> None:
-        """Counts many units in one encoding, as they will be shown: a control character costs several tokens."""
-        order = sorted(places)
-        if not order:
-            return
-        block = b"\n".join([self._units.text[place] for place in order])
-        texts = [f"{text}\n" for text in block.decode("utf-8", "replace").split("\n")]
-        if len(block.translate(None, _CONTROLS)) < len(block):
-            texts = [inert(text) for text in texts]
-        thrift = self.worth.weights.thrift
-        for place, price in zip(order, counts(texts, self._tokenizer), strict=True):
+        """Counts units, by the tokens of the whole text if these are known."""
+        order, thrift = sorted(places), self.worth.weights.thrift
+        for place, price in zip(order, self._counted(order) if order else (), strict=True):
             self._prices[place] = price
             self._costs[place] = price**thrift
+
+    def _counted(self, order: list[int]) -> list[int]:
+        if self._token_ends is not None:
+            ends = [0, *self._token_ends.searchsorted(self._units.end, "right").tolist()]
+            return [max(1, ends[place + 1] - ends[place]) for place in order]
+        # Many in one encoding, as they will be shown: a control character costs several tokens.
+        block = b"\n".join([self._units.text[place] for place in order])
+        texts = [f"{text}\n" for text in block.decode("utf-8", "replace").split("\n")]
+        if has_controls(block):
+            texts = [inert(text) for text in texts]
+        return counts(texts, self._tokenizer)
 
     def _rate(self, place: int) -> float:
         """Returns a unit's present worth for its price: what is already shown no longer counts."""
@@ -210,5 +233,5 @@ class Selection:
         self._taken[place] = rate
         self._left -= price
         self._said |= self._words[place]
-        self._alike[self._units.shape[place]] += 1
+        self._alike[self._units.shape[place]] = self._alike.get(self._units.shape[place], 0) + 1
         return True

@@ -7,7 +7,6 @@ stem from experiments on sets of payloads; docs/decisions has the results on set
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, islice
 from math import exp, fsum
@@ -94,12 +93,13 @@ class Worth(Struct):
 
 def _flags_of(units: Units) -> dict[int, int]:
     total = len(units)
-    chosen: Sequence[int] = range(total)
-    if len(units.count) < total:
+    if len(units.count) == total:
+        places = speaking(units.block)
+    else:
         last = dict(zip(units.shape, range(total), strict=True))
         first = dict(zip(reversed(units.shape), range(total - 1, -1, -1), strict=True))
         chosen = sorted({*first.values(), *last.values()})
-    places = [chosen[row] for row in speaking([units.text[place] for place in chosen])]
+        places = [chosen[row] for row in speaking(b"\n".join([units.text[place] for place in chosen]))]
     return {place: classify(units.text[place]) for place in places}
 
 

@@ -8,9 +8,9 @@ lines have a level, the text is not a levelled log, and counting levels would be
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, repeat
 from typing import Final, cast, final
 
 from msgspec import Struct
@@ -153,14 +153,16 @@ class Tallies:
             if tally.digits and len(counts) <= _MOST:
                 self._count(tally, counts, block, lines)
         if not later and not all(tally.digits for tally in self._counts):
-            self.add(Counter(block.translate(None, _DIGITS).split(b"\n")))
+            shapes = block.translate(None, _DIGITS).split(b"\n")
+            alike = len({*shapes[:_LOOKED]}) < min(len(shapes), _LOOKED)
+            self.add(Counter(shapes).items() if alike else zip(shapes, repeat(1)))
 
-    def add(self, shapes: Mapping[bytes, int]) -> None:
-        """Counts lines of blocks that were fed, given how many there are of each without digits."""
+    def add(self, shapes: Iterable[tuple[bytes, int]]) -> None:
+        """Counts lines of blocks that were fed, given them without digits and how many there are of each."""
         begun = [each for each in (self._counts or {}).items() if not each[0].digits]
         heads: defaultdict[bytes, int] = defaultdict(int)
         words = self._words
-        for shape, times in shapes.items() if begun else ():
+        for shape, times in shapes if begun else ():
             head = shape if len(shape) < _LONGEST else _ends(shape.rstrip(b"\0"))
             if words:  # inlined: most of the cost for a levelled text
                 parts = head.split(None, words)
@@ -221,7 +223,7 @@ class Tallies:
     def _begun(self, lines: list[bytes]) -> dict[_Tally, Counter[bytes]]:
         """Returns the tallies that are started, given the first lines."""
         begun: dict[_Tally, Counter[bytes]] = {}
-        filled = [line for line in lines if line and not line.isspace()]
+        filled = list(filter(bytes.strip, lines))
         looked = [_ends(line) for line in filled[:: max(1, -(-len(filled) // _LOOKED))]]
         if len(looked) < 5:  # noqa: PLR2004 - a tally of a handful of lines says less than the lines
             return begun

@@ -13,7 +13,13 @@ from coatcheck.core.text.visible_text import ESCAPES, writes_over
 
 _RETURN: Final = re.compile(rb"\r(?=[^\r\n])")
 _OVERWRITTEN: Final = re.compile(rb"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
+_CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
 _BACKSPACES: Final = re.compile(rb"[^\n\x08]\x08")
+
+
+def has_controls(data: bytes) -> bool:
+    """Returns whether bytes are shown as something else, or not at all; tabs and line feeds are not meant."""
+    return len(data.translate(None, _CONTROLS)) < len(data)
 
 
 def overwrites(data: bytes) -> bool:
