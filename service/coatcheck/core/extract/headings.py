@@ -64,7 +64,7 @@ def reads_as_document(media_type: str | None, url: str | None, data: bytes) -> b
     wanted = _SEVERAL - (_TITLED.match(data) is not None)
     if data.startswith(b"#!"):
         return False
-    if _count(_SUBHEADING, data[:_LOOKED], wanted) < wanted:
+    if b"\n##" not in data[:_LOOKED] or _count(_SUBHEADING, data[:_LOOKED], wanted) < wanted:
         return is_manual(data) or _is_underlined(data[:_LOOKED])
     text = _FENCED.sub(b"", data[:_LOOKED])  # comments are usually directly above or below what they describe
     mostly_alone = _count(_ALONE, text, _LOOKED) * 3 >= _count(_MARKED, text, _LOOKED) * 2

@@ -6,6 +6,7 @@ its parts. No text is parsed.
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final, final
 
 from msgspec.structs import replace
@@ -49,11 +50,11 @@ _DIFFERENT: Final = 0.8
 """Minimum share of records whose first fields have a value of their own."""
 
 
-def _outer(head: bytes) -> list[bytes]:
-    """Returns the whole lines at the beginning that are neither blank nor indented."""
+def _outer(head: bytes) -> Iterator[bytes]:
+    """Yields the whole lines at the beginning that are neither blank nor indented."""
     first = head[:_LOOK]
     lines = first[: first.rfind(b"\n") + 1] if len(head) > _LOOK else first
-    return [line for line in lines.split(b"\n") if line.strip() and line[:1] not in b" \t"]
+    return (line for line in lines.split(b"\n") if line.strip() and line[:1] not in b" \t")
 
 
 def blocks_of(head: bytes) -> OutlineScanner | None:
@@ -62,7 +63,7 @@ def blocks_of(head: bytes) -> OutlineScanner | None:
         return MetricFamilies()
     if (field := _first_field(head)) is not None:
         return Records(field)
-    if b"[" in head[:_LOOK] and _is_tables(head):
+    if (b"\n[" in head[:_LOOK] or head[:1] == b"[") and _is_tables(head):
         return Tables()
     return YamlKeys() if b":" in head[:_LOOK] and _is_mapping(head) else None
 
@@ -93,8 +94,7 @@ class Records(LineScanner):
 
 
 def _is_metrics(head: bytes) -> bool:
-    lines = _outer(head)
-    return len(_TYPED.findall(head[:_LOOK])) >= _LEAST and all(map(_SAMPLE.match, lines))
+    return len(_TYPED.findall(head[:_LOOK])) >= _LEAST and all(map(_SAMPLE.match, _outer(head)))
 
 
 def _is_tables(head: bytes) -> bool:
@@ -112,8 +112,10 @@ def _is_mapping(head: bytes) -> bool:
     first = head[:_LOOK]
     if b"\n " not in first or b"\n\t" in first:
         return False
-    lines = _outer(head)
-    if not lines or not all(map(_OUTER.match, lines)) or lines[0][:2] == b"- ":
+    if not all(map(_OUTER.match, _outer(head))):
+        return False
+    lines = list(_outer(head))
+    if not lines or lines[0][:2] == b"- ":
         return False
     found = [match for line in lines if (match := _KEY_LINE.match(line)) is not None]
     if not found or any(line[:3] == b"---" for line in lines[lines.index(found[0][0]) :]):

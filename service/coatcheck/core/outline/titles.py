@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 _LONGEST = 200
 """Maximum characters of a caller's word; no title has more."""
@@ -44,6 +45,7 @@ def meant_titles(titles: Sequence[str], wanted: str, *, names: bool = False) -> 
     return []
 
 
+@lru_cache(2_048)
 def without_arguments(title: str) -> str:
     """Returns the beginning of a definition up to its name: without parameters, results, types and values.
 
