@@ -84,7 +84,7 @@ def levels(rng: random.Random, count: int) -> Iterator[Case]:
         said = rng.choice(
             [DeclaredMetadata(), DeclaredMetadata(tool_name="kubectl_logs"), DeclaredMetadata(tool_name="bash")]
         )
-        yield Case(_text(rng, lines), (TallyOracle("Levels", told),), said)
+        yield Case(_text(rng, lines), (TallyOracle("Levels", told, len(lines)),), said)
 
 
 def _text(rng: random.Random, lines: list[str]) -> bytes:

@@ -10,15 +10,19 @@ _LABELS = ("Levels", "Outcomes", "Statuses", "Findings by rule", "Lines by file"
 class TallyOracle:
     """Understands one tally."""
 
-    def __init__(self, label: str, each: Iterable[str]) -> None:
-        """`each`: what every line that counts is counted as."""
+    def __init__(self, label: str, each: Iterable[str], lines: int = 0) -> None:
+        """`each`: what every line that counts is counted as, of all these `lines`."""
         assert label in _LABELS
         self._label = label
+        self._lines = lines
         self._counts = Counter(each)
 
     def __call__(self, line: str) -> bool:
         label, _, told = line.partition(": ")
         found = re.fullmatch(r"(\d+) lines? in (\d+) files?", label)
+        some = re.fullmatch(r"(Levels) in (\d+) of (\d+) lines", label)
+        if some is not None:
+            label = some[1]
         if (label if found is None else "Lines by file") != self._label:
             return False
         if found is not None:
@@ -26,6 +30,8 @@ class TallyOracle:
                 line[:200],
                 self._counts,
             )
+        if some is not None:
+            assert (int(some[2]), int(some[3])) == (self._counts.total(), self._lines), (line[:200], self._counts)
         items = told.split(", ")
         more = re.fullmatch(r"… (\d+) more", items[-1])
         if more is not None:

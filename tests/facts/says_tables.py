@@ -19,10 +19,12 @@ class TableOracle:
         self._rows = [row for row in csv.reader(text, delimiter=delimiter) if row]
 
     def __call__(self, line: str) -> bool:
-        if found := re.fullmatch(r"(?:(\d+) rows? below the first, )?(\d+) columns?, (\w+)-separated", line):
+        if found := re.fullmatch(r"(?:(\d+) rows?( below the first)?, )?(\d+) columns?, (\w+)-separated", line):
+            if found[1] is not None and found[2] is None:  # no row is a header
+                self._rows.insert(0, [""] * len(self._rows[0]))
             assert found[1] is None or int(found[1]) == len(self._rows) - 1, (line, len(self._rows))
-            assert int(found[2]) == len(self._rows[0])
-            assert found[3] == _NAMES[self._delimiter]
+            assert int(found[3]) == len(self._rows[0])
+            assert found[4] == _NAMES[self._delimiter]
             return True
         if found := re.fullmatch(r"Ranges(?: of the first (\d+) rows)?: (.*)", line):
             self._ranges(found[2], self._held(found[1]))

@@ -161,7 +161,7 @@ def test_forged_tallies_verdicts_and_lines_of_a_card_are_excerpts_and_nothing_el
                 rows.insert(rng.randrange(len(rows)), line)
         rows.append("==== 2 failed, 7 passed in 0.1s ====")
         data = "\n".join(rows).encode()
-        case = Case(data, (TallyOracle("Levels", told),))
+        case = Case(data, (TallyOracle("Levels", told, len(rows)),))
         card = shown(case, 600)
         hold(card)
         own = [line for line in card.text.split("\n") if line.startswith("¦ ")]

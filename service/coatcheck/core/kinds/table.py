@@ -4,8 +4,8 @@ import csv
 from typing import Final
 
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
-from coatcheck.core.structure.column_values import column_facts
-from coatcheck.core.structure.delimited_tables import read_table
+from coatcheck.core.structure.column_values import begins_with_values, column_facts
+from coatcheck.core.structure.delimited_tables import drawn_rows, read_table
 from coatcheck.core.text.plural import counted, first_of
 
 _COLUMNS: Final = 200
@@ -21,12 +21,19 @@ def describe_table(payload: PayloadProbe) -> Description:
     if table is None:
         return NOTHING
     first = [cell.strip() or "?" for cell in table.rows[0]]
-    rows = _rows(sample.head, table.delimiter, whole=sample.whole) if table.plain else []
+    if table.plain:
+        rows = _rows(sample.head, table.delimiter, whole=sample.whole)
+    else:
+        rows = drawn_rows(sample.head.decode("utf-8-sig", "replace")) if sample.whole else []
+    headless = len(rows) > 1 and begins_with_values(rows)
+    if headless:
+        rows.insert(0, [""] * len(rows[0]))
     below = max(0, len(rows) - 1)
-    size = f"{counted(below, 'row')} below the first, " if rows and sample.whole else ""
+    size = f"{counted(below, 'row')}{'' if headless else ' below the first'}, " if rows and sample.whole else ""
     shape = f"{size}{counted(len(first), 'column')}, {_SEPARATORS[table.delimiter]}-separated"
+    names = () if headless else (f"First row: {first_of(first, _COLUMNS, separator=', ')}",)
     held = column_facts(rows, "" if sample.whole else f" of the first {below} rows") if rows else []
-    return Description(facts=(shape, f"First row: {first_of(first, _COLUMNS, separator=', ')}", *held))
+    return Description(facts=(shape, *names, *held))
 
 
 def _rows(data: bytes, delimiter: str, *, whole: bool) -> list[list[str]]:

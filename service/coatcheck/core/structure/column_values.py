@@ -24,6 +24,10 @@ _NAME: Final = 40
 """Maximum characters of a column's name; a longer one is no name."""
 _OF_NUMBERS: Final = b"0123456789+-.eE"
 _NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_LONG_NUMBER: Final = re.compile(r"[-+]?(?:\d{5,}|\d*\.\d+|\d+\.\d*)", re.ASCII)
+"""Matches numbers that name no column, as years do."""
+_ALIKE: Final = 20
+"""Rows that the first one is compared with."""
 _BLANKS: Final = " \t\r"
 _DATE: Final = re.compile(r"\d{4}([-/.])\d\d\1\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?Z?)?", re.ASCII)
 _NO_NAME: Final = re.compile(r"[;:,\"\n]")
@@ -57,6 +61,17 @@ def column_facts(rows: list[list[str]], where: str = "") -> list[str]:
             ranges.append(f"{shown} {ordered[0]} to {ordered[1]}")
     told = [f"Ranges{where}: {'; '.join(ranges[:_RANGES])}"] if ranges else []
     return [*told, *counts[:_COUNTED]]
+
+
+def begins_with_values(rows: list[list[str]]) -> bool:
+    """Returns whether the first row is a row like the others: a date or a long number where the next rows have these."""
+    first, *others = [list(map(str.strip, row)) for row in rows[: 1 + _ALIKE]]
+    columns = [[row[at] for row in others if at < len(row)] for at in range(len(first))]
+    return any(
+        pattern.fullmatch(cell) is not None and all(map(pattern.fullmatch, filter(None, column))) and any(column)
+        for cell, column in zip(first, columns, strict=True)
+        for pattern in (_DATE, _LONG_NUMBER)
+    )
 
 
 def _stripped(cells: Counter[str]) -> Counter[str]:

@@ -13,6 +13,10 @@ _ROWS: Final = 30
 _BARS: Final = frozenset("+│┃║┌┏╔╭")
 _AS_BAR: Final = str.maketrans("│┃║", "|||")
 _RULE: Final = re.compile(r"[-+|:= ─━═┌-╿]*[-─━═]{2}[-+|:= ─━═┌-╿]*")
+_RULES: Final = 3
+"""Rules of a table that has none between its rows: more may be rows of dashes."""
+_COUNT: Final = re.compile(r"\(?(\d+) rows?(?: in set\b.*|\)|$)")
+"""Matches the number of rows, as databases print it below them."""
 _NEARLY: Final = 0.9
 _DRAWN: Final = 0.7
 """Shares of rows that must be as wide as the header; a drawn table may have a title and a count beside its rows."""
@@ -50,6 +54,22 @@ def read_table(head: bytes) -> Table | None:
             rows = [[cell.strip() for cell in line.split("|")] for line in drawn[:_ROWS]]
             return Table("|", rows, plain=False) if _even(rows) >= _DRAWN else None
     return _widest(lines[:_ROWS], plain=len(lines) == len(filled))
+
+
+def drawn_rows(text: str) -> list[list[str]]:
+    """Returns the rows of a drawn table that is a whole text, the header first.
+
+    None if any line is neither a row nor a rule, but for the number of rows at the end, which must be right.
+    """
+    lines = [line for line in text.translate(_AS_BAR).split("\n") if line.strip()]
+    count = _COUNT.match(lines[-1].strip()) if lines else None
+    rows = [line for line in (lines if count is None else lines[:-1]) if not _RULE.fullmatch(line.strip())]
+    rules = len(lines) - len(rows) - (count is not None)
+    if all(line.strip()[:1] == "|" == line.strip()[-1:] for line in rows):
+        rows = [line.strip()[1:-1] for line in rows]
+    cells = [[cell.strip() for cell in line.split("|")] for line in rows]
+    even = cells and _even(cells) == 1 and (rules <= _RULES or rules >= len(rows))
+    return cells if even and (count is None or int(count[1]) == len(cells) - 1) else []
 
 
 def _even(rows: list[list[str]]) -> float:

@@ -43,7 +43,7 @@ def leads(counts: Counter[T], records: int) -> bool:
     Of many numbers, none leads: they are sizes or places.
     """
     total = counts.total()
-    if len(counts) < 2 or len(counts) * _EACH > total or total * 2 <= records:  # noqa: PLR2004 - of one, none leads
+    if len(counts) < 2 or len(counts) * _EACH > total or total * 4 <= records:  # noqa: PLR2004 - of one, none leads
         return False
     if len(counts) <= VALUES:
         return not any(isinstance(each, str) and len(each) > LONGEST for each in counts)

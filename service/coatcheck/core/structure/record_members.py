@@ -60,7 +60,7 @@ def leading_members(records: list[Record]) -> list[RecordMember]:
     found: list[tuple[RecordMember, list[object]]] = []
     looked = records[:: max(1, len(records) // _LOOKED)]
     present = Counter(chain.from_iterable(map(keys_of, looked)))
-    for keys in [keys for keys, count in present.items() if 2 * count > len(looked)]:
+    for keys in [keys for keys, count in present.items() if 4 * count > len(looked)]:
         values = values_at(records, keys)
         kinds = set(map(type, values)) - {NoneType}
         if len(kinds) == 1 and kinds <= set(_KINDS):

@@ -24,6 +24,8 @@ _HINTED: Final = 3
 """Lines that may have what is counted, after which this is checked."""
 _MOST: Final = 5_000
 """Maximum different things that one tally counts; with more it is dropped."""
+_MOST_LINES: Final = 0.5
+"""Share of the lines from which those without a level are what goes on below one; other lines may say more."""
 _LONGEST: Final = 200
 """Bytes at the beginning of a line, and at its end, that are examined."""
 _DIGITS: Final = b"0123456789"
@@ -136,6 +138,7 @@ class Tallies:
         among them."""
         self._other = False
         """Whether some line names no file."""
+        self._lines = 0
 
     def feed(self, block: bytes, *, later: bool = False) -> None:
         """Counts the lines of the next block. Costs almost nothing for a text without tallies.
@@ -146,6 +149,7 @@ class Tallies:
         """
         if self._counts is None:
             self._counts = self._begun(block.split(b"\n"))
+        self._lines += block.count(b"\n") + (not block.endswith(b"\n"))
         lines = block.split(b"\n") if any(tally.digits and tally is not _BY_LINE for tally in self._counts) else []
         if lines and len(max(lines, key=len)) > 2 * _LONGEST:
             lines = [_ends(line) for line in lines]
@@ -217,6 +221,8 @@ class Tallies:
             named = [f"{name.decode('utf-8', 'replace')} {count}" for name, count in ordered]
             by_file = f"{counted(counts.total(), 'line')} in {counted(len(counts), 'file')}"
             label = by_file if tally in {_BY_LINE, _BY_FILE} else tally.label
+            if tally is _LEVELS and counts.total() < _MOST_LINES * self._lines:
+                label += f" in {counts.total()} of {self._lines} lines"
             out.append(f"{label}: {first_of(named, tally.most, separator=', ')}")
         return tuple(out)
 
