@@ -39,6 +39,7 @@ _TOLD: Final = 8
 """Maximum rare members whose values are named; with more, records differ in everything."""
 _TELLS: Final = re.compile(r"(?i)(?:^|[.\]])(?:\w*(?:message|error|reason|description)|msg|detail|text|title)?$")
 """Matches the names of texts that tell it, rather than where it happened."""
+_DESCRIBES: Final = re.compile(r"(?i)(?:^|\.)description$")
 _CONTAINERS: Final = frozenset([dict, list])
 _MAP: Final = 40
 """Members from which an object with similar members is a map: its keys are data."""
@@ -118,8 +119,9 @@ def scalars(value: object) -> str | None:
 
 
 def _clipped(name: str, value: object) -> str | None:
-    """Returns a value as JSON; of a long text, the beginning if it tells what is wrong."""
-    if isinstance(value, str) and len(value) > _VALUE and WRONG.match(name) and _TELLS.search(name):
+    """Returns a value as JSON; of a long text, the beginning if it tells what is wrong, or what the document is."""
+    telling = _TELLS.search(name) and (WRONG.match(name) or _DESCRIBES.search(name))
+    if isinstance(value, str) and len(value) > _VALUE and telling:
         value = f"{value[: 2 * _VALUE]}…" if len(value) > 2 * _VALUE else value
         return encode(value).decode()
     return _short(value)
