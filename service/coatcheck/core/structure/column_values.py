@@ -64,7 +64,7 @@ def column_facts(rows: list[list[str]], where: str = "") -> list[str]:
 
 
 def begins_with_values(rows: list[list[str]]) -> bool:
-    """Returns whether the first row is a row like the others: a date or a long number where the next rows have these."""
+    """Returns whether the first row is one like the next: a date or a long number where they have these."""
     first, *others = [list(map(str.strip, row)) for row in rows[: 1 + _ALIKE]]
     columns = [[row[at] for row in others if at < len(row)] for at in range(len(first))]
     return any(

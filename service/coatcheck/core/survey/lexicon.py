@@ -146,16 +146,12 @@ def count_shapes(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counte
     Lines that differ only in numbers have the same shape, except those that a number makes a failure.
     """
     shapes = text.translate(None, drop).split(b"\n")
-    counts = Counter(shapes)
-    if drop == DIGITS and _MAY_COUNT.find(b"\n".join(counts)) is None:
-        return shapes, counts
-    rows = _BY_NUMBER.rows(text)
-    if not rows:
-        return shapes, counts
-    lines = text.split(b"\n")
-    sure = _SURELY.rows(b"\n".join([lines[row] for row in rows]))
-    for row in (*rows, *[rows[nth] for nth in sure]):
-        shapes[row] += _FAILING
+    if drop != DIGITS or _MAY_COUNT.find(b"\n".join({*shapes})) is not None:
+        rows = _BY_NUMBER.rows(text)
+        lines = text.split(b"\n") if rows else []
+        sure = _SURELY.rows(b"\n".join([lines[row] for row in rows]))
+        for row in (*rows, *[rows[nth] for nth in sure]):
+            shapes[row] += _FAILING
     return shapes, Counter(shapes)
 
 
