@@ -136,7 +136,7 @@ class Surveyor:
             self._look(self._carry)
             self._carry = b""
         if self._drop == DIGITS:
-            self._tallies.add(self._known.items())
+            self._tallies.add(self._known)
         kept = list(chain.from_iterable(self._stated.values()))
         if len(self._known) * 20 <= self._known.total():  # a line unlike all others says something: they are alike
             kept += [region for shape, region in self._odd if self._known[shape] == 1][:_RARE]
@@ -190,7 +190,7 @@ class Surveyor:
     def _coarsen(self) -> None:
         """Ignores hexadecimal digits in shapes, or gives up if there are still too many."""
         if self._drop == DIGITS:
-            self._tallies.add(self._known.items())
+            self._tallies.add(self._known)
             self._drop = _HEXADECIMAL
             folded: Counter[bytes] = Counter()
             for shape, count in self._known.items():

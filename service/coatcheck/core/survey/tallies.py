@@ -7,10 +7,11 @@ lines have a level, the text is not a levelled log, and counting levels would be
 # ruff: noqa: E501 - an expression is read best whole
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from itertools import islice, repeat
+from itertools import islice
 from typing import Final, cast, final
 
 from msgspec import Struct
@@ -158,26 +159,20 @@ class Tallies:
                 self._count(tally, counts, block, lines)
         if not later and not all(tally.digits for tally in self._counts):
             shapes = block.translate(None, _DIGITS).split(b"\n")
-            alike = len({*shapes[:_LOOKED]}) < min(len(shapes), _LOOKED)
-            self.add(Counter(shapes).items() if alike else zip(shapes, repeat(1)))
+            self.add(shapes if self._words else Counter(shapes))
 
-    def add(self, shapes: Iterable[tuple[bytes, int]]) -> None:
-        """Counts lines of blocks that were fed, given them without digits and how many there are of each."""
+    def add(self, shapes: list[bytes] | Mapping[bytes, int]) -> None:
+        """Counts lines of blocks that were fed, given all of them without digits, or how many there are of each."""
         begun = [each for each in (self._counts or {}).items() if not each[0].digits]
-        heads: defaultdict[bytes, int] = defaultdict(int)
-        words = self._words
-        for shape, times in shapes if begun else ():
-            head = shape if len(shape) < _LONGEST else _ends(shape.rstrip(b"\0"))
-            if words:  # inlined: most of the cost for a levelled text
-                parts = head.split(None, words)
-                if len(parts) > words:
-                    rest = parts.pop()
-                    if parts[-1][-1] in _NAMING:
-                        parts.append(rest.split(None, 1)[0])
-                head = b" ".join(parts)
-            heads[head] += times
+        heads: Iterable[tuple[bytes, int]] = ()
+        if begun and self._words:
+            heads = _heads(shapes, self._words).items()
+        elif begun:
+            counted = shapes if isinstance(shapes, Mapping) else Counter(shapes)
+            long = ((_ends(each.rstrip(b"\0")), times) for each, times in counted.items() if len(each) >= _LONGEST)
+            heads = [*long, *[each for each in counted.items() if len(each[0]) < _LONGEST]]
         for tally, counts in begun:
-            for head, times in heads.items():
+            for head, times in heads:
                 found = self._found(tally, head)
                 if found is not None:
                     counts[found] += times
@@ -260,6 +255,32 @@ class Tallies:
         files = sum([name is not None and _is_file(name) and _WORD.search(name) is not None for name in names])
         others = [line for line, name in zip(lines, names, strict=True) if not (name and _may_be_file(name))]
         return files > 0 and files + sum(_BESIDE.match(line) is not None for line in others) >= least
+
+
+def _heads(shapes: list[bytes] | Mapping[bytes, int], words: int) -> dict[bytes, int]:
+    """Returns how many lines begin with the same words, and after a name one more.
+
+    In their order, lines that begin alike follow each other: only the first of them is split.
+    """
+    lines = sorted(shapes)
+    heads: defaultdict[bytes, int] = defaultdict(int)
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        parts = line.split(None, words)
+        rest = parts.pop() if len(parts) > words else b""
+        if rest and parts[-1][-1] in _NAMING:
+            value, *others = rest.split(None, 1)
+            parts.append(value)
+            rest = others[0] if others else b""
+        begun = line[: len(line) - len(rest)] if rest else line
+        end = at + 1
+        if end < len(lines) and lines[end].startswith(begun):
+            end = bisect_left(lines, begun[:-1] + bytes([begun[-1] + 1]), end) if rest else bisect_right(lines, line)
+        times = end - at if isinstance(shapes, list) else sum(map(shapes.__getitem__, lines[at:end]))
+        heads[b" ".join(parts).rstrip(b"\0")] += times
+        at = end
+    return heads
 
 
 def tallied(text: bytes) -> tuple[str, ...]:
