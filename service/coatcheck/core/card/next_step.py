@@ -87,23 +87,32 @@ class ShownUnits:
         begun = {lines[place] for place in shown}
         left = sorted(set(range(len(lines))) - shown)
         failed = any(flags & (SURE | BENIGN) == SURE for flags in self._selection.worth.flags.values())
-        found = (self._named(stated, left, begun) for stated in (classes[:1] if failed else classes))
-        named = next(filter(None, found), list[tuple[str, int]]())
+        block = b""
+        named: list[tuple[str, int]] = []
+        for stated in classes[:1] if failed else classes:
+            words = self._said(stated)
+            if words and not named:
+                block = block or b"\n".join([self.units.text[place] for place in left])
+                named = self._named(stated, words, block, left, begun)
         told = [f"{count} with {words}" for words, count in named if count]
         return named[0][0] if named else None, ", ".join([*told, *self._like(left)])
 
-    def _named(self, stated: int, left: list[int], begun: set[int]) -> list[tuple[str, int]]:
-        """Returns words of statements of a class in what is left out, commonest first.
+    def _said(self, stated: int) -> list[bytes]:
+        if stated not in self._words:
+            self._words[stated] = _words(self.units, cast("Selection", self._selection).worth, stated)
+        return self._words[stated]
+
+    def _named(
+        self, stated: int, said: list[bytes], block: bytes, left: list[int], begun: set[int]
+    ) -> list[tuple[str, int]]:
+        """Returns words of statements of a class in what is left out, `block` by text, commonest first.
 
         Each has the number of left-out lines that contain them; 0: only a part of a line that is shown does. Of words
         that state nothing in most lines, like the name of an element or `0 failed`, nothing is said.
         """
         units = self.units
-        if stated not in self._words:
-            self._words[stated] = _words(units, cast("Selection", self._selection).worth, stated)
-        block = b"\n".join([units.text[place] for place in left]) if self._words[stated] else b""
         counts: list[tuple[int, str]] = []
-        for words in self._words[stated]:
+        for words in said:
             rows = rows_with(words, block)
             shapes = Counter([units.shape[left[row]] for row in rows])
             texts = {units.shape[left[row]]: units.text[left[row]] for row in rows}
