@@ -263,6 +263,27 @@ def matches(rng: random.Random, count: int) -> Iterator[Case]:
         )
 
 
+def headed(rng: random.Random, count: int) -> Iterator[Case]:
+    """What ripgrep prints to a terminal: a file's name, its lines below, and perhaps colours."""
+    names = ("src/cart.py", "a b/c d.txt", "12-x.py", "v1.2.3/z.c", "dist/app.min.js", "2024-11-03.log", "src/größe.ts")
+    contents = ("else:", "  return a::b", "see b.py:12: there", "", "12:07:30 done", "-- x", "key: a/b.c")
+    for number in range(count):
+        lines: list[str] = []
+        told: list[str] = []
+        paint = (lambda name: f"\x1b[35m{name}\x1b[0m") if number % 3 == 1 else str
+        for name in rng.sample(names, rng.randint(1, 6)):
+            lines += ["", paint(name)] if lines else [paint(name)]
+            for n in range(rng.randint(1, 30)):
+                sign = "-" if number % 3 == 2 and rng.random() < 0.3 else ":"
+                lines += [f"{paint(str(n + 1))}{sign}{rng.choice(contents)}", *(["--"] if rng.random() < 0.1 else [])]
+                told += [name] if sign == ":" else []
+        yield Case(
+            _text(rng, lines),
+            (TallyOracle("Lines by file", told),),
+            rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="Grep"), DeclaredMetadata(tool_name="bash")]),
+        )
+
+
 def nothing_to_count(rng: random.Random, count: int) -> Iterator[Case]:
     """Prose, listings, configuration, progress, messages of programs: no fact but what is tallied by right."""
     prose = "The error was corrected in 1999, and INFO means information; see http://e.example:80/x or chapter 7: On Harbours."

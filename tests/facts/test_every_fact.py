@@ -75,6 +75,7 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_output.statuses, 40),
     (made_output.findings, 100),
     (made_output.matches, 110),
+    (made_output.headed, 60),
     (made_output.nothing_to_count, 110),
     (made_output.tiny, 150),
     (made_blocks.calendars, 60),

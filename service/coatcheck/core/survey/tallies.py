@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from coatcheck.core.text.plural import counted, first_of
 from coatcheck.core.text.scan import BlockPattern
+from coatcheck.core.text.terminal import visible
 
 _LOOKED: Final = 24
 """Lines, evenly spread over the first block, that decide which tallies are started."""
@@ -59,6 +60,7 @@ _RULE: Final = re.compile(
 )
 _NUMBERED: Final = re.compile(rb"^((?:[A-Za-z]:)?[^:\n]{1,300}?)(?:\(\d+(?:,\d+)?\):|:\d+(?=[:\s]|$))", re.MULTILINE)
 _PLAIN: Final = re.compile(rb"^([^\s:]{1,300}):(?!:)")
+_BELOW: Final = re.compile(rb"\d+([:-])")
 _BESIDE: Final = re.compile(rb"(.{1,300}?)-\d+-|--$")
 _BETWEEN: Final = re.compile(rb"-\d+-")
 _FILE: Final = re.compile(r"(?:[^/]*/)+[^/]*[^\d.:/][^/]*|[^/]*[A-Za-z_][^/]*\.[A-Za-z]\w{0,7}")
@@ -107,6 +109,9 @@ _BY_LINE: Final = _Tally(
     "Lines by file", _NUMBERED, 0.5, BlockPattern(r"^(?:[A-Za-z]:)?[^:]*[./][^:]*[:(]\d"), digits=True, most=24
 )
 _BY_FILE: Final = _Tally("Lines by file", _PLAIN, 1.0, BlockPattern(r"^[^\s:]+:"), digits=True, most=24)
+_BY_HEADING: Final = _Tally("Lines by file", re.compile(rb"^\d+:"), 0.4, BlockPattern(r"^\d+:"), digits=True, most=24)
+"""For files whose lines are below their name: numbered, and with a hyphen if they are only near a match."""
+_OF_FILES: Final = (_BY_LINE, _BY_FILE, _BY_HEADING)
 _TALLIES: Final = (
     _LEVELS,
     _Tally(
@@ -121,8 +126,7 @@ _TALLIES: Final = (
         digits=True,
         most=8,
     ),
-    _BY_LINE,
-    _BY_FILE,
+    *_OF_FILES,
 )
 
 
@@ -140,6 +144,8 @@ class Tallies:
         self._other = False
         """Whether some line names no file."""
         self._lines = 0
+        self._heading: bytes | None = None
+        """The file whose lines are read; None: a name is next."""
 
     def feed(self, block: bytes, *, later: bool = False) -> None:
         """Counts the lines of the next block. Costs almost nothing for a text without tallies.
@@ -183,6 +189,8 @@ class Tallies:
         elif tally is _BY_LINE:
             names = Counter(cast("list[bytes]", _NUMBERED.findall(block)))
             counts.update({name: times for name, times in names.items() if _may_be_file(name)})
+        elif tally is _BY_HEADING:
+            self._count_below(counts, lines if lines[-1] else lines[:-1])
         elif tally is not _BY_FILE or not self._other:
             for line in lines:
                 found = self._found(tally, line)
@@ -190,6 +198,21 @@ class Tallies:
                     counts[found] += 1
                 elif tally is _BY_FILE and line.strip():
                     self._other = True
+
+    def _count_below(self, counts: Counter[bytes], lines: list[bytes]) -> None:
+        """Counts numbered lines below the name of their file, which begins the text or is below an empty line."""
+        for each in lines:
+            line = each.rstrip(b"\r")
+            numbered = _BELOW.match(line)
+            if not line:
+                self._heading = None
+            elif self._heading is None:
+                self._heading = line
+                self._other = self._other or not _is_file(line) or (numbered is not None and numbered[1] == b":")
+            elif numbered is None:
+                self._other = self._other or line != b"--"
+            elif numbered[1] == b":":
+                counts[self._heading] += 1
 
     def _found(self, tally: _Tally, line: bytes) -> bytes | None:
         """Returns what is counted of a line; None if it has none."""
@@ -208,14 +231,16 @@ class Tallies:
                 _drop_neighbours(counts)
             if not 0 < len(counts) <= _MOST:
                 continue
-            if (tally is _BY_FILE and self._other) or (tally.label == _BY_FILE.label and counts.total() == len(counts)):
-                continue  # some line names no file, or every file is named once
+            if tally in {_BY_FILE, _BY_HEADING} and self._other:
+                continue  # some line names no file
+            if tally.label == _BY_FILE.label and counts.total() == len(counts):
+                continue  # every file is named once
             if tally is _BY_LINE and 2 * sum([n == 1 and b" " in name for name, n in counts.items()]) > counts.total():
                 continue  # frames of a stack, for example: words before a number, hardly ever the same ones
             ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
             named = [f"{name.decode('utf-8', 'replace')} {count}" for name, count in ordered]
             by_file = f"{counted(counts.total(), 'line')} in {counted(len(counts), 'file')}"
-            label = by_file if tally in {_BY_LINE, _BY_FILE} else tally.label
+            label = by_file if tally in _OF_FILES else tally.label
             if tally is _LEVELS and counts.total() < _MOST_LINES * self._lines:
                 label += f" in {counts.total()} of {self._lines} lines"
             out.append(f"{label}: {first_of(named, tally.most, separator=', ')}")
@@ -248,6 +273,8 @@ class Tallies:
             depths = sorted(level[0] for line in lines if (level := _level(line)) is not None)
             self._deepest = depths[len(depths) * 3 // 4] if depths else 0
             return len(depths) >= least
+        if tally is _BY_HEADING and not any(map(_is_file, lines)):
+            return False
         if tally is not _BY_LINE:
             without = (line for line in lines if self._found(tally, line) is None)
             return next(islice(without, int(len(lines) - least), None), None) is None
@@ -286,7 +313,7 @@ def _heads(shapes: list[bytes] | Mapping[bytes, int], words: int) -> dict[bytes,
 def tallied(text: bytes) -> tuple[str, ...]:
     """Returns the tallies of a whole text."""
     tallies = Tallies()
-    tallies.feed(text)
+    tallies.feed(visible(text))
     return tallies.facts()
 
 
