@@ -270,7 +270,7 @@ def headed(rng: random.Random, count: int) -> Iterator[Case]:
     for number in range(count):
         lines: list[str] = []
         told: list[str] = []
-        paint = (lambda name: f"\x1b[35m{name}\x1b[0m") if number % 3 == 1 else str
+        paint = "\x1b[35m{}\x1b[0m".format if number % 3 == 1 else str
         for name in rng.sample(names, rng.randint(1, 6)):
             lines += ["", paint(name)] if lines else [paint(name)]
             for n in range(rng.randint(1, 30)):

@@ -233,10 +233,11 @@ def _named(part: str, hidden: dict[int, str]) -> None:
     """How many of the lines left out say a word of failure, or are like one in all but numbers."""
     like = _LIKE.fullmatch(part)
     if like is not None:
-        begin = _alike(like[2].removesuffix("…"))
+        begin, _, end = map(_alike, like[2].rpartition("…") if "…" in like[2] else ("", "", like[2]))
         block = "\n".join(hidden.values()).encode()
         shapes = count_shapes(block)[1]  # which tell apart what a number makes a failure
-        alike = [count for shape, count in shapes.items() if begin in _alike(shape.decode("utf-8", "replace"))]
+        whole = [(_alike(shape.decode("utf-8", "replace")), count) for shape, count in shapes.items()]
+        alike = [count for line, count in whole if begin in line and line.endswith(end)]
         assert int(like[1]) in alike, f"{part}: {sorted(alike)[-3:]}"
         return
     found = _WITH.fullmatch(part)
@@ -246,7 +247,7 @@ def _named(part: str, hidden: dict[int, str]) -> None:
 
 def _alike(line: str) -> str:
     """A line without its numbers and blanks."""
-    return "".join(_DIGITS.sub("", one_line(line)).split()).removesuffix("\u2400")
+    return "".join(_DIGITS.sub("", one_line(line)).split()).rstrip("\u2400")
 
 
 def _call(shown: Shown, written: str, hidden: dict[int, str], total: int) -> None:

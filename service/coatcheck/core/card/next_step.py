@@ -33,7 +33,9 @@ _LIKE: Final = 10
 _SHARE: Final = 0.2
 """Minimum share of what is left out that similar lines must have to be named."""
 _SHOWN: Final = 40
-"""Characters shown of a line that represents similar ones."""
+"""Characters shown of a line that represents similar ones ..."""
+_ENDING: Final = 16
+"""... and how many of these are its last ones: outcomes are often there."""
 _LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]")
 _STAMP: Final = re.compile(rb"(?:[^\w\x80-\xff]*\d\S*\s+)+")
 """Matches dates, times and numbers at the beginning of a line, which say little about what it resembles."""
@@ -122,7 +124,7 @@ class ShownUnits:
         return [(words, -count) for count, words in sorted(counts)[:_NAMED]]
 
     def _like(self, left: list[int]) -> list[str]:
-        """Returns how many lines differ from one only in digits, with what that begins with after dates and numbers."""
+        """Returns how many lines differ from one only in digits, with how that begins, dates aside, and how it ends."""
         units = self.units
         lines = Counter([units.shape[place] for place in left if units.opens[place] and units.closes[place]])
         least = max(_LIKE, _SHARE * len(left))
@@ -132,8 +134,10 @@ class ShownUnits:
         count, shape = max(many)
         line = next(units.text[place] for place in left if units.shape[place] == shape)
         stamp = _STAMP.match(line)
-        example = _told(line[stamp.end() if stamp and _LETTERS.search(line, stamp.end()) else 0 :][: _SHOWN * 4])
-        return [f"{count} like “{example if len(example) <= _SHOWN else f'{example[: _SHOWN - 1]}…'}”"]
+        example = _told(line[stamp.end() if stamp and _LETTERS.search(line, stamp.end()) else 0 :])
+        if len(example) > _SHOWN:
+            example = f"{example[: _SHOWN - _ENDING - 1]}…{example[-_ENDING:]}"
+        return [f"{count} like “{example}”"]
 
     def richest(self) -> LineExtent | None:
         """Returns the lines that say most, none of them shown, and no more than one call requests; None if none do."""
