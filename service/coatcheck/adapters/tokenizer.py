@@ -142,7 +142,7 @@ class ExactTokenizer:
     def ends(self, text: str) -> npt.NDArray[np.int64]:
         """Returns where each token of `text` ends, in bytes of its UTF-8; a lone surrogate counts as U+FFFD."""
         tokens = np.frombuffer(b"".join(self._encode(text)), _NUMBER)
-        return self._lengths[tokens].cumsum(dtype=np.int64)
+        return self._lengths.take(tokens).cumsum(dtype=np.int64)
 
     def _encode(self, text: str) -> list[bytes]:
         """Returns the tokens' numbers, in as many parts as the text needs."""

@@ -11,7 +11,7 @@ from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, Ma
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.kinds.spec import KindSpec, spec_of
 from coatcheck.core.survey.survey import Survey
-from coatcheck.core.text.count import counted_at_once
+from coatcheck.core.text.count import keeps_ends
 from coatcheck.core.text.terminal import has_controls
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import ViewMeasure
@@ -66,7 +66,7 @@ class CardInput(Struct, frozen=True, dict=True):
     def token_ends(self) -> npt.NDArray[np.generic] | None:
         """Where each token of the payload ends; None if it is too large for that, or not shown byte for byte."""
         sample, measure = self.sample, self.measure
-        at_once = sample.whole and measure.tokens.exact and counted_at_once(sample.size)
+        at_once = sample.whole and measure.tokens.exact and keeps_ends(sample.size)
         if self.text is not None or sample.masked or not (at_once and measure.utf8) or has_controls(sample.head):
             return None
         if sample.token_ends:

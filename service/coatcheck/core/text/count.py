@@ -19,6 +19,7 @@ PIECE_BYTES = 64 * 1024
 UNCUT_BYTES = 16 * 1024
 """Bytes encoded at once if there is no safe cut: one long word costs n log n, 0.1 ms per KB at this length."""
 
+_PRICED = 24 * 1024
 _RECOUNTED = 2 * 1024
 """Size up to which nobody needs the ends of the tokens, or can count again: such a payload is seldom cut."""
 
@@ -81,9 +82,12 @@ def count_exact(data: bytes, tokenizer: Tokenizer) -> int:
     return count_pieces(data, tokenizer).count
 
 
-def counted_at_once(size: int) -> bool:
-    """Returns whether a payload of this size whose count is exact is encoded as one piece."""
-    return size <= PIECE_BYTES
+def keeps_ends(size: int) -> bool:
+    """Returns whether a card of a payload of this size is priced by where its tokens end.
+
+    Of a larger one, it costs less to count again what a card may show.
+    """
+    return size <= _PRICED
 
 
 class TokenMeter:
@@ -139,8 +143,11 @@ class TokenMeter:
         """Returns the count. At most 64 pieces of 768 bytes are encoded for an estimate."""
         if self._whole is not None:
             whole = bytes(self._whole)
-            carded = len(whole) > _RECOUNTED and counted_at_once(len(whole))
-            if carded and list(_ends(whole, final=True)) == [(len(whole), True)]:
+            if (
+                len(whole) > _RECOUNTED
+                and keeps_ends(len(whole))
+                and list(_ends(whole, final=True)) == [(len(whole), True)]
+            ):
                 ends = self._tokenizer.ends(_decode(whole))
                 self.ends = ends.astype(np.uint32).tobytes()
                 return Tokens(len(ends), exact=True, encoding=self._tokenizer.name)
