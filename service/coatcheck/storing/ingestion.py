@@ -120,8 +120,7 @@ class Ingestion:
                 seen = await self._work(look, self._encoder, self._request.said, self._request.earlier, self._is_carded)
             await self._make_view(seen)
             with self._deps.approaching:
-                unmasked = self._deps.redacting is None
-                draft = self._draft(seen) if unmasked else await self._work(self._draft, seen)
+                draft = await self._work(self._draft, seen)
             stored = await self._store(draft)
             return await (
                 self._refused(draft, stored) if isinstance(stored, CoatcheckError) else self._answer(draft, stored)

@@ -92,10 +92,11 @@ class ShownUnits:
         block = b""
         named: list[tuple[str, int]] = []
         for stated in classes[:1] if failed else classes:
-            words = self._said(stated)
-            if words and not named:
+            if words := self._said(stated):
                 block = block or b"\n".join([self.units.text[place] for place in left])
                 named = self._named(stated, words, block, left, begun)
+            if named:
+                break
         told = [f"{count} with {words}" for words, count in named if count]
         return named[0][0] if named else None, ", ".join([*told, *self._like(left)])
 
@@ -107,7 +108,9 @@ class ShownUnits:
     def _named(
         self, stated: int, said: list[bytes], block: bytes, left: list[int], begun: set[int]
     ) -> list[tuple[str, int]]:
-        """Returns words of statements of a class in what is left out, `block` by text, commonest first.
+        """Returns those words of statements of a class that are in the units that are left out, commonest first.
+
+        `block` is the text of these units, a line for each.
 
         Each has the number of left-out lines that contain them; 0: only a part of a line that is shown does. Of words
         that state nothing in most lines, like the name of an element or `0 failed`, nothing is said.

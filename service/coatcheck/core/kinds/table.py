@@ -21,10 +21,11 @@ def describe_table(payload: PayloadProbe) -> Description:
     if table is None:
         return NOTHING
     first = [cell.strip() or "?" for cell in table.rows[0]]
+    rows: list[list[str]] = []
     if table.plain:
         rows = _rows(sample.head, table.delimiter, whole=sample.whole)
-    else:
-        rows = drawn_rows(sample.head.decode("utf-8-sig", "replace")) if sample.whole else []
+    elif table.delimiter == "|" and sample.whole:
+        rows = drawn_rows(sample.head.decode("utf-8-sig", "replace"))
     headless = len(rows) > 1 and begins_with_values(rows)
     if headless:
         rows.insert(0, [""] * len(rows[0]))

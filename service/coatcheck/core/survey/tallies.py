@@ -143,7 +143,10 @@ class Tallies:
         among them."""
         self._other = False
         """Whether some line names no file."""
-        self._lines = 0
+        self._feeds = 0
+        """Line feeds so far."""
+        self._ended = True
+        """Whether the last block ended with one; a very long line is in several blocks."""
         self._heading: bytes | None = None
         """The file whose lines are read; None: a name is next."""
 
@@ -156,7 +159,7 @@ class Tallies:
         """
         if self._counts is None:
             self._counts = self._begun(block.split(b"\n"))
-        self._lines += block.count(b"\n") + (not block.endswith(b"\n"))
+        self._feeds, self._ended = self._feeds + block.count(b"\n"), block.endswith(b"\n")
         lines = block.split(b"\n") if any(tally.digits and tally is not _BY_LINE for tally in self._counts) else []
         if lines and len(max(lines, key=len)) > 2 * _LONGEST:
             lines = [_ends(line) for line in lines]
@@ -164,8 +167,7 @@ class Tallies:
             if tally.digits and len(counts) <= _MOST:
                 self._count(tally, counts, block, lines)
         if not later and not all(tally.digits for tally in self._counts):
-            shapes = block.translate(None, _DIGITS).split(b"\n")
-            self.add(shapes if self._words else Counter(shapes))
+            self.add(block.translate(None, _DIGITS).split(b"\n"))
 
     def add(self, shapes: list[bytes] | Mapping[bytes, int]) -> None:
         """Counts lines of blocks that were fed, given all of them without digits, or how many there are of each."""
@@ -174,9 +176,8 @@ class Tallies:
         if begun and self._words:
             heads = _heads(shapes, self._words).items()
         elif begun:
-            counted = shapes if isinstance(shapes, Mapping) else Counter(shapes)
-            long = ((_ends(each.rstrip(b"\0")), times) for each, times in counted.items() if len(each) >= _LONGEST)
-            heads = [*long, *[each for each in counted.items() if len(each[0]) < _LONGEST]]
+            long = {each: _ends(each.rstrip(b"\0")) for each in shapes if len(each) >= _LONGEST}
+            heads = [(long.get(shape, shape), times) for shape, times in Counter(shapes).items()]
         for tally, counts in begun:
             for head, times in heads:
                 found = self._found(tally, head)
@@ -226,6 +227,7 @@ class Tallies:
     def facts(self) -> tuple[str, ...]:
         """Returns a line per tally that was started, in whole numbers of lines."""
         out: list[str] = []
+        lines = self._feeds + (not self._ended)
         for tally, counts in (self._counts or {}).items():
             if tally is _BY_LINE:
                 _drop_neighbours(counts)
@@ -241,8 +243,8 @@ class Tallies:
             named = [f"{name.decode('utf-8', 'replace')} {count}" for name, count in ordered]
             by_file = f"{counted(counts.total(), 'line')} in {counted(len(counts), 'file')}"
             label = by_file if tally in _OF_FILES else tally.label
-            if tally is _LEVELS and counts.total() < _MOST_LINES * self._lines:
-                label += f" in {counts.total()} of {self._lines} lines"
+            if tally is _LEVELS and counts.total() < _MOST_LINES * lines:
+                label += f" in {counts.total()} of {lines} lines"
             out.append(f"{label}: {first_of(named, tally.most, separator=', ')}")
         return tuple(out)
 

@@ -20,8 +20,9 @@ UNCUT_BYTES = 16 * 1024
 """Bytes encoded at once if there is no safe cut: one long word costs n log n, 0.1 ms per KB at this length."""
 
 _PRICED = 24 * 1024
-_RECOUNTED = 2 * 1024
-"""Size up to which nobody needs the ends of the tokens, or can count again: such a payload is seldom cut."""
+"""Size up to which knowing where tokens end costs less than counting again the lines that a card may show."""
+_SELDOM_CUT = 2 * 1024
+"""Size up to which a payload is mostly answered inline, so that the ends are found only when a card is asked for."""
 
 EXACT_BYTES = 256 * 1024
 """Payloads up to this size are counted exactly when they are stored (at most 4 ms of ordinary text)."""
@@ -83,10 +84,7 @@ def count_exact(data: bytes, tokenizer: Tokenizer) -> int:
 
 
 def keeps_ends(size: int) -> bool:
-    """Returns whether a card of a payload of this size is priced by where its tokens end.
-
-    Of a larger one, it costs less to count again what a card may show.
-    """
+    """Returns whether the lines of a payload of this size are priced by where its tokens end."""
     return size <= _PRICED
 
 
@@ -144,7 +142,7 @@ class TokenMeter:
         if self._whole is not None:
             whole = bytes(self._whole)
             if (
-                len(whole) > _RECOUNTED
+                len(whole) > _SELDOM_CUT
                 and keeps_ends(len(whole))
                 and list(_ends(whole, final=True)) == [(len(whole), True)]
             ):
