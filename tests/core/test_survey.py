@@ -59,6 +59,17 @@ def test_one_line_unlike_the_others_is_on_the_card_wherever_it_stands_in_megabyt
     assert shown.lines.first <= int(share * 60_000) + 1 <= shown.lines.last
 
 
+def test_a_query_is_answered_from_all_that_is_held_of_megabytes() -> None:
+    words = ["record", "batch", "warehouse", "harbour", "copper", "lantern", "meadow", "quarry", "saddle"]
+    rows = [" ".join(random.Random(n).choices(words, k=8)) for n in range(20_000)]
+    for place in (2_500, 17_500):  # 140 KB from an end
+        rows[place] = "the caravan of apricots is counted twice, as every Tuesday"
+        data = "\n".join(rows).encode()
+        _, text, _ = card_of(data, DeclaredMetadata(), 400, query="where are the apricots counted?")
+        assert rows[place] in text
+        rows[place] = rows[place - 1]
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -5,13 +5,14 @@ What is not understood is a failure: a fact that nobody checks could be false fo
 
 import json
 import re
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, cast
 
 import jsonpath_rfc9535
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.survey.lexicon import count_shapes
+from coatcheck.core.survey.lexicon import shapes_of
 from coatcheck.core.text.terminal import visible
 from coatcheck_client.contract.inert import inert, one_line
 from core.sample_payloads import TOKENIZER
@@ -235,7 +236,7 @@ def _named(part: str, hidden: dict[int, str]) -> None:
     if like is not None:
         begin, _, end = map(_alike, like[2].rpartition("…") if "…" in like[2] else ("", "", like[2]))
         block = "\n".join(hidden.values()).encode()
-        shapes = count_shapes(block)[1]  # which tell apart what a number makes a failure
+        shapes = Counter(shapes_of(block))  # which tell apart what a number makes a failure
         whole = [(_alike(shape.decode("utf-8", "replace")), count) for shape, count in shapes.items()]
         alike = [count for line, count in whole if begin in line and line.endswith(end)]
         assert int(like[1]) in alike, f"{part}: {sorted(alike)[-3:]}"

@@ -103,7 +103,7 @@ def inert(text: str) -> str:
         text = _TAG.sub("\uff1c", text)
     if "[" in text:
         text = _BRACKET.sub("\uff3b", text)
-    if ":" in text and any(word in text for word in _SPEAKERS):
+    if ":" in text and any(map(text.__contains__, _SPEAKERS)):
         text = _TURN.sub(_full_colon, text)
     if "art_" in text or "Lines " in text:
         text = _OWN.sub(_own, text)

@@ -110,7 +110,8 @@ def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
 def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits | None:
     size, tokens = inputs.sizes.size, inputs.sizes.tokens
     survey = inputs.survey if inputs.text is None else None
-    units = units_of(inputs.evidence, inputs.sizes.lines, survey) if room > 0 else ()
+    sought = bool(inputs.query) or inputs.facts.novelty is not None
+    units = units_of(inputs.evidence, inputs.sizes.lines, survey, sought=sought) if room > 0 else ()
     if not units:
         return None
     if whole and inputs.evidence.whole and tokens.exact and tokens.count <= room - 4 and size <= room * _DENSE:

@@ -42,7 +42,9 @@ def compared(
     if earlier.sha256 == measure.sha256:
         return replace(facts, comparison=(f"Same as {earlier.id}, byte for byte.",))
     kept = None if earlier.survey is None else unpack_survey(earlier.survey)
-    found = novelty(units_of(sample, measure.lines, survey), units_of(earlier.sample, earlier.lines, kept))
+    found = novelty(
+        units_of(sample, measure.lines, survey, sought=True), units_of(earlier.sample, earlier.lines, kept, sought=True)
+    )
     counts = ""
     if sample.whole and earlier.sample.whole:
         counts = f": {counted(found.lines, 'line')} new, {counted(found.gone, 'line')} of it gone, numbers aside"

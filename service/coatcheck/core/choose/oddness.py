@@ -21,6 +21,8 @@ _MOST: Final = 5_000
 """Units of a text whose words are compared, in about 3 ms; of a larger one, only the shapes of lines are."""
 _WORDS: Final = 12
 """Columns of words that are examined."""
+_EMPTY: Final = 0.7
+"""Maximum share of the sample that has no word in such a column: less than half of all lines may have none."""
 _VALUES: Final = 8
 """Maximum different words in a column of which one may be odd."""
 _RARE: Final = 2
@@ -75,8 +77,8 @@ def odd_words(units: Units) -> list[int]:
 def _odd_among(texts: list[bytes], places: Sequence[int]) -> tuple[set[int], list[list[bytes]]]:
     """Returns the places of the texts with an odd word, compared with only each other, and the first words of each."""
     sample = [text.split(None, _WORDS)[:_WORDS] for text in texts[:: max(1, len(texts) // _SAMPLE)]]
-    values = enumerate(zip_longest(*sample))
-    columns = [column for column, words in values if len({*words} - {None}) <= _VALUES]
+    filled = [words for words in zip_longest(*sample) if words.count(None) <= _EMPTY * len(words)]
+    columns = [column for column, words in enumerate(filled) if len({*words} - {None}) <= _VALUES]
     most = columns[-1] + 1 if columns else 1
     rows = [text.split(None, most) for text in texts]
     odd: set[int] = set()
@@ -86,6 +88,6 @@ def _odd_among(texts: list[bytes], places: Sequence[int]) -> tuple[set[int], lis
             break
         usual = [count for count in counts.values() if count > _RARE]
         if len(usual) < len(counts) <= _VALUES and sum(usual) >= _USUAL * max(1, len(usual)):
-            filled = zip(rows, places, strict=True)
-            odd.update(place for row, place in filled if len(row) > column and counts[row[column]] <= _RARE)
+            placed = zip(rows, places, strict=True)
+            odd.update(place for row, place in placed if len(row) > column and counts[row[column]] <= _RARE)
     return odd, rows

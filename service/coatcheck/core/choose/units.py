@@ -4,12 +4,13 @@ A unit's text is what a person would have seen; its bytes are those of the paylo
 what is available: of a large payload the two ends and the fragments that its survey kept.
 """
 
+import re
 from collections import Counter
 from itertools import accumulate
 from typing import Final, final
 
 from coatcheck.core.artifact import PayloadSample
-from coatcheck.core.survey.lexicon import count_shapes
+from coatcheck.core.survey.lexicon import shapes_of
 from coatcheck.core.survey.survey import Region, Survey
 from coatcheck.core.text.cuts import align, align_up
 from coatcheck.core.text.terminal import overwrites, visible
@@ -18,10 +19,13 @@ LONG: Final = 480
 """Maximum bytes of a line that is one unit."""
 PIECE: Final = 400
 """Maximum bytes of a unit of a longer line."""
+_NEAR: Final = 32 * 1024
+"""Bytes of each end that are split if a survey says what else is stated: more of them made no card better."""
 _LINE_END: Final = 2
 """Bytes of CR LF."""
-_ENDS: Final = (b"\r", b". ", b"\\n", "。".encode(), b"},", b"> ")
-"""Where a long line is best cut: after sentences, encoded line feeds, records, tags."""
+_LAST_END: Final = re.compile(rb"(?s).*(?:\r|\. |\\n|\xe3\x80\x82|\},|> )")
+"""Matches up to where a long line is best cut: after sentences, encoded line feeds, records, tags."""
+_LAST_BLANK: Final = re.compile(rb"(?s).*[ ,]")
 
 
 @final
@@ -34,7 +38,7 @@ class Units:
         line: the number of its line, from 1.
         opens, closes: whether the unit begins and ends its line.
         shortened: those that were whole lines before `shorten`.
-        shape: equal for lines that differ only in numbers; see `count_shapes`.
+        shape: equal for lines that differ only in numbers; see `shapes_of`.
         count: how many units have each shape.
         block: all text as it was at first, a line for each unit.
         regions: those that the units were split from.
@@ -52,7 +56,8 @@ class Units:
         for region in regions:
             self._add(region)
         self.block = b"\n".join(self.text)
-        self.shape, self.count = count_shapes(self.block) if self.text else ([], Counter[bytes]())
+        self.shape = shapes_of(self.block) if self.text else []
+        self.count = Counter(self.shape)
 
     def __len__(self) -> int:
         """Returns the number of units."""
@@ -148,17 +153,19 @@ class Units:
         self.closes += [*[False] * (pieces - 1), True]
 
 
-def units_of(sample: PayloadSample, lines: int, survey: Survey | None) -> Units:
+def units_of(sample: PayloadSample, lines: int, survey: Survey | None, *, sought: bool = False) -> Units:
     """Returns what is available of a payload, in order: its two ends, and what its survey kept of the middle.
 
     Args:
         sample: the ends, or all of it.
         lines: number of lines in the whole payload.
         survey: its fragments are whole lines, or pieces of long ones; those that an end already includes are dropped.
+        sought: whether any line of the ends may matter: one that answers a query, or is new since an earlier run.
     """
     if sample.whole:
         return Units([Region(0, 1, sample.head)] if sample.head else [])
-    head, tail = sample.head, sample.tail
+    near = len(sample.head) if survey is None or sought else _NEAR
+    head, tail = sample.head[:near], sample.tail[-near:]
     cut = head.rfind(b"\n") + 1 or align(head, len(head) - 1)
     begin = tail.find(b"\n") + 1
     if begin in {0, len(tail)}:  # the last line is longer than what is available of it
@@ -193,7 +200,5 @@ def cuts(line: bytes, at: int = 0) -> list[tuple[int, int]]:
 
 def _edge(line: bytes, low: int, high: int) -> int:
     least = low + PIECE // 3
-    best = max(place + len(mark) if (place := line.rfind(mark, least, high)) >= 0 else 0 for mark in _ENDS)
-    if best <= low:
-        best = max(line.rfind(b" ", least, high), line.rfind(b",", least, high)) + 1
-    return best if best > low else align(line, high)
+    best = _LAST_END.match(line, least, high) or _LAST_BLANK.match(line, least, high)
+    return align(line, high) if best is None else best.end()

@@ -148,8 +148,9 @@ def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> tuple[list
     named: set[str] = set()
     while queue and len(lines) < _LINES and sum(map(len, lines)) < _CHARS:
         path, values = queue.popleft()
-        objects = [cast("dict[str, object]", each) for each in values if type(each) is dict]
-        elements = list(chain.from_iterable(cast("list[object]", each) for each in values if type(each) is list))
+        objects = cast("list[dict[str, object]]", [each for each in values if type(each) is dict])
+        lists = cast("list[list[object]]", [each for each in values if type(each) is list])
+        elements = list(chain.from_iterable(lists))
         members: defaultdict[str, list[object]] = defaultdict(list)
         for each in objects:
             for key, member in each.items():
@@ -181,7 +182,7 @@ def key_lines(value: object, *, complete: bool, most: int = _KEYS) -> tuple[list
 def _member(key: str, values: list[object], exact: bool, valued: bool) -> str:
     if valued and (shown := _values(values, exact)) is not None:
         return f"{_quoted(key)}={shown}"
-    lengths = {len(cast("list[object]", value)) for value in values if type(value) is list}
+    lengths = set(map(len, cast("list[list[object]]", [value for value in values if type(value) is list])))
     return (
         f"{_quoted(key)}[{max(lengths)}]" if exact and len(lengths) == 1 and lengths not in ({0}, {1}) else _quoted(key)
     )

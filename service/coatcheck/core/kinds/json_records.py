@@ -140,7 +140,8 @@ def _letters(column: list[object]) -> float:
     texts = [each for each in column if isinstance(each, str) and 0 < len(each) <= _SAID]
     if len(texts) < len(column) or len(set(texts)) * 5 < len(texts) * 4:
         return 0.0
-    return sum(char.isalpha() for text in texts for char in text) / sum(map(len, texts))
+    told = "".join(texts)
+    return sum(map(str.isalpha, told)) / len(told)
 
 
 def _alone(records: list[Record], keys: tuple[str, ...], value: object) -> str:
@@ -161,7 +162,7 @@ def _lists(path: str, value: object, deeper: int) -> Iterator[tuple[str, list[Re
     """Yields lists of only objects, with their paths; those at one place in such objects are merged."""
     if isinstance(value, list):
         elements = cast("list[object]", value)
-        if not elements or not all(isinstance(each, dict) for each in elements):
+        if {*map(type, elements)} != {dict}:
             return
         records = cast("list[Record]", elements)
         yield path, records

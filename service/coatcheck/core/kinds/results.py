@@ -10,6 +10,7 @@ from coatcheck.core.text.scan import BlockPattern
 
 Record = dict[str, object]
 _URLS: Final = ("url", "link", "href", "uri", "source_url")
+_LINK: Final = frozenset(_URLS)
 _TITLES: Final = ("title", "name", "heading")
 _TEXTS: Final = ("snippet", "description", "content", "summary", "text", "body", "raw_content")
 _SHARE: Final = 0.3
@@ -69,8 +70,9 @@ def find_results(value: object, depth: int = 0) -> list[Record]:
     """Returns the longest list of records with an address, a title and a text in a response; empty if there is none."""
     if isinstance(value, list):
         every = cast("list[object]", value)
-        found = [cast("Record", item) for item in every if isinstance(item, dict)]
-        found = [record for record in found if _first(record, _URLS) and _first(record, _TITLES)]
+        records = cast("list[Record]", [item for item in every if isinstance(item, dict)])
+        linked = (record for record in records if not _LINK.isdisjoint(record))
+        found = [record for record in linked if _first(record, _URLS) and _first(record, _TITLES)]
         told = any(_first(record, _TEXTS) for record in found)
         return found if told and len(found) >= _SHARE * len(every) else []
     if not isinstance(value, dict) or depth >= _DEEPEST:

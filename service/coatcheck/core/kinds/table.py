@@ -40,7 +40,7 @@ def describe_table(payload: PayloadProbe) -> Description:
 def _rows(data: bytes, delimiter: str, *, whole: bool) -> list[list[str]]:
     """Returns the rows, of the beginning of a table those before the last; none if quoting is broken."""
     text = data if whole else data[: data.rfind(b"\n", 0, _BEGINNING)]
-    lines = (f"{line}\n" for line in text.decode("utf-8-sig", "replace").split("\n"))
+    lines = [f"{line}\n" for line in text.decode("utf-8-sig", "replace").split("\n")]
     rows: list[list[str]] = []
     try:
         rows.extend(row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row)

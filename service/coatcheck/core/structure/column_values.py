@@ -92,7 +92,8 @@ def _ordered(cells: Counter[str]) -> tuple[str, str] | None:
         return None
     if not "".join(cells).encode("utf-8", "replace").translate(None, _OF_NUMBERS):
         with suppress(ValueError):  # 2026-03-01
-            return min(cells, key=float), max(cells, key=float)
+            written, values = list(cells), list(map(float, cells))
+            return written[values.index(min(values))], written[values.index(max(values))]
     dated = _DATE.fullmatch(next(iter(cells))) is not None and all(map(_DATE.fullmatch, cells))
     if dated and len({_DIGIT.sub("0", each) for each in cells}) == 1:
         return min(cells), max(cells)

@@ -48,7 +48,8 @@ def values_at(records: list[Record], keys: tuple[str, ...]) -> list[object]:
     """Returns the value of a member of each record; None for one that does not have it."""
     values = [record.get(keys[0]) for record in records]
     for key in keys[1:]:
-        values = [cast("Record", each).get(key) if isinstance(each, dict) else None for each in values]
+        inner = cast("list[Record]", [each if isinstance(each, dict) else {} for each in values])
+        values = [each.get(key) for each in inner]
     return values
 
 
@@ -58,10 +59,7 @@ def leading_members(records: list[Record]) -> list[RecordMember]:
     Of members whose values correspond one to one, such as a status and its text, only the one that says most in words.
     """
     found: list[tuple[RecordMember, list[object]]] = []
-    looked = records[:: max(1, len(records) // _LOOKED)]
-    present = Counter(chain.from_iterable(map(keys_of, looked)))
-    for keys in [keys for keys, count in present.items() if 4 * count > len(looked)]:
-        values = values_at(records, keys)
+    for keys, values in _columns(records):
         kinds = set(map(type, values)) - {NoneType}
         if len(kinds) == 1 and kinds <= set(_KINDS):
             counts: Counter[Any] = Counter(values)
@@ -74,6 +72,20 @@ def leading_members(records: list[Record]) -> list[RecordMember]:
         if len(told) < _MEMBERS and not any(_correspond(values, others) for _, others in told):
             told.append((member, values))
     return [member for member, _ in told]
+
+
+def _columns(records: list[Record]) -> Iterator[tuple[tuple[str, ...], list[object]]]:
+    """Yields the keys of members that a quarter of the records have, and of objects in them, each with all values."""
+    looked = records[:: max(1, len(records) // _LOOKED)]
+    for key, count in Counter(chain.from_iterable(looked)).items():
+        if 4 * count > len(looked):
+            values = [record.get(key) for record in looked]
+            objects = cast("list[Record]", [each for each in values if isinstance(each, dict)])
+            if 4 * (count - len(objects)) > len(looked):
+                yield (key,), values_at(records, (key,))
+            for inner, held in Counter(chain.from_iterable(objects)).items():
+                if 4 * held > len(looked):
+                    yield (key, inner), values_at(records, (key, inner))
 
 
 def _correspond(one: list[object], other: list[object]) -> bool:

@@ -7,7 +7,6 @@ payload failed: a manual that explains errors states none, and only the payload 
 # ruff: noqa: E501, RUF001 - an expression is read best whole, and quotes what programs print
 
 import re
-from collections import Counter
 from math import inf
 from typing import Any, Final, cast
 
@@ -140,8 +139,8 @@ _FAILING: Final = b"\0"
 """Ends the shape of a line whose number makes it a failure; two of these, if only some numbers make it a sure one."""
 
 
-def count_shapes(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counter[bytes]]:
-    """Returns the shape of each line of `text`, the line without the bytes in `drop`, and how many lines have each.
+def shapes_of(text: bytes, drop: bytes = DIGITS) -> list[bytes]:
+    """Returns the shape of each line of `text`: the line without the bytes in `drop`.
 
     Lines that differ only in numbers have the same shape, except those that a number makes a failure.
     """
@@ -152,7 +151,7 @@ def count_shapes(text: bytes, drop: bytes = DIGITS) -> tuple[list[bytes], Counte
         sure = _SURELY.rows(b"\n".join([lines[row] for row in rows]))
         for row in (*rows, *[rows[nth] for nth in sure]):
             shapes[row] += _FAILING
-    return shapes, Counter(shapes)
+    return shapes
 
 
 def speaking(block: bytes, most: float = inf) -> list[int]:

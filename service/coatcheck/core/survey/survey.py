@@ -16,13 +16,13 @@ from msgspec import Struct
 
 from coatcheck.core.outline.totals import Totals, totals_of
 from coatcheck.core.structure.record_values import RecordTotals, record_totals
-from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, count_shapes, level_of, speaking, stating
+from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, level_of, shapes_of, speaking, stating
 from coatcheck.core.survey.members import Members, ObjectMember
 from coatcheck.core.survey.tallies import Tallies
 from coatcheck.core.text.terminal import visible
 from coatcheck.core.text.visible_text import frame_start
 
-_BLOCK: Final = 512 * 1024
+_BLOCK: Final = 128 * 1024
 """Bytes that are processed together; blocks end with a line."""
 _HEXADECIMAL: Final = b"0123456789abcdefABCDEF"
 _SHAPES: Final = 20_000
@@ -168,12 +168,13 @@ class Surveyor:
 
     def _told_apart(self, seen: bytes) -> None:
         """Counts the shapes of a block, and examines the lines with new shapes."""
-        shapes, counts = count_shapes(seen, self._drop)
-        if len(max(counts, key=len)) > _LONGEST:
+        shapes = shapes_of(seen, self._drop)
+        distinct = {*shapes}
+        if len(max(distinct, key=len)) > _LONGEST:
             shapes = [_short(shape) for shape in shapes]
-            counts = Counter(shapes)
-        fresh = counts.keys() - self._known.keys()
-        self._known.update(counts)
+            distinct = {*shapes}
+        fresh = distinct - self._known.keys()
+        self._known.update(shapes)
         if len(self._known) > _SHAPES:
             self._coarsen()
         if not fresh or self._flooded:
