@@ -9,6 +9,7 @@ import pytest
 from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.choose.licence import licence_lines
 from coatcheck.core.choose.novelty import novelty
+from coatcheck.core.choose.outliers import outlying_lines
 from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
 from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.lexicon import level_of
@@ -82,6 +83,36 @@ def test_a_word_that_no_other_line_has_at_its_place_is_on_the_card(usual: str, o
     rows = [usual.format(n=rng.randrange(60), m=rng.randrange(250), k=rng.randrange(10**6)) for _ in range(400)]
     rows[173] = rows[173].replace(*odd)
     assert rows[173] in card_of("\n".join(rows).encode(), DeclaredMetadata(), 300)[1]
+
+
+READINGS = [(n, 40 + n * 37 % 23 + n % 7 / 10) for n in range(300)]
+COLUMNS = {
+    "csv": [f"{n},Weir {n % 11},{level},{n * 7 % 90}" for n, level in READINGS],
+    "drawn": [f" {n} | Weir {n % 11} | {level:8.1f} | {n * 7 % 90}" for n, level in READINGS],
+    "blanks": [f"weir{n % 11:02d} {level} cm {n * 7 % 90}%" for n, level in READINGS],
+    "metrics": [
+        row
+        for n, level in READINGS
+        for row in (f'level{{weir="{n}"}} {level}', f'flow_total{{weir="{n}"}} {9e6 + n * 7 % 90}')
+    ],
+}
+
+
+@pytest.mark.parametrize("place", [40, 250])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_the_line_with_a_number_far_from_all_others_is_on_the_card(name: str, place: int) -> None:
+    rows = COLUMNS[name].copy()
+    at = next(row for row in range(place, len(rows)) if f"{READINGS[place][1]}" in rows[row])
+    rows[at] = rows[at].replace(f"{READINGS[place][1]}", "612.7")
+    assert "612.7" in card_of("\n".join(rows).encode(), DeclaredMetadata(), 400)[1]
+
+
+def test_numbers_that_grow_lie_apart_or_are_none_set_no_line_apart() -> None:
+    growing = [f"{n} {n * n} nan inf" for n in range(200)]
+    scattered = [f"{n} {10 ** (n % 9)} {-1 if n % 40 else 1}" for n in range(200)]
+    versions = [f"{n} 1.2.{n} 1_0" for n in range(200)]
+    for rows in (growing, scattered, versions):
+        assert outlying_lines(Units([Region(0, 1, "\n".join(rows).encode())])) == []
 
 
 def test_a_value_that_no_other_record_has_is_on_the_card() -> None:
@@ -222,7 +253,13 @@ def test_statements_that_all_begin_alike_do_not_hide_another() -> None:
 
 LICENCE = """Licensed under the Apache License, Version 2.0 (the "License");
 you may not use this file except in compliance with the License.
-You may obtain a copy at https://www.apache.org/licenses/LICENSE-2.0"""
+You may obtain a copy at https://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License."""
 
 
 @pytest.mark.parametrize("mark", ["# ", "// ", " * ", ""])
@@ -240,7 +277,7 @@ def test_what_a_file_says_of_itself_is_shown_rather_than_its_licence(mark: str) 
     text = "\n".join([*(f"{mark}{line}".rstrip() for line in header), "", *body])
     shown = card_of(text.encode(), DeclaredMetadata(), 256)[1]
     assert "Reads meters over Modbus" in shown
-    assert "except in compliance" not in shown
+    assert "See the License for the specific language" not in shown
 
 
 @pytest.mark.parametrize("text", ["(c) 1999\n", "copyright", "#\n# (c) 2001\n#\n", "/*\n" * 80 + "licence"])
@@ -252,6 +289,13 @@ def test_no_mark_of_a_licence_is_too_odd(text: str) -> None:
 def test_a_licence_alone_is_shown_like_any_text() -> None:
     text = f"{LICENCE}\n\n{'Redistribution of the work in any form is permitted. ' * 200}"
     assert "Licensed under the Apache License" in card_of(text.encode(), DeclaredMetadata(), 256)[1]
+
+
+def test_a_text_of_licences_is_shown_from_its_beginning() -> None:
+    terms = [f"Redistribution of part {n} is permitted under this licence, without warranty." for n in range(70)]
+    rest = [f"The library number {n} was added by hand and is listed in section {n % 9}." for n in range(300)]
+    text = "\n".join(["The picture library is", "licensed under the open licence of 2010:", *terms, *rest])
+    assert "licensed under the open licence of 2010:" in card_of(text.encode(), DeclaredMetadata(), 400)[1]
 
 
 @pytest.mark.parametrize("budget", [200, 220, 256, 300])

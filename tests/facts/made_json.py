@@ -59,8 +59,15 @@ def _document(rng: random.Random, number: int) -> object:
 
 
 def _states(rng: random.Random) -> object:
-    records = [{"state": rng.choice(["up", "up", "late"]), **_record(rng, n)} for n in range(rng.randint(8, 60))]
-    records[rng.randrange(len(records))]["state"] = rng.choice(["down", True, 7])
+    states, messages = (
+        ["up", "up", "late", *["failed"] * rng.randrange(2)],
+        ["refused", 'a "b", 3', "größe " * 40, 7, None],
+    )
+    records = [{"state": rng.choice(states), **_record(rng, n)} for n in range(rng.randint(8, 60))]
+    for record in records:
+        if rng.random() < 0.7:
+            record[rng.choice(["message", "message", "Reason", "title"])] = rng.choice(messages)
+    records[rng.randrange(len(records))]["state"] = rng.choice(["down", "failed", True, 7])
     return {"runs": records} if rng.random() < 0.5 else records
 
 

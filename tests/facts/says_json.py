@@ -9,6 +9,8 @@ from facts.paths import Step, leading_path, values_at
 
 _SPECIAL: Final = set(' ,;:"[]{}\n\r\t')
 _LONGEST: Final = 80
+_CLIPPED: Final = 160
+"""Characters of a message that is told whole."""
 _COUNTED: Final = {"document", "large"}
 """Forms of which lengths and values are told."""
 
@@ -29,7 +31,7 @@ class JsonOracle:
         if line.startswith("$"):
             self._keys(line)
             return True
-        for start, told in (("Counts of ", self._counts), ("Values of ", self._names)):
+        for start, told in (("Counts of ", self._counts), ("Values of ", self._names), ("Where ", self._said)):
             if line.startswith(f"{start}$"):
                 told(line.removeprefix(start))
                 return True
@@ -78,7 +80,7 @@ class JsonOracle:
             at = end + 2
 
     def _counts(self, line: str) -> None:
-        """Each value of the place is told with how often it is there, and none is left out.
+        """Each value of the place is told with how often it is there.
 
         The only record with the last value has the value that is told beside it, in a place where others have others.
         """
@@ -90,24 +92,42 @@ class JsonOracle:
         assert line[at : at + 2] == ": ", line
         at += 2
         wanted = Counter(json.dumps(each) for each in values_at(self._value, steps) if isinstance(each, str | int))
+        value, end = self._tallied(line, at, wanted)
+        if end < len(line):
+            assert wanted[json.dumps(value)] == 1, line
+            self._alone(line[end + 1 : -1], steps, value)
+
+    def _tallied(self, line: str, at: int, wanted: Counter[str]) -> tuple[object, int]:
+        """Each value is told with its count, and how many others there are; returns the last one, and where it ends."""
         told: dict[str, int] = {}
-        decoder = json.JSONDecoder()
-        while at < len(line):
+        value: object = None
+        while at < len(line) and line[at] != "(":
             if found := re.compile(r"… (\d+) more values$").match(line, at):
                 left = [each[1] for each in wanted.items() if each[0] not in told]
                 assert int(found[1]) == len(left), line
                 assert max(left) <= min(told.values()), line
-                wanted = Counter({value: wanted[value] for value in told})
-                break
-            value, at = decoder.raw_decode(line, at)
+                return value, len(line)
+            value, at = json.JSONDecoder().raw_decode(line, at)
             count = re.compile(r" (\d+)(?:, |$| (?=\())").match(line, at)
             assert count is not None, line
             told[json.dumps(value)], at = int(count[1]), count.end()
-            if line.startswith("(", at):
-                assert told[json.dumps(value)] == 1, line
-                self._alone(line[at + 1 : -1], steps, value)
-                break
+            assert told[json.dumps(value)] == wanted[json.dumps(value)], line
         assert told == wanted, line
+        return value, at
+
+    def _said(self, line: str) -> None:
+        """What the records with a value say at another place is told with how often they say it."""
+        steps, at = leading_path(line)
+        assert line[at : at + 4] == " is ", line
+        value, at = json.JSONDecoder().raw_decode(line, at + 4)
+        assert line[at : at + 3] == ": .", line
+        first = len(steps) - steps[::-1].index(None)
+        records = values_at(self._value, steps[:first])
+        failed = [record for record in records if list(values_at(record, steps[first:])) == [value]]
+        place, end = leading_path(f"${line[at + 2 :]}")
+        said = [each for record in failed for each in values_at(record, place) if isinstance(each, str) and each]
+        wanted = Counter(json.dumps(each if len(each) <= _CLIPPED else f"{each[:_CLIPPED]}…") for each in said)
+        assert self._tallied(line, at + 2 + end, wanted)[1] == len(line), line
 
     def _names(self, line: str) -> None:
         """The values of a place in order, as many as are told, and how many more there are."""

@@ -288,6 +288,19 @@ def test_the_only_failed_record_is_told_by_several_of_its_values() -> None:
     assert '"passed" 88, "pending" 1, "failed" 1 (.id="t41", .title="counts 287 days")' in text
 
 
+def test_failed_records_are_told_by_what_they_say() -> None:
+    said = ["the card was declined"] * 5 + ["two seats were sold twice"]
+    rows = [{"level": "info", "n": n, "msg": f"request {n} was served"} for n in range(200)]
+    for n, message in enumerate(said):
+        rows[n * 31 + 7] |= {"level": "error", "msg": message}
+    told = 'Where $[*].level is "error": .msg "the card was declined" 5, "two seats were sold twice" 1'
+    for data in (json.dumps(rows), "\n".join(map(json.dumps, rows))):
+        assert f"\n{told}\n" in card_of(data.encode(), DeclaredMetadata(), 500)[1]
+    for row in rows:
+        row["level"] = "error" if row["n"] % 3 else "info"
+    assert "Where " not in card_of(json.dumps(rows).encode(), DeclaredMetadata(), 500)[1]
+
+
 def test_records_are_named_by_the_texts_with_most_letters() -> None:
     names = ["Estonia", "Latvia", "Lithuania", "Finland"]
     made = [

@@ -9,7 +9,7 @@ from coatcheck.core.text.scan import BlockPattern
 _LOOKED: Final = 60
 """Lines at the beginning among which a licence is searched for."""
 _MOST: Final = 0.5
-"""Maximum share of a text that is its licence; a text of more is about it."""
+"""Maximum share of a text that is its licence; a text of more, or one whose licence goes on, is about it."""
 _LICENCE: Final = BlockPattern(
     r"copyright|\(c\) (?:19|20)|\blicen[cs]e|SPDX-|all rights reserved|\bwarrant|redistribut|permission is hereby",
     ignore_case=True,
@@ -38,4 +38,5 @@ def licence_lines(units: Units) -> set[int]:
             found.update(places if nth else places[places.index(licensed[0]) :])
     between = range(min(found, default=0), max(found, default=0))
     found.update(place for place in between if not _LETTERS.search(text[place]))
-    return found if len(found) <= _MOST * len(units) else set()
+    goes_on = any(place in found for places in paragraphs[-1:] for place in places)
+    return set() if goes_on or len(found) > _MOST * len(units) else found

@@ -19,6 +19,7 @@ from coatcheck.core.choose.answers import answers
 from coatcheck.core.choose.frames import own_frames
 from coatcheck.core.choose.licence import licence_lines
 from coatcheck.core.choose.oddness import odd_lines, odd_words
+from coatcheck.core.choose.outliers import outlying_lines
 from coatcheck.core.choose.statements import CODE, add_statements
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, PRINTED, CardWeights
@@ -54,6 +55,8 @@ _FAILED: Final = VERDICT | STRONG
 _STAMPS: Final = 120
 _COVERED: Final = 400
 """Units that are examined for their topics, evenly spread."""
+_SPREAD: Final = 16
+"""How many times as long as its excerpts a text may be for its topics to count fully."""
 _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 """Matches times without a date or a time of day."""
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
@@ -77,7 +80,7 @@ class Worth(Struct):
     stated: dict[int, float]
     """The part of `base` that units have for what they say, wherever they are."""
     exempt: AbstractSet[int] = frozenset()
-    """Those that are shown however many similar ones are: answers, a summary, and those with an odd word."""
+    """Those that are shown however many similar ones are: answers, a summary, those with an odd word or number."""
 
     def words_worth(self, words: frozenset[bytes], text: bytes) -> float:
         """Returns the worth of words of a unit when they are first shown; exact, as sets have no fixed order."""
@@ -161,15 +164,15 @@ def worth_of(
     add_statements(base, units, flags, chosen, printed, lines)
     if compared is not None:
         _novel(base, units, compared)
-    words = odd_words(units)
-    for places in (odd_lines(units), words):
-        for place in places:
+    licence = licence_lines(units) if weights is None and not outcome else set[int]()
+    words, numbers = odd_words(units), outlying_lines(units)
+    for places in (odd_lines(units), words, numbers):
+        for place in {*places} - licence:
             base[place] = max(base.get(place, 0.0), _ODD / len(places) ** 0.5)
     failed = chosen.statements >= PRINTED.statements and any(stated & SURE for stated in flags.values())
     for place in own_frames(units) if failed else ():
         base[place] = max(base.get(place, 0.0), _FRAME / units.count[units.shape[place]] ** 0.5)
     stated = base.copy()
-    licence = licence_lines(units) if weights is None and not outcome else set[int]()
     _ends(base, units, chosen, reach, licence)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
@@ -180,9 +183,9 @@ def worth_of(
     answering = answers(units, query) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, flags, {}, {}, stated, {*words, *answering, *told})
+    made = Worth(chosen, base, flags, {}, {}, stated, {*words, *numbers, *answering, *told})
     if chosen.cover:
-        _covers(made, units, licence)
+        _covers(made, units, licence, reach)
     return made
 
 
@@ -214,8 +217,11 @@ def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: flo
             passed += len(units.text[place]) + 1
 
 
-def _covers(worth: Worth, units: Units, licence: set[int]) -> None:
-    """Determines the topics of the sampled units: their longer words; paths and names count more."""
+def _covers(worth: Worth, units: Units, licence: set[int], reach: float) -> None:
+    """Determines the topics of the sampled units: their longer words; paths and names count more.
+
+    The more of a text cannot be shown, the less do a few of its lines say of its topics.
+    """
     known: dict[bytes, frozenset[bytes]] = {}
     for place in range(0, len(units), max(1, len(units) // _COVERED)):
         if place in licence:
@@ -227,7 +233,8 @@ def _covers(worth: Worth, units: Units, licence: set[int]) -> None:
         if words:
             worth.words[place] = words
     seen = Counter(chain.from_iterable(worth.words.values()))
+    shown = min(1.0, _SPREAD * reach / max(1, len(units.block)))
     worth.rarity = {
-        word: (2.0 if len(word.translate(None, b"/_.")) < len(word) else 1.0) / (1 + 0.15 * count)
+        word: shown * (2.0 if len(word.translate(None, b"/_.")) < len(word) else 1.0) / (1 + 0.15 * count)
         for word, count in seen.items()
     }

@@ -68,12 +68,14 @@ def describe_json(payload: PayloadProbe) -> Description:
         lines = [*_members("$", payload.survey.members), *([first or "", *lines[1:]] if lines[1:] else [])]
         return Description(facts=tuple(lines), path=stating("$", payload.survey.members) or path)
     counts: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
     if reading.all_of_it:
+        told = next((each.failed for each in found if each.failed), ())
         counts = (*[each.line for each in found], *names(value))
     elif reading.lines and sample.whole:
         counts = (*tallied(sample.head), *counts_of(sample.head))
     rare = counts[: bool(reading.all_of_it and found and found[0].rare)]
-    return Description(facts=(*([first] if first else []), *rare, *lines, *counts[len(rare) :]), path=path)
+    return Description(facts=(*([first] if first else []), *rare, *told, *lines, *counts[len(rare) :]), path=path)
 
 
 def _notebook(cells: Sequence[Entry]) -> Description:

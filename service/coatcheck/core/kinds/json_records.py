@@ -5,6 +5,7 @@ others, like the rules that findings break, the most frequent lead.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate, chain
 from typing import Final, cast
@@ -14,7 +15,7 @@ from msgspec.json import encode
 
 from coatcheck.core.jsonpath.location import bracketed, step
 from coatcheck.core.structure.few_values import VALUES, leading
-from coatcheck.core.structure.record_members import Record, keys_of, leading_members, values_at
+from coatcheck.core.structure.record_members import Record, RecordMember, keys_of, leading_members, values_at
 from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WORD, classify
 from coatcheck.core.survey.members import ObjectMember
 
@@ -43,6 +44,10 @@ _RARE: Final = 0.1
 _DEEPEST: Final = 6
 _BULK: Final = 0.5
 """Share of the largest value from which one of its members is more worth reading than its list of members."""
+_FAILING: Final = 2
+"""Failing values of one member whose records are asked what they say."""
+_MESSAGES: Final = ("message", "msg", "reason", "error", "detail", "description", "title", "summary", "text")
+"""Names of members that say what happened, those first that do so in most words."""
 _PAGE: Final = 20
 """Elements of a list that a path requests."""
 _STATING: Final = re.compile(
@@ -67,6 +72,8 @@ class Recurring(Struct, frozen=True):
     """Whether these are few and short; otherwise some of many lead."""
     alone: str = ""
     """What tells the only record with the rarest value from others, if one has it: `.id=317, .name="x"`."""
+    failed: tuple[str, ...] = ()
+    """What records with a value that states a failure say: `Where $[*].level is "error": .msg "refused" 2`."""
 
     @property
     def line(self) -> str:
@@ -103,8 +110,30 @@ def recurring(value: object) -> list[Recurring]:
             counts.sort(key=lambda each: (-each[1], _states_failure(each[0]), encode(each[0])))
             alone = _alone(records, member.keys, counts[-1][0]) if member.few and counts[-1][1] == 1 else ""
             keys = "".join(map(step, member.keys))
-            found.append(Recurring(path, keys, tuple(counts), len(records), few=member.few, alone=alone))
+            failed = _failed(f"{path}[*]{keys}", records, member)
+            found.append(Recurring(path, keys, tuple(counts), len(records), few=member.few, alone=alone, failed=failed))
     return sorted(found, key=lambda each: (not each.few, each.counts[-1][1] / each.records))[:_MEMBERS]
+
+
+def _failed(place: str, records: list[Record], member: RecordMember) -> tuple[str, ...]:
+    """Returns what the records with each failing value of a member say in the member that is named like a message."""
+    failing = [value for value, count in member.counts.items() if _states_failure(value) and 2 * count <= len(records)]
+    facts: list[str] = []
+    for value in failing if member.few else ():
+        failed = [
+            record for record, each in zip(records, values_at(records, member.keys), strict=True) if each == value
+        ]
+        named = [
+            (_MESSAGES.index(keys[-1].lower()), keys) for keys in keys_of(failed[0]) if keys[-1].lower() in _MESSAGES
+        ]
+        said = [each for each in values_at(failed, min(named)[1]) if isinstance(each, str) and each] if named else []
+        if said:
+            counts = Counter(
+                encode(each if len(each) <= 2 * _SAID else f"{each[: 2 * _SAID]}…").decode() for each in said
+            )
+            shown = encode(value).decode()
+            facts.append(f"Where {place} is {shown}: {''.join(map(step, min(named)[1]))} {leading(counts)}")
+    return tuple(facts[:_FAILING])
 
 
 def names(value: object) -> list[str]:

@@ -40,7 +40,7 @@ _COUNTED: Final[dict[int, tuple[str, ...]]] = {
         r"\" 5\d\d (?:\d|-)",
     ),
     _FAILURE | ENDED: (
-        r"(?i)\b(?:exit(?:ed|s|ing)?|terminated|finished|completed|returned)(?: with| a)?(?: non-?zero)?(?: exit| return)? (?:status|code)\W{0,2}[ :=(]-?[1-9]|\bexited with -?[1-9]",
+        r"(?i)\b(?:exit(?:ed|s|ing)?|terminated|finished|completed|returned)(?: with| a)?(?: non-?zero)?(?: exit| return)? (?:status|code)\W*[ :=(]-?[1-9]|\bexited with -?[1-9]",
     ),
     STRONG: (
         r"(?i)\b(?:exit(?:ed|s|ing)?|returned|return|terminated|finished|status|code|rc)\b\W?\W?(?:with )?(?:non-?zero )?(?:exit )?(?:status|code|value)?[ :=(]+-?[1-9]",

@@ -1,0 +1,124 @@
+"""Finds lines with a number that is far from all others at its place: the row of a table that stands out."""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise, zip_longest
+from math import isfinite, nan
+from typing import Final, TypeVar
+
+from coatcheck.core.choose.units import Units
+
+T = TypeVar("T")
+
+_USUAL: Final = 20
+"""Minimum numbers beside which one is set apart."""
+_MOST: Final = 5_000
+"""Units of a text whose numbers are compared, in about 3 ms."""
+_SAMPLE: Final = 12
+"""Lines, evenly spread, that tell how a text is divided into cells, and where numbers are."""
+_SEPARATORS: Final = (b"\t", b"|", b",", b";")
+_EVEN: Final = 0.8
+"""Minimum share of the sample with the same number of separators; otherwise blanks separate cells."""
+_NUMERIC: Final = 0.6
+"""Minimum share of the sample with a number in a column."""
+_COLUMNS: Final = 24
+_FEW: Final = 2
+"""Maximum lines that stand out on one side of a column."""
+_DIFFERING: Final = 8
+"""Maximum lines that stand out in a text; if there are more, none does."""
+_TAIL: Final = 20
+"""Inverse of the share of the numbers at either end that the others' range leaves out."""
+_SIGNS: Final = b"% "
+_LAST: Final = frozenset(bytes([byte]) for byte in b"0123456789% ")
+"""What the last byte of a number's cell is one of."""
+_NUMBER: Final = re.compile(rb"\s*[-+]?(?:\d+\.?\d*|\.\d+)[% ]*")
+_NAME: Final = re.compile(rb"\s*([A-Za-z_][\w.]*)")
+
+
+def outlying_lines(units: Units) -> list[int]:
+    """Returns lines with a number that is farther from the next one than nearly all of its column are apart.
+
+    Lines that begin with the same name, like those of one metric, are compared with each other only, if most lines do.
+    """
+    text, opens = units.text, units.opens
+    # The first line may be a header, and is shown in any case.
+    lines = [place for place in range(1, len(text)) if opens[place] and text[place]] if len(text) <= _MOST else []
+    sample = [text[place] for place in _sample(lines)]
+    if len(lines) <= _USUAL or not _columns(sample)[1]:
+        return []
+    named: defaultdict[bytes, list[int]] = defaultdict(list)
+    for place in lines if 2 * sum(map(bool, map(_NAME.match, sample))) >= len(sample) else []:
+        if (name := _NAME.match(text[place])) is not None:
+            named[name[1]].append(place)
+    large = [places for places in named.values() if len(places) > _USUAL]
+    groups = large if len(large) > 1 and 2 * sum(map(len, large)) >= len(lines) else [lines]
+    found = {places[row] for places in groups for row in _among([text[place] for place in places])}
+    return sorted(found) if len(found) <= _DIFFERING else []
+
+
+def _sample(lines: list[T]) -> list[T]:
+    return lines[:: max(1, len(lines) // _SAMPLE)]
+
+
+def _columns(sample: list[bytes]) -> tuple[bytes | None, list[int]]:
+    """Returns what separates the cells of lines, None for blanks, and the columns that nearly all have a number in."""
+    separator = None
+    for each in _SEPARATORS:
+        counts = sorted(line.count(each) for line in sample)
+        middle = counts[len(counts) // 2]
+        if middle and counts.count(middle) >= _EVEN * len(counts):
+            separator = each
+            break
+    columns = enumerate(zip_longest(*[line.split(separator, _COLUMNS)[:_COLUMNS] for line in sample], fillvalue=b""))
+    return separator, [column for column, cells in columns if _may_stand_out(cells)]
+
+
+def _may_stand_out(cells: Sequence[bytes]) -> bool:
+    """Returns whether most cells of a column's sample are numbers, and no sequence like that of lines or times."""
+    least = _NUMERIC * len(cells)
+    if sum(cell[-1:] in _LAST for cell in cells) < least:
+        return False
+    numbers = [float(cell.rstrip(_SIGNS)) for cell in cells if _NUMBER.fullmatch(cell)]
+    return len(numbers) >= least and any(above >= below for above, below in pairwise(numbers))
+
+
+def _among(lines: list[bytes]) -> set[int]:
+    """Returns the numbers of the lines that stand out among lines, from 0."""
+    separator, columns = _columns(_sample(lines))
+    rows = [line.split(separator, _COLUMNS) for line in lines] if columns else []
+    found: set[int] = set()
+    for column in columns:
+        cells = [(row[column], number) for number, row in enumerate(rows) if len(row) > column]
+        numbers = _numbers([cell for cell, _ in cells])
+        apart = _apart(sorted(filter(isfinite, numbers)))
+        if apart:
+            found.update(line for number, (_, line) in zip(numbers, cells, strict=True) if number in apart)
+    return found
+
+
+def _numbers(cells: list[bytes]) -> list[float]:
+    """Returns cells as numbers, NaN for those that are none."""
+    with suppress(ValueError):  # some are none
+        return list(map(float, cells))
+    stripped = (cell.strip(_SIGNS) for cell in cells)
+    return [float(cell) if _NUMBER.fullmatch(cell) else nan for cell in stripped]
+
+
+def _apart(numbers: list[float]) -> set[float]:
+    """Returns the numbers at either end of a column, given all of them in order, that are apart from the others."""
+    if len(numbers) <= _USUAL:
+        return set()
+    tail = len(numbers) // _TAIL
+    least, most = numbers[tail], numbers[-1 - tail]
+    if least == most:
+        others = [number for number in numbers if number != most]
+        return {*others} if len(others) <= _FEW else set()
+    return {
+        number
+        for side in (numbers[: _FEW + 1], numbers[: -_FEW - 2 : -1])
+        for few in range(_FEW, 0, -1)
+        if abs(side[few] - side[few - 1]) > most - least
+        for number in side[:few]
+    }
