@@ -152,6 +152,16 @@ def test_paragraphs_between_the_headline_and_the_article_are_its_beginning() -> 
     assert text.decode().index("Harbour 90") < text.decode().index("Harbour 0 ")
 
 
+def test_what_the_only_headline_that_shares_a_word_with_the_title_describes_is_the_beginning() -> None:
+    lead = "".join(f"<p>{PROSE.format(n=n)}</p>" for n in range(90, 94))
+    inside = (
+        f'<h1>Struct Harbour</h1><details><div class="b">{lead}</div></details>'
+        f'<div class="c"><div class="d">{BODY * 3}</div></div>'
+    )
+    _, text = view_of(f"<html><title>Harbour in ships - Rust</title><body><div>{inside}</div></body></html>")
+    assert text.decode().index("Harbour 90") < text.decode().index("Harbour 0 ")
+
+
 def test_text_beside_a_heading_that_the_title_does_not_repeat_is_no_beginning() -> None:
     side = "".join(f"<p>{PROSE.format(n=n)}</p>" for n in range(90, 94))
     inside = f'<div class="side"><h1>Our community</h1>{side}</div><div class="main"><h2>Of ships</h2>{BODY * 3}</div>'

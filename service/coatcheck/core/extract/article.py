@@ -46,6 +46,8 @@ _BEGINNING: Final = 300
 """Characters from which paragraphs between the headline and the article are its beginning."""
 _HEADLINE: Final = 10
 """Characters from which a heading that the page's title repeats is the headline."""
+_WORD: Final = 5
+"""Characters of a word of the only heading of level 1 from which the title having it says that it is the headline."""
 _TITLE: Final = 400
 """Characters of a title, or of a heading, that are compared."""
 
@@ -75,19 +77,22 @@ def article_blocks(reader: PageReader) -> list[PageBlock]:
 
 
 def _headline(reader: PageReader) -> tuple[int | None, bool]:
-    """Returns the number of the block that is the page's headline, and whether the page's title says so.
+    """Returns the number of the block that is the page's headline, and whether that is sure.
 
-    It is the longest heading that the title repeats, else the first of level 1; None when there is neither.
+    It is the longest heading that the title repeats, else the first of level 1, which is sure if there is no other and
+    the title has one of its longer words; None when there is neither.
     """
     title = " ".join(reader.title[:_TITLE].split()).casefold()
     best, longest = None, 0
+    outer = [block.text.casefold() for block in reader.blocks if block.kind == "h" and block.level == 1]
     for number, block in enumerate(reader.blocks):
         if block.kind == "h" and block.level <= 2 and len(block.text) <= _TITLE:  # noqa: PLR2004 - h1 and h2
             text = " ".join(block.text.split()).casefold()
             repeated = len(text) if len(text) >= _HEADLINE and text in title else 0
             if repeated > longest or (best is None and block.level == 1):
                 best, longest = number, repeated
-    return best, longest > 0
+    shared = len(outer) == 1 and any(len(word) >= _WORD and word in title for word in outer[0].split())
+    return best, longest > 0 or shared
 
 
 def _verdicts(reader: PageReader, headline: int | None) -> dict[Element, int]:

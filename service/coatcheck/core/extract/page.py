@@ -9,7 +9,7 @@ from coatcheck.core.extract.reader import PageBlock, PageReader
 from coatcheck.core.extract.tags import without_opaque
 from coatcheck.core.views.view import ExtractedText
 
-EXTRACTOR: Final = "markup-removed 4"
+EXTRACTOR: Final = "markup-removed 5"
 
 
 def extract_page(text: str, url: str | None, *, partial: bool = False) -> ExtractedText | None:
