@@ -87,14 +87,16 @@ def _may_stand_out(cells: Sequence[bytes]) -> bool:
 def _among(lines: list[bytes]) -> set[int]:
     """Returns the numbers of the lines that stand out among lines, from 0."""
     separator, columns = _columns(_sample(lines))
-    rows = [line.split(separator, _COLUMNS) for line in lines] if columns else []
+    if not columns:
+        return set()
+    last = columns[-1] + 1
+    split = [(number, row) for number, line in enumerate(lines) if len(row := line.split(separator, last)) >= last]
     found: set[int] = set()
     for column in columns:
-        cells = [(row[column], number) for number, row in enumerate(rows) if len(row) > column]
-        numbers = _numbers([cell for cell, _ in cells])
-        apart = _apart(sorted(filter(isfinite, numbers)))
-        if apart:
-            found.update(line for number, (_, line) in zip(numbers, cells, strict=True) if number in apart)
+        numbers = _numbers([row[column] for _, row in split])
+        finite = numbers if isfinite(sum(numbers)) else list(filter(isfinite, numbers))
+        if apart := _apart(sorted(finite)):
+            found.update(line for number, (line, _) in zip(numbers, split, strict=True) if number in apart)
     return found
 
 
