@@ -117,6 +117,7 @@ def test_parts_are_shown_as_text_and_never_as_base64(service: Service) -> None:
     receipt = response.json()
     check_ranges(receipt["card"], view_of(service, receipt["id"]))
     assert "# Part 1: text\nline 0 of the first part" in receipt["text"]
+    assert "\n$" not in receipt["text"]  # of the JSON around the parts
     assert "iVBORw0KGgoiVBOR" not in receipt["text"]
 
 

@@ -94,6 +94,19 @@ def test_structured_content_is_the_last_part() -> None:
     )
 
 
+@pytest.mark.parametrize("around", [{"jsonrpc": "2.0", "id": 7}, None])
+def test_the_result_of_an_mcp_call_is_read_as_its_parts(around: dict[str, object] | None) -> None:
+    told: dict[str, object] = {"content": [{"type": "text", "text": '{"found":[1],"next":"b"}'}], "isError": True}
+    made = extract_parts(msgspec.json.encode(told if around is None else {**around, "result": told}))
+    assert made is not None
+    assert made.text == (
+        b"# Part 1: error\nThe result says that the call failed.\n\n"
+        b'# Part 2: text\n{\n  "found": [\n    1\n  ],\n  "next": "b"\n}\n'
+    )
+    made = extract_parts(msgspec.json.encode({**told, "isError": False, "role": "user"}))
+    assert made is None
+
+
 @pytest.mark.parametrize("value", [[{"type": "user", "id": 1}], [{"id": 1}], ["a"], [], {"content": [1]}, [1]])
 def test_data_is_no_parts(value: object) -> None:
     assert extract_parts(msgspec.json.encode(value)) is None

@@ -90,9 +90,9 @@ def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
     own = OwnLines(inputs)
     last, _ = _last(inputs, None, [], omissions([], inputs.sizes))
     most = inputs.budget - inputs.tokenizer.count(f"\n{last}")
-    listed = inputs.spec.readable and inputs.spec.facts_share == 1 and inputs.facts.shape
+    listed = inputs.spec.readable and inputs.facts_share == 1 and inputs.facts.shape
     excerpted = inputs.readable and inputs.measure.size > 0 and not listed
-    own.fill(most, min(_FACTS, inputs.spec.facts_share) if excerpted else inputs.spec.facts_share)
+    own.fill(most, min(_FACTS, inputs.facts_share) if excerpted else inputs.facts_share)
     room = most - own.cost
     shown = _choose(inputs, room) if excerpted else None
     while True:

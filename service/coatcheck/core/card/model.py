@@ -84,6 +84,11 @@ class CardInput(Struct, frozen=True, dict=True):
         return spec_of(self.facts.kind)
 
     @property
+    def facts_share(self) -> float:
+        """Share of the tokens after the names that facts may get; none beside parts, as JSON is only around them."""
+        return 0.0 if self.text is not None and self.spec.shows_view is not None else self.spec.facts_share
+
+    @property
     def readable(self) -> bool:
         """Whether it is text, or has a text view."""
         return self.text is not None or self.spec.readable

@@ -14,7 +14,7 @@ from coatcheck.core.extract.tags import words
 from coatcheck.core.views import parts
 from coatcheck.core.views.view import ExtractedText
 
-EXTRACTOR: Final = "parts 1"
+EXTRACTOR: Final = "parts 2"
 _TYPES: Final = words(
     "text input_text output_text text-plain image image_url input_image audio input_audio file input_file document "
     "resource resource_link search_result tool_reference video media refusal thinking redacted_thinking json "
@@ -30,7 +30,13 @@ _MARK: Final = re.compile(
     + b"|".join(sorted(name.encode() for name in _TYPES))
     + rb')"|"(?:inline_?[dD]ata|file_?[dD]ata)"'
 )
-_START: Final = re.compile(rb'\s*(?:\[\s*[{"]|\{\s*"content"\s*:\s*\[)')
+_START: Final = re.compile(
+    rb'\s*(?:\[\s*[{"]|\{\s*"(?:content|structuredContent|isError|_meta|jsonrpc|id|result)"\s*:)'
+)
+_RESULT: Final = frozenset(["content", "structuredContent", "isError", "_meta"])
+"""Members of the result of a call as MCP defines it."""
+_ANSWER: Final = frozenset(["jsonrpc", "id", "result"])
+"""Members of the answer around it."""
 
 
 def may_be_parts(head: bytes) -> bool:
@@ -39,22 +45,23 @@ def may_be_parts(head: bytes) -> bool:
 
 
 def extract_parts(data: bytes) -> ExtractedText | None:
-    """Returns the text of a payload that `core/views/parts.py` made of several parts; None for any other payload."""
+    """Returns the text of a payload that `core/views/parts.py` made of several parts, or of the result of an MCP call.
+
+    None for any other payload. A result that is an error says so first.
+    """
     if not may_be_parts(data):
         return None
     try:
         value: object = msgspec.json.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
-    structured: object = None
-    if isinstance(value, dict):
-        whole = cast("dict[str, Any]", value)
-        if whole.keys() != {"content", "structuredContent"}:
-            return None
-        value, structured = whole["content"], whole["structuredContent"]
-    if not isinstance(value, list) or not is_parts(cast("list[object]", value)):
+    whole = cast("dict[str, Any]", value) if isinstance(value, dict) else {"content": value}
+    if whole.keys() == _ANSWER and isinstance(whole["result"], dict):
+        whole = cast("dict[str, Any]", whole["result"])
+    content = whole.get("content")
+    if not whole.keys() <= _RESULT or not isinstance(content, list) or not is_parts(cast("list[object]", content)):
         return None
-    return _written(cast("list[object]", value), structured)
+    return _written(cast("list[object]", content), whole.get("structuredContent"), failed=whole.get("isError") is True)
 
 
 def is_parts(value: list[object]) -> bool:
@@ -73,7 +80,7 @@ def is_parts(value: list[object]) -> bool:
     return typed > 0
 
 
-def _written(value: list[object], structured: object) -> ExtractedText:
+def _written(value: list[object], structured: object, *, failed: bool) -> ExtractedText:
     out: list[str] = []
     marks: list[tuple[int, str, int, str | None]] = []
     size = 0
@@ -86,6 +93,8 @@ def _written(value: list[object], structured: object) -> ExtractedText:
         out.append(piece)
         size += len(piece.encode("utf-8", "replace"))
 
+    if failed:
+        put("error", "The result says that the call failed.", None)
     for part in value:
         put(*_part(part))
     if structured is not None:
@@ -106,7 +115,7 @@ def _part(part: object) -> tuple[str, str, str | None]:
         title = opened.title or opened.url or kind
         media = opened.media_type or ""
         if _is_text(opened.data, media):
-            return title, opened.data.decode(), opened.url
+            return title, _indented(opened.data.decode()), opened.url
         return title, f"[{media or 'bytes'}, {len(opened.data)} bytes, not shown]", opened.url
     text = block.get("text")
     url = next((v for k in ("url", "uri", "source") if isinstance(v := block.get(k), str)), None)
@@ -131,6 +140,16 @@ def _is_text(data: bytes, media_type: str) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _indented(text: str) -> str:
+    """Returns a text that is JSON in one line, as results of programs often are, indented; any other as it is."""
+    if text.lstrip()[:1] not in {"{", "["} or "\n" in text.strip():
+        return text
+    try:
+        return _json(msgspec.json.decode(text))
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return text
 
 
 def _json(value: object) -> str:
