@@ -18,9 +18,10 @@ _MOST: Final = 5_000
 """Units of a text whose numbers are compared, in about 3 ms."""
 _SAMPLE: Final = 12
 """Lines, evenly spread, that tell how a text is divided into cells, and where numbers are."""
-_SEPARATORS: Final = (b"\t", b"|", b",", b";")
+_SEPARATORS: Final = (b"\t", b"|", b",", b";", None)
+"""The first of these that divides the sample evenly into cells with numbers; None: blanks do."""
 _EVEN: Final = 0.8
-"""Minimum share of the sample with the same number of separators; otherwise blanks separate cells."""
+"""Minimum share of the sample with the same number of separators."""
 _NUMERIC: Final = 0.6
 """Minimum share of the sample with a number in a column."""
 _COLUMNS: Final = 24
@@ -64,15 +65,15 @@ def _sample(lines: list[T]) -> list[T]:
 
 def _columns(sample: list[bytes]) -> tuple[bytes | None, list[int]]:
     """Returns what separates the cells of lines, None for blanks, and the columns that nearly all have a number in."""
-    separator = None
-    for each in _SEPARATORS:
-        counts = sorted(line.count(each) for line in sample)
-        middle = counts[len(counts) // 2]
+    for separator in _SEPARATORS:
+        counts = [1 if separator is None else line.count(separator) for line in sample]
+        middle = sorted(counts)[len(counts) // 2]
         if middle and counts.count(middle) >= _EVEN * len(counts):
-            separator = each
-            break
-    columns = enumerate(zip_longest(*[line.split(separator, _COLUMNS)[:_COLUMNS] for line in sample], fillvalue=b""))
-    return separator, [column for column, cells in columns if _may_stand_out(cells)]
+            rows = [line.split(separator, _COLUMNS)[:_COLUMNS] for line in sample]
+            found = [n for n, cells in enumerate(zip_longest(*rows, fillvalue=b"")) if _may_stand_out(cells)]
+            if found:
+                return separator, found
+    return None, []
 
 
 def _may_stand_out(cells: Sequence[bytes]) -> bool:
