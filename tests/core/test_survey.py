@@ -113,6 +113,13 @@ TALLIED = {
         ],
         "Statuses: 200 90, 500 10",
     ),
+    "failed requests": (
+        [
+            f'::1 - - [03/Nov/2026:10:00:00 +0000] "POST /carts/{n}/pay?x={n} HTTP/2.0" {502 if n % 10 == 0 else 200} 5'
+            for n in range(100)
+        ],
+        "Failed requests: POST /carts/#/pay 10",
+    ),
     "ruff": ([f"src/a{n % 3}.py:{n}:1: {'E501' if n % 2 else 'F401'} text" for n in range(40)], "E501 20, F401 20"),
     "grep": ([f"src/a{n % 4}.py:{n}:    value = {n}" for n in range(40)], "40 lines in 4 files: src/a0.py 10"),
 }

@@ -4,6 +4,7 @@
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -182,13 +183,15 @@ def statuses(rng: random.Random, count: int) -> Iterator[Case]:
     """Access logs, in which paths and agents look like statuses."""
     for _ in range(count):
         told = rng.choices(["200", "304", "404", "500", "101"], [20, 3, 2, 1, 1], k=rng.randint(8, 300))
+        asked = [rng.choice(["GET /status/500", f"POST /shops/{n}/carts/{n % 7}", "GET /"]) for n in range(len(told))]
         lines = [
-            f'10.0.0.{n % 250} - - [03/Nov/2026:10:00:{n % 60:02d} +0000] "GET /status/500?n={n} HTTP/1.1" {status} {rng.choice(["512", "-", "0"])} "-" "agent/404 500 1"'
-            for n, status in enumerate(told)
+            f'10.0.0.{n % 250} - - [03/Nov/2026:10:00:{n % 60:02d} +0000] "{request}?n={n} HTTP/1.1" {status} {rng.choice(["512", "-", "0"])} "-" "agent/404 500 1"'
+            for n, (request, status) in enumerate(zip(asked, told, strict=True))
         ]
+        failed = [re.sub(r"\d+", "#", request) for request, status in zip(asked, told, strict=True) if status == "500"]
         yield Case(
             _text(rng, lines),
-            (TallyOracle("Statuses", told),),
+            (TallyOracle("Statuses", told), TallyOracle("Failed requests", failed)),
             rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="get_logs")]),
         )
 

@@ -4,7 +4,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-_LABELS = ("Levels", "Outcomes", "Statuses", "Findings by rule", "Lines by file", "Blocks", "Elements")
+_LABELS = (
+    "Levels",
+    "Outcomes",
+    "Statuses",
+    "Failed requests",
+    "Findings by rule",
+    "Lines by file",
+    "Blocks",
+    "Elements",
+)
 
 
 class TallyOracle:

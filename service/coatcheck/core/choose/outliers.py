@@ -5,8 +5,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise, zip_longest
-from math import isfinite, nan
+from math import nan
 from typing import Final, TypeVar
+
+import numpy as np
 
 from coatcheck.core.choose.units import Units
 
@@ -14,8 +16,8 @@ T = TypeVar("T")
 
 _USUAL: Final = 20
 """Minimum numbers beside which one is set apart."""
-_MOST: Final = 5_000
-"""Units of a text whose numbers are compared, in about 3 ms."""
+_MOST: Final = 10_000
+"""Units of a text whose numbers are compared: five columns of them in about 10 ms."""
 _SAMPLE: Final = 12
 """Lines, evenly spread, that tell how a text is divided into cells, and where numbers are."""
 _SEPARATORS: Final = (b"\t", b"|", b",", b";", None)
@@ -95,8 +97,7 @@ def _among(lines: list[bytes]) -> set[int]:
     found: set[int] = set()
     for column in columns:
         numbers = _numbers([row[column] for _, row in split])
-        finite = numbers if isfinite(sum(numbers)) else list(filter(isfinite, numbers))
-        if apart := _apart(sorted(finite)):
+        if apart := _apart(numbers):
             found.update(line for number, (line, _) in zip(numbers, split, strict=True) if number in apart)
     return found
 
@@ -109,18 +110,21 @@ def _numbers(cells: list[bytes]) -> list[float]:
     return [float(cell) if _NUMBER.fullmatch(cell) else nan for cell in stripped]
 
 
-def _apart(numbers: list[float]) -> set[float]:
-    """Returns the numbers at either end of a column, given all of them in order, that are apart from the others."""
+def _apart(column: list[float]) -> set[float]:
+    """Returns the numbers of a column, which may have NaN among them, that are apart from the others at either end."""
+    numbers = np.sort(np.array(column))
+    numbers = numbers[np.isfinite(numbers)]
     if len(numbers) <= _USUAL:
         return set()
     tail = len(numbers) // _TAIL
-    least, most = numbers[tail], numbers[-1 - tail]
+    least, most = float(numbers[tail]), float(numbers[-1 - tail])
     if least == most:
-        others = [number for number in numbers if number != most]
+        others: list[float] = numbers[numbers != most].tolist()
         return {*others} if len(others) <= _FEW else set()
+    sides: list[list[float]] = [numbers[: _FEW + 1].tolist(), numbers[: -_FEW - 2 : -1].tolist()]
     return {
         number
-        for side in (numbers[: _FEW + 1], numbers[: -_FEW - 2 : -1])
+        for side in sides
         for few in range(_FEW, 0, -1)
         if abs(side[few] - side[few - 1]) > most - least
         for number in side[:few]

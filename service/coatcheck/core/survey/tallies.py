@@ -105,6 +105,16 @@ class _Tally(Struct, frozen=True):
 
 _LEVELS: Final = _Tally("Levels", _LEVEL, 0.25, BlockPattern(_NAMES.decode(), ignore_case=True))
 _STATUSES: Final = _Tally("Statuses", _STATUS, 0.4, BlockPattern(r"\" [1-5]\d\d "), digits=True)
+_FAILED: Final = _Tally(
+    "Failed requests",
+    re.compile(rb"\"([A-Z]+ [^ ?\"]*)[^\"\n]*\" 5\d\d (?:\d|-)"),
+    0.0,
+    BlockPattern(r"\" 5\d\d (?:\d|-)"),
+    digits=True,
+    most=5,
+)
+"""Methods and paths of requests whose status is a failure, their numbers aside: started with the statuses."""
+_NUMBERS: Final = re.compile(rb"\d+")
 _BY_LINE: Final = _Tally(
     "Lines by file", _NUMBERED, 0.5, BlockPattern(r"^(?:[A-Za-z]:)?[^:]*[./][^:]*[:(]\d"), digits=True, most=24
 )
@@ -187,6 +197,11 @@ class Tallies:
     def _count(self, tally: _Tally, counts: Counter[bytes], block: bytes, lines: list[bytes]) -> None:
         if tally is _STATUSES:
             counts.update(cast("list[bytes]", _STATUS.findall(b"\n".join(lines))))
+        elif tally is _FAILED:
+            failed = [lines[row] for row in tally.hint.rows(b"\n".join(lines))]
+            found = Counter(cast("list[bytes]", tally.pattern.findall(b"\n".join(failed))))
+            for request, times in found.items():
+                counts[_NUMBERS.sub(b"#", request)] += times
         elif tally is _BY_LINE:
             names = Counter(cast("list[bytes]", _NUMBERED.findall(block)))
             counts.update({name: times for name, times in names.items() if _may_be_file(name)})
@@ -265,6 +280,7 @@ class Tallies:
                 continue
             if self._have(tally, block.split(b"\n"), least):
                 begun[tally] = Counter()
+                begun.update({_FAILED: Counter()} if tally is _STATUSES else {})
         if [tally for tally in begun if not tally.digits] == [_LEVELS]:
             self._words = self._deepest + 1
         return begun
