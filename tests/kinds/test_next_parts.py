@@ -301,6 +301,16 @@ def test_failed_records_are_told_by_what_they_say() -> None:
     assert "Where " not in card_of(json.dumps(rows).encode(), DeclaredMetadata(), 500)[1]
 
 
+def test_of_a_large_object_what_it_is_called_is_told() -> None:
+    info = {f"member_{n}": f"value {n}" for n in range(30)} | {
+        "name": "pelican",
+        "summary": "Makes sites.",
+        "version": "4",
+    }
+    text = card_of(json.dumps({"info": info, "serial": 7}).encode(), DeclaredMetadata(), 400)[1]
+    assert '\ninfo.name="pelican", info.summary="Makes sites.", info.version="4", serial=7\n' in text
+
+
 def test_records_are_named_by_the_texts_with_most_letters() -> None:
     names = ["Estonia", "Latvia", "Lithuania", "Finland"]
     made = [

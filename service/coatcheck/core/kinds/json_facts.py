@@ -26,7 +26,9 @@ _VALUE: Final = 80
 """Maximum characters of a short value."""
 _SCALARS: Final = 24
 _NESTED: Final = 12
-"""Maximum members of an object below the top whose values are named too."""
+"""Maximum members of an object below the top whose values are all named too."""
+_IDENTITY: Final = frozenset(["id", "name", "title", "version", "status", "state", "summary", "error", "message"])
+"""Members of a larger one whose values are named: what it is, and how it is."""
 _FEW: Final = 0.05
 """Maximum share of the objects at a place that have a rare member, whose values are then named."""
 _DIFFERENT: Final = 3
@@ -103,7 +105,8 @@ def _members(path: str, members: tuple[ObjectMember, ...]) -> list[str]:
 def scalars(value: object) -> str | None:
     """Returns the short values of an object and of small objects in it, as `status="failed", error.code=7`.
 
-    Also of the first of its `errors`, and of what is wrong the beginning of long texts.
+    Of larger objects in it, what they are called; also the values of the first of its `errors`, and of what is wrong
+    the beginning of long texts.
     """
     if not isinstance(value, dict):
         return None
@@ -114,8 +117,9 @@ def scalars(value: object) -> str | None:
         if isinstance(member, list) and member and WRONG.fullmatch(key):
             name, told = f"{key}[0]", cast("list[object]", member)[0]
         inner = cast("dict[str, object]", told) if isinstance(told, dict) and len(members) <= _MAP else {}
-        few = 0 < len(inner) <= _NESTED
-        named += [(f"{name}.{each}", scalar) for each, scalar in inner.items()] if few else [(name, told)]
+        if len(inner) > _NESTED:
+            inner = {each: inner[each] for each in inner if each in _IDENTITY}
+        named += [(f"{name}.{each}", scalar) for each, scalar in inner.items()] if inner else [(name, told)]
     parts = [f"{name}={shown}" for name, each in named if len(name) <= _VALUE and (shown := _clipped(name, each))]
     return ", ".join(parts[:_SCALARS]) or None
 
