@@ -162,6 +162,14 @@ def test_what_the_only_headline_that_shares_a_word_with_the_title_describes_is_t
     assert text.decode().index("Harbour 90") < text.decode().index("Harbour 0 ")
 
 
+def test_what_a_product_costs_is_there_before_its_reviews() -> None:
+    product = '<h1>Of ships</h1><div class="price">€129.00</div><ul><li>30 days return</li></ul>'
+    table = "<table><tr><th>Weight</th><td>112 g</td></tr></table>"
+    inside = f"<main>{product}{table}<section><h2>187 reviews</h2>{BODY * 2}</section></main>"
+    _, text = view_of(f"<html><title>Of ships</title><body>{inside}</body></html>")
+    assert text.decode().startswith("€129.00\n\n- 30 days return\n| Weight | 112 g |")
+
+
 def test_text_beside_a_heading_that_the_title_does_not_repeat_is_no_beginning() -> None:
     side = "".join(f"<p>{PROSE.format(n=n)}</p>" for n in range(90, 94))
     inside = f'<div class="side"><h1>Our community</h1>{side}</div><div class="main"><h2>Of ships</h2>{BODY * 3}</div>'

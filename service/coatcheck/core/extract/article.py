@@ -53,7 +53,11 @@ _TITLE: Final = 400
 
 
 def article_blocks(reader: PageReader) -> list[PageBlock]:
-    """Returns the blocks of the article in order; of a page without one, all that is not boilerplate."""
+    """Returns the blocks of the article in order; of a page without one, all that is not boilerplate.
+
+    If there is a table between the headline and most of the prose, all that is there belongs to the article: the page
+    is about it, as about a product before its reviews.
+    """
     headline, is_title = _headline(reader)
     verdicts = _verdicts(reader, headline)
     limit = CONTENT
@@ -65,15 +69,20 @@ def article_blocks(reader: PageReader) -> list[PageBlock]:
                 chosen, prose, limit = other, found, more
     if prose < _NONE:  # a page of links, or of very few words
         return [block for block in reader.blocks if verdicts[block.owner] <= limit] or reader.blocks
-    blocks = [
+    ranges = [(top.first, top.last) for top in chosen]
+    opening: list[PageBlock] = []
+    if headline is not None and is_title:
+        most = max(chosen, key=lambda top: top.prose).first
+        if any(block.kind == "row" and verdicts[block.owner] <= limit for block in reader.blocks[headline + 1 : most]):
+            ranges = [(headline + 1, most), *[each for each in ranges if each[0] >= most]]
+        else:
+            opening = _opening(reader.blocks[headline + 1 : chosen[0].first], verdicts)
+    return opening + [
         block
-        for top in chosen
-        for block in reader.blocks[top.first : top.last]
+        for first, last in ranges
+        for block in reader.blocks[first:last]
         if verdicts[block.owner] <= limit and not _is_link_list(block)
     ]
-    if headline is not None and is_title:
-        blocks[:0] = _opening(reader.blocks[headline + 1 : chosen[0].first], verdicts)
-    return blocks
 
 
 def _headline(reader: PageReader) -> tuple[int | None, bool]:
@@ -184,17 +193,15 @@ def _is_akin(element: Element, best: Element) -> bool:
 
 
 def _opening(blocks: list[PageBlock], verdicts: dict[Element, int]) -> list[PageBlock]:
-    """Returns the paragraphs and code between the headline and the article, which are its beginning unless short.
+    """Returns what is between the headline and the article and is its beginning: paragraphs and code unless short.
 
-    Short paragraphs are a byline or a standfirst, which the article repeats.
+    Short paragraphs are a byline or a standfirst, which the article repeats. Beside a table everything is taken: what a
+    product costs, before what others say of it.
     """
-    found = [
-        block
-        for block in blocks
-        if verdicts[block.owner] == CONTENT
-        and (block.kind == "pre" or (block.kind == "p" and len(block.text) >= _PARAGRAPH))
-        and block.linked <= _DENSE * len(block.text)
-    ]
+    own = [block for block in blocks if verdicts[block.owner] == CONTENT and block.linked <= _DENSE * len(block.text)]
+    if any(block.kind == "row" for block in own):
+        return own
+    found = [block for block in own if block.kind == "pre" or (block.kind == "p" and len(block.text) >= _PARAGRAPH)]
     is_long = sum(len(block.text) for block in found) >= _BEGINNING
     return found if is_long or any(block.kind == "pre" for block in found) else []
 
