@@ -406,6 +406,23 @@ def test_what_a_document_advises_at_its_end_is_no_failed_run() -> None:
     assert about in card_of(data.encode(), DeclaredMetadata(tool_name="read_file"), 200)[1]
 
 
+def test_a_contract_that_ends_with_what_is_invalid_is_no_failed_run() -> None:
+    clauses = [
+        f"{n}.1  The Provider stores the goods of the Customer in chamber {n} and keeps them at their temperature,\n"
+        f"      which it records every {n + 3} minutes and shows to the Customer whenever the Customer asks for it."
+        for n in range(60)
+    ]
+    parties = ["COLD STORAGE AGREEMENT", "between Nordkai Cold GmbH of Bremerhaven, which is called the Provider here,"]
+    parties += ["and Skagen Pelagic AS of Bergen, which is called the Customer wherever it is named below,"]
+    parties += ["who agree on the following terms for as long as neither of them gives notice of its end:"]
+    last = (
+        "60.1  If a provision of this agreement is invalid, what remains of it stays in force between the two parties."
+    )
+    card = card_of("\n".join([*parties, *clauses, last]).encode(), DeclaredMetadata(), 400)[0]
+    first, *_, end = [each.lines.last - each.lines.first for each in card.excerpts]
+    assert first > end
+
+
 def test_a_failure_below_a_document_that_was_printed_first_is_on_the_card() -> None:
     parts = [f"## Part {n}\n\n{'Colours and spacing follow the theme of the whole page. ' * 3}\n" for n in range(30)]
     compiled = [f"gcc -c part{n}.c -o build/part{n}.o" for n in range(150)]

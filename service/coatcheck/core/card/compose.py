@@ -126,7 +126,7 @@ def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits |
         inputs.spec.weights,
         inputs.sizes.lines,
         calm=inputs.spec.calm,
-        document=inputs.facts.document,
+        document=inputs.facts.document or inputs.spec.prose,
         query=query,
         compared=novelty,
         summary=summary,

@@ -149,7 +149,7 @@ def worth_of(
         reach: approximate bytes of excerpts.
         weights: those of a kind whose structure tells its situation; None: the text tells.
         calm: those of a text that is no outcome.
-        document: whether the text has headings; it then is an outcome only if a sure failure is near its end.
+        document: whether the text has headings or is prose: an outcome only if a sure failure is near its end.
         lines: number of lines in the whole text.
         compared: what is new since an earlier run; the rest is worth less.
         summary: bytes at the beginning that say what follows; these units are worth as much as a verdict.

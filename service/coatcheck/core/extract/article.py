@@ -193,15 +193,17 @@ def _is_akin(element: Element, best: Element) -> bool:
 
 
 def _opening(blocks: list[PageBlock], verdicts: dict[Element, int]) -> list[PageBlock]:
-    """Returns what is between the headline and the article and is its beginning: paragraphs and code unless short.
+    """Returns the paragraphs and code between the headline and the article, which are its beginning unless short.
 
-    Short paragraphs are a byline or a standfirst, which the article repeats. Beside a table everything is taken: what a
-    product costs, before what others say of it.
+    Short paragraphs are a byline or a standfirst, which the article repeats.
     """
-    own = [block for block in blocks if verdicts[block.owner] == CONTENT and block.linked <= _DENSE * len(block.text)]
-    if any(block.kind == "row" for block in own):
-        return own
-    found = [block for block in own if block.kind == "pre" or (block.kind == "p" and len(block.text) >= _PARAGRAPH)]
+    found = [
+        block
+        for block in blocks
+        if verdicts[block.owner] == CONTENT
+        and (block.kind == "pre" or (block.kind == "p" and len(block.text) >= _PARAGRAPH))
+        and block.linked <= _DENSE * len(block.text)
+    ]
     is_long = sum(len(block.text) for block in found) >= _BEGINNING
     return found if is_long or any(block.kind == "pre" for block in found) else []
 

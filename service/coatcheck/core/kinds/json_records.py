@@ -117,22 +117,18 @@ def recurring(value: object) -> list[Recurring]:
 
 def _failed(place: str, records: list[Record], member: RecordMember) -> tuple[str, ...]:
     """Returns what the records with each failing value of a member say in the member that is named like a message."""
-    failing = [value for value, count in member.counts.items() if _states_failure(value) and 2 * count <= len(records)]
     facts: list[str] = []
-    for value in failing if member.few else ():
-        failed = [
-            record for record, each in zip(records, values_at(records, member.keys), strict=True) if each == value
-        ]
-        named = [
-            (_MESSAGES.index(keys[-1].lower()), keys) for keys in keys_of(failed[0]) if keys[-1].lower() in _MESSAGES
-        ]
-        said = [each for each in values_at(failed, min(named)[1]) if isinstance(each, str) and each] if named else []
-        if said:
-            counts = Counter(
-                encode(each if len(each) <= 2 * _SAID else f"{each[: 2 * _SAID]}…").decode() for each in said
-            )
-            shown = encode(value).decode()
-            facts.append(f"Where {place} is {shown}: {''.join(map(step, min(named)[1]))} {leading(counts)}")
+    values = values_at(records, member.keys) if member.few else []
+    for value, count in member.counts.items():
+        if 2 * count <= len(values) and _states_failure(value):
+            failed = [record for record, each in zip(records, values, strict=True) if each == value]
+            named = {keys[-1].lower(): keys for keys in keys_of(failed[0])}
+            message = next((named[name] for name in _MESSAGES if name in named), None)
+            said = [each for each in values_at(failed, message) if isinstance(each, str) and each] if message else []
+            clipped = [each if len(each) <= 2 * _SAID else f"{each[: 2 * _SAID]}…" for each in said]
+            if message and clipped:
+                told = leading(Counter(encode(each).decode() for each in clipped))
+                facts.append(f"Where {place} is {encode(value).decode()}: {''.join(map(step, message))} {told}")
     return tuple(facts[:_FAILING])
 
 

@@ -39,6 +39,8 @@ class KindSpec(Struct, frozen=True, kw_only=True):
     """Weights of a kind whose structure shows that it is not an outcome; None: the text itself tells."""
     calm: CardWeights = DOCUMENT
     """Weights of a text that is no outcome, where the text itself tells."""
+    prose: bool = False
+    """Whether a text of this kind is told in sentences: only a sure failure near its end makes it an outcome."""
     readable: bool = True
     """Whether the bytes are text."""
     text_view: TextForm = "same"
@@ -124,7 +126,9 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         card_view=True,
         view_bytes=32 * _MIB,
     ),
-    Kind.TEXT: KindSpec(describe=describe_output, text_view="prose", view_partial=True, landmarks=landmarks.PROSE),
+    Kind.TEXT: KindSpec(
+        describe=describe_output, prose=True, text_view="prose", view_partial=True, landmarks=landmarks.PROSE
+    ),
 }
 
 SEARCH_RESPONSE: Final = Kind.SEARCH_RESULTS
