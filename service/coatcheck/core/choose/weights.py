@@ -29,6 +29,6 @@ class CardWeights(Struct, frozen=True, kw_only=True):
 OUTCOME: Final = CardWeights(
     statements=1.0, head=0.5, head_reach=0.2, tail=3.0, tail_reach=0.35, cover=0.0, repeats=0.8
 )
-DOCUMENT: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=2.0, tail_reach=0.3, cover=4.0)
+DOCUMENT: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=1.0, tail_reach=0.15, cover=4.0)
 PRINTED: Final = replace(DOCUMENT, statements=0.4, surest=1.0)
 """What a program printed that ends calmly: it may have failed before."""
