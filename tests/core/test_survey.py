@@ -120,6 +120,10 @@ TALLIED = {
         ],
         "Failed requests: POST /carts/#/pay 10",
     ),
+    "long paths of failed requests": (
+        [f'::1 - - [03/Nov/2026:10:00:00 +0000] "GET /{"ab" * 300}/{n} HTTP/2.0" 502 5' for n in range(20)],
+        f"Failed requests: GET /{'ab' * 37}a… 20",
+    ),
     "ruff": ([f"src/a{n % 3}.py:{n}:1: {'E501' if n % 2 else 'F401'} text" for n in range(40)], "E501 20, F401 20"),
     "grep": ([f"src/a{n % 4}.py:{n}:    value = {n}" for n in range(40)], "40 lines in 4 files: src/a0.py 10"),
 }

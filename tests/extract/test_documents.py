@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coatcheck.core.extract import extract_text
 from coatcheck.core.extract.json_text import extract_json
-from coatcheck.core.extract.parts_text import extract_parts
+from coatcheck.core.extract.parts_text import extract_parts, may_be_parts
 from coatcheck.core.extract.results_text import extract_results
 from coatcheck.core.extract.sections import SectionStart, sections
 from coatcheck.core.views import parts
@@ -105,6 +105,22 @@ def test_the_result_of_an_mcp_call_is_read_as_its_parts(around: dict[str, object
     )
     made = extract_parts(msgspec.json.encode({**told, "isError": False, "role": "user"}))
     assert made is None
+
+
+@pytest.mark.parametrize(
+    ("head", "may_be"),
+    [
+        (b'{"jsonrpc": "2.0", "id": "a-7", "result": {"content": [{"type": "text", "text": "x"', True),
+        (b'{"id":7,"jsonrpc":"2.0","result":{"isError":false,"content":[{"type":"text"', True),
+        (b'{"result":{"_meta":{},"content":[{"type":"text"', True),
+        (b'{"id": 7, "type": "text", "content": "x"}', False),
+        (b'{"content": "x", "type": "text"}', False),
+        (b'{"id": "msg_1", "content": {"type": "text"}}', False),
+        (b'{"result": {"items": [{"type": "text"}]}}', False),
+    ],
+)
+def test_only_what_begins_like_parts_is_tried_as_parts(head: bytes, may_be: bool) -> None:
+    assert may_be_parts(head) is may_be
 
 
 @pytest.mark.parametrize("value", [[{"type": "user", "id": 1}], [{"id": 1}], ["a"], [], {"content": [1]}, [1]])

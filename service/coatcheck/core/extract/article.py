@@ -72,9 +72,9 @@ def article_blocks(reader: PageReader) -> list[PageBlock]:
     ranges = [(top.first, top.last) for top in chosen]
     opening: list[PageBlock] = []
     if headline is not None and is_title:
-        most = max(chosen, key=lambda top: top.prose).first
-        if any(block.kind == "row" and verdicts[block.owner] <= limit for block in reader.blocks[headline + 1 : most]):
-            ranges = [(headline + 1, most), *[each for each in ranges if each[0] >= most]]
+        main = max(chosen, key=lambda top: top.prose).first
+        if any(block.kind == "row" and verdicts[block.owner] <= limit for block in reader.blocks[headline + 1 : main]):
+            ranges = [(headline + 1, main), *[each for each in ranges if each[0] >= main]]
         else:
             opening = _opening(reader.blocks[headline + 1 : chosen[0].first], verdicts)
     return opening + [

@@ -31,8 +31,10 @@ _MARK: Final = re.compile(
     + rb')"|"(?:inline_?[dD]ata|file_?[dD]ata)"'
 )
 _START: Final = re.compile(
-    rb'\s*(?:\[\s*[{"]|\{\s*"(?:content|structuredContent|isError|_meta|jsonrpc|id|result)"\s*:)'
+    rb'\s*(?:\[\s*[{"]|\{\s*(?:"(?:jsonrpc|id)"\s*:[^,{\[]{1,80},\s*)*(?:"result"\s*:\s*\{\s*)?'
+    rb'"(?:content"\s*:\s*\[|structuredContent"|isError"|_meta"))'
 )
+"""Matches the beginning of a list of parts, or of an MCP call's result, also inside its JSON-RPC answer."""
 _RESULT: Final = frozenset(["content", "structuredContent", "isError", "_meta"])
 """Members of the result of a call as MCP defines it."""
 _ANSWER: Final = frozenset(["jsonrpc", "id", "result"])

@@ -16,6 +16,7 @@ from typing import Final, cast, final
 
 from msgspec import Struct
 
+from coatcheck.core.text.cuts import align
 from coatcheck.core.text.plural import counted, first_of
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.text.terminal import visible
@@ -115,6 +116,8 @@ _FAILED: Final = _Tally(
 )
 """Methods and paths of requests whose status is a failure, their numbers aside: started with the statuses."""
 _NUMBERS: Final = re.compile(rb"\d+")
+_REQUEST: Final = 80
+"""Maximum bytes of a method and a path that are told; a longer one is counted by its beginning."""
 _BY_LINE: Final = _Tally(
     "Lines by file", _NUMBERED, 0.5, BlockPattern(r"^(?:[A-Za-z]:)?[^:]*[./][^:]*[:(]\d"), digits=True, most=24
 )
@@ -201,7 +204,7 @@ class Tallies:
             failed = [lines[row] for row in tally.hint.rows(b"\n".join(lines))]
             found = Counter(cast("list[bytes]", tally.pattern.findall(b"\n".join(failed))))
             for request, times in found.items():
-                counts[_NUMBERS.sub(b"#", request)] += times
+                counts[_shortened(_NUMBERS.sub(b"#", request))] += times
         elif tally is _BY_LINE:
             names = Counter(cast("list[bytes]", _NUMBERED.findall(block)))
             counts.update({name: times for name, times in names.items() if _may_be_file(name)})
@@ -340,6 +343,10 @@ def _drop_neighbours(counts: Counter[bytes]) -> None:
     for name in [each for each in counts if b"-" in each]:
         if any(name[: found.start()] in counts for found in _BETWEEN.finditer(name)):
             del counts[name]
+
+
+def _shortened(request: bytes) -> bytes:
+    return request if len(request) <= _REQUEST else request[: align(request, _REQUEST)] + "…".encode()
 
 
 def _ends(line: bytes) -> bytes:
