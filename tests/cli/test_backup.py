@@ -289,8 +289,8 @@ def test_an_interrupted_restore_serves_nothing_and_starts_over_when_run_again(ma
     (place / "restoring" / "blobs" / "00").mkdir(parents=True)
     (place / "restoring" / "coatcheck.db").write_bytes((made / "coatcheck.db").read_bytes())
     (place / "blobs").mkdir()
-    for command in ("serve", "migrate"):
-        ended = call(command, "--data", str(place))
+    for command in (("serve", "--port", "0"), ("migrate",)):
+        ended = call(*command, "--data", str(place))
         assert (ended.code, "did not finish" in ended.err) == (4, True)
     assert names(place) == ["blobs", "restoring"]
     assert restore(made, place).code == 0

@@ -145,8 +145,8 @@ def test_a_store_of_a_newer_release_is_refused_not_touched(tmp_path: Path) -> No
     call("migrate", "--data", str(data))
     with contextlib.closing(sqlite3.connect(data / "coatcheck.db")) as conn, conn:
         conn.execute("UPDATE alembic_version SET version_num = '9999'")
-    for how, command in ((call, "migrate"), (call, "check"), (run, "serve")):
-        ended = how(command, "--data", str(data))
+    for how, *command in ((call, "migrate"), (call, "check"), (run, "serve", "--port", "0")):
+        ended = how(*command, "--data", str(data))
         assert (ended.code, ended.out) == (4, b""), command
         assert "newer" in ended.err, ended.err
 
@@ -154,8 +154,8 @@ def test_a_store_of_a_newer_release_is_refused_not_touched(tmp_path: Path) -> No
 @pytest.mark.parametrize("place", ["file", "file/data"])
 def test_a_file_in_the_place_of_the_data_directory_is_named_and_ends_with_4(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
-    for command in ("migrate", "serve"):
-        ended = call(command, "--data", str(tmp_path / place))
+    for command in (("migrate",), ("serve", "--port", "0")):
+        ended = call(*command, "--data", str(tmp_path / place))
         assert (ended.code, ended.out) == (4, b"")
         assert f": {tmp_path / 'file'} is not a directory. Name another with --data.\n" in ended.err
 
