@@ -44,18 +44,20 @@ test-integrations: setup ## test each framework's integration against its releas
 test-resolve: setup ## resolve the client beside each framework's newest release; ARGS="agno crewai" for some
 	@$(BIN)/python tests/stacks/resolve.py $(ARGS)
 
-check: setup ## format, lint, types, import contracts, generated files, documentation
+check: setup ## format, lint, types, import contracts, line budget, generated files, documentation
 	@$(BIN)/ruff format --check --diff
 	@$(BIN)/ruff check
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
+	@$(BIN)/python maintenance/line_budget.py --check
 	@$(BIN)/coatcheck openapi --check openapi/openapi.json
 	@$(BIN)/python maintenance/site/reference.py --check
 	@$(SITE) -q
 
-format: setup ## put the code into the project's form
+format: setup ## put the code into the project's form, lower the line budget to what is left
 	@$(BIN)/ruff format
 	@$(BIN)/ruff check --fix
+	@$(BIN)/python maintenance/line_budget.py --lower
 
 bench: setup ## measure, beside floors taken in the same run
 	@PYTHONPATH=tests $(BIN)/python -m bench $(ARGS)
