@@ -25,6 +25,7 @@ class Bounded(BoundedProtocol):
     """With less patience."""
 
     head_seconds = 0.5
+    send_seconds = 1.0
 
 
 class Running:

@@ -27,6 +27,9 @@ from coatcheck.settings import Settings, is_loopback, load
 
 GRACE_SECONDS = 30
 """Seconds that running requests may take to finish after the signal to stop."""
+KEEP_ALIVE_SECONDS = 75
+"""Seconds that an idle connection stays open: longer than a proxy keeps one for its next request (nginx: 60), or the
+proxy sends a request into a connection that is being closed here, and answers 502."""
 LAST_SECONDS = 5
 """Seconds that those that did not finish may take to clean up."""
 BACKLOG = 2048
@@ -209,6 +212,7 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=GRACE_SECONDS,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
             )
             server = uvicorn.Server(config)
             server.capture_signals = _no_signals

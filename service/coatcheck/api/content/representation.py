@@ -16,6 +16,8 @@ from coatcheck.core.views.window import Extent
 from coatcheck.reading.view import ViewReading
 from coatcheck.storing.content import Content
 
+SENT_BYTES: Final = 256 * 1024
+"""Bytes that are sent at once: a whole frame, and all that a client which stops reading holds twice."""
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -43,7 +45,7 @@ class Representation(Struct, frozen=True, kw_only=True):
 
     def blocks(self, start: int, end: int) -> AsyncIterator[bytes]:
         """Yields the bytes from `start` to before `end` in blocks."""
-        return self.content.blocks(self.extent.start + start, self.extent.start + end)
+        return self.content.blocks(self.extent.start + start, self.extent.start + end, SENT_BYTES)
 
 
 def payload(artifact: Artifact, content: Content) -> Representation:

@@ -31,11 +31,14 @@ async def send_response(response: ContentResponse, receive: Receive, send: Send)
         return
     gone = asyncio.create_task(_disconnected(receive))
     try:
-        await send({"type": "http.response.body", "body": first, "more_body": True})
-        while held is not None and not gone.done():
-            following = await anext(blocks, None)
-            await send({"type": "http.response.body", "body": held, "more_body": following is not None})
-            held = following
+        for block in (first, held):
+            await send({"type": "http.response.body", "body": block, "more_body": True})
+        del first, held, block  # a client that reads slowly holds one block here, and one that is being written
+        async for each in blocks:
+            if gone.done():
+                return
+            await send({"type": "http.response.body", "body": each, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
     finally:
         gone.cancel()
 

@@ -1,8 +1,12 @@
-"""uvicorn's HTTP/1.1, with limits on what arrives before a request is known.
+"""uvicorn's HTTP/1.1, with limits on what arrives before a request is known, and on what waits for its turn.
 
 uvicorn accepts a header section of any size at any pace. Here, one larger than 64 KiB or with more than 256 fields is
 answered with 431, and one that is incomplete ten seconds after its first byte with 408; then the connection is closed.
 These answers are problem details like all others. Trailers and chunk framing count too. WebSocket upgrades are ignored.
+
+uvicorn parses everything that it reads, and one read may hold thousands of requests. Here, a few requests of a
+connection are parsed ahead of the one that is being answered, and the rest waits as bytes, unread if there are many:
+the parser gets pieces that contain the end of one header section, and nothing is read until it has had all of them.
 
 The work for a complete request is cancelled when its client has left. The end of the client's stream may mean that, or
 only that the client has nothing more to send. Interim answers (100) tell the two apart: a closed connection refuses
@@ -11,14 +15,17 @@ them.
 
 import asyncio
 import logging
+import re
 import uuid
+from collections import deque
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from coatcheck.api.http.exchange import Exchange
-from coatcheck.api.http.lingering import LingeringTransport
+from coatcheck.api.http.lingering import SEND_SECONDS, LingeringTransport, UnsentBytes
 from coatcheck.api.http.problems import render
 from coatcheck.core.errors import CoatcheckError, Code
 
@@ -31,18 +38,55 @@ HEAD_SECONDS: Final = 10.0
 PROBE_SECONDS: Final = 0.2
 """Pause between two interim answers to a client that has finished sending; the second one fails if the first was
 refused."""
+AHEAD: Final = 8
+"""Requests of one connection that are parsed while an earlier one is being answered. One more piece is parsed then, so
+that it may be 16."""
+AHEAD_IN_ALL: Final = 1_024
+"""Requests of all connections together that are parsed ahead. One takes 4 KB, and up to 64 KiB of header fields."""
+UNPARSED_IN_ALL: Final = 64 * 1024 * 1024
+"""Bytes of all connections together that are read, but not parsed. A connection holds up to one read of 256 KB."""
+TURNS: Final = 1
+"""Requests that were parsed ahead and run at the same time. Hardly any client sends such, but one that does may send
+thousands, on hundreds of connections."""
+TURN_SECONDS: Final = 1.0
+"""Seconds after which the next such request may run although one takes longer."""
+_PIECE: Final = 128
+"""Least bytes of a chunked body that the parser gets at once: the ends of at most 7 requests."""
+_LONGEST_PIECE: Final = 64 * 1024
+_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
+_LINE: Final = re.compile(rb"[^\r\n]")
 _INTERIM: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TOO_LARGE: Final = f"The header section has more than {HEAD_BYTES // 1024} KiB or {HEAD_FIELDS} fields."
 
 
-class _TooLargeError(Exception):
-    """The header section exceeds a limit."""
+class _RefusedError(Exception):
+    """The header section is refused; the protocol knows why."""
+
+
+class _ReadingFlow(FlowControl):
+    """Flow control that does not resume reading while the protocol has enough."""
+
+    def __init__(self, transport: asyncio.Transport, protocol: "BoundedProtocol") -> None:
+        super().__init__(transport)
+        self._protocol = protocol
+
+    def resume_reading(self) -> None:
+        if not self._protocol.has_enough():
+            super().resume_reading()
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """One connection. Subclasses may set other limits."""
 
     head_seconds = HEAD_SECONDS
+    send_seconds = SEND_SECONDS
+    ahead_in_all = 0
+    """Requests of all connections that are parsed ahead."""
+    unparsed_in_all = 0
+    """Bytes of all connections that are not parsed yet."""
+    _turns: ClassVar[deque["BoundedProtocol"]] = deque()
+    """Connections whose next parsed request waits for its turn."""
+    _turns_taken = 0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's
         super().__init__(*args, **kwargs)
@@ -52,7 +96,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self._size = 0
         self._fields = 0
         self._pieces = 0
-        self._too_large = False
+        self._refusal: tuple[Code, str] | None = None
+        self._unparsed = b""
+        self._ahead = 0
+        """Requests and bytes of this connection that are counted in all."""
+        self._body_left = 0
+        """Bytes of the body that are still to come, if its length is known."""
+        self._ended = False
+        """Whether the client's stream has ended, with bytes that are not parsed yet."""
+        self._turn: asyncio.TimerHandle | None = None
+        self._unsent: UnsentBytes | None = None
         self._waiting: asyncio.TimerHandle | None = None
         self._probing: asyncio.TimerHandle | None = None
         self._lingering: LingeringTransport | None = None
@@ -60,6 +113,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's
         """See asyncio.BufferedProtocol."""
         super().connection_made(transport)
+        self.flow = _ReadingFlow(transport, self)
+        self._unsent = UnsentBytes(transport, self.send_seconds)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -69,6 +124,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self._probing.cancel()
         if self._lingering is not None:
             self._lingering.lost()
+        if self._unsent is not None:
+            self._unsent.forget()
+        self.pipeline.clear()
+        self._hold(b"")
+        self._end_turn()
         super().connection_lost(exc)
         if self._answering() and self._in_head:  # if a body is in progress, its reader learns that it was cut short
             exchange: Exchange | None = self.cycle.scope.get("state", {}).get("exchange")
@@ -77,6 +137,105 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.BufferedProtocol."""
+        self._parse(self._unparsed + data if self._unparsed else data)
+
+    def has_enough(self) -> bool:
+        """Returns whether nothing more should be read or parsed until an answer is complete."""
+        return bool(self._unparsed) or self._is_ahead()
+
+    def on_response_complete(self) -> None:
+        """See uvicorn, which starts the next parsed request at once; here it waits for its turn."""
+        self._end_turn()
+        waiting = self.pipeline
+        self.pipeline = deque()
+        super().on_response_complete()
+        self.pipeline = waiting
+        if self.transport.is_closing():
+            return
+        if waiting:
+            self._unset_keepalive_if_required()
+            self._turns.append(self)
+            self._give_turns()
+        self._parse(self._unparsed)
+
+    def eof_received(self) -> bool | None:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio's
+        """See asyncio. A client that has sent its whole request may stop sending and still expect its answer."""
+        self._ended = bool(self._unparsed)
+        if (self._in_head or self._ended) and self._answering():
+            if not self._ended:
+                self.cycle.keep_alive = False
+            self._probe_later()
+            return True
+        return None
+
+    @classmethod
+    def _give_turns(cls) -> None:
+        """Starts parsed requests in order of arrival: few at once, so that they do not crowd out other connections'."""
+        while cls._turns and cls._turns_taken < TURNS:
+            protocol = cls._turns.popleft()
+            if protocol.pipeline and not protocol.transport.is_closing():
+                protocol.take_turn()
+
+    def take_turn(self) -> None:
+        """Starts the next parsed request; it takes the turn until it is complete, or a second has passed."""
+        BoundedProtocol._turns_taken += 1
+        self._turn = self.loop.call_later(TURN_SECONDS, self._end_turn)
+        self._start_asgi_task(*self.pipeline.pop())
+
+    def _end_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+            BoundedProtocol._turns_taken -= 1
+            self._give_turns()
+
+    def _is_ahead(self) -> bool:
+        """Returns whether as many requests, or as much of a body, are parsed ahead as may be."""
+        waiting = len(self.pipeline)
+        if not waiting:
+            return False
+        crowded = BoundedProtocol.ahead_in_all > AHEAD_IN_ALL
+        return waiting >= AHEAD or crowded or len(self.cycle.body) > HIGH_WATER_LIMIT
+
+    def _parse(self, data: bytes) -> None:
+        """Parses bytes piece by piece, and keeps what must wait."""
+        at = 0
+        while at < len(data) and not self._is_ahead() and not self.transport.is_closing():
+            end = self._piece_end(data, at)
+            self._parse_piece(data[at:end])
+            at = end
+        self._hold(data[at:] if not self.transport.is_closing() else b"")
+        if self._unparsed:
+            self.flow.pause_reading()
+            if BoundedProtocol.unparsed_in_all > UNPARSED_IN_ALL:
+                self._refuse(Code.OVERLOADED, "Too many requests wait on connections. Send one after the other.")
+        elif self._ended:
+            self._ended = False
+            self.cycle.keep_alive = False
+            if not self._answering():
+                self.transport.close()
+
+    def _piece_end(self, data: bytes, at: int) -> int:
+        """Returns where the next piece ends: the body's end or, where requests may begin, the next blank line's."""
+        start = at
+        if self._in_head:
+            line = _LINE.search(data, at)
+            if line is None:  # blank lines before a request mean nothing
+                return len(data)
+            start = line.start()
+        elif self._body_left:
+            return at + self._body_left
+        blank = _BLANK_LINE.search(data, start, at + _LONGEST_PIECE)
+        end = at + _LONGEST_PIECE if blank is None else blank.end()
+        return end if self._in_head else max(end, at + _PIECE)
+
+    def _hold(self, data: bytes) -> None:
+        """Keeps bytes for later, and counts these and the parsed requests in all."""
+        BoundedProtocol.unparsed_in_all += len(data) - len(self._unparsed)
+        BoundedProtocol.ahead_in_all += len(self.pipeline) - self._ahead
+        self._unparsed, self._ahead = data, len(self.pipeline)
+
+    def _parse_piece(self, data: bytes) -> None:
         pieces = self._pieces
         self._unseen += len(data)
         super().data_received(data)
@@ -88,14 +247,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(Code.HEADER_TOO_LARGE, _TOO_LARGE)
         elif self._in_head and self._unseen and self._waiting is None:
             self._wait()
-
-    def eof_received(self) -> bool | None:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio's
-        """See asyncio. A client that has sent its whole request may stop sending and still expect its answer."""
-        if self._in_head and self._answering():
-            self.cycle.keep_alive = False
-            self._probe_later()
-            return True
-        return None
 
     def on_message_begin(self) -> None:
         """See uvicorn: a request begins."""
@@ -111,26 +262,36 @@ class BoundedProtocol(HttpToolsProtocol):
         """See uvicorn: a header field, or one of a trailer."""
         self._count(len(name) + len(value), 1)
         if self._in_head:  # trailers are not used
+            if name.lower() == b"content-length" and value.strip().isdigit():
+                self._body_left = int(value)
             super().on_header(name, value.rstrip(b" \t"))  # the parser keeps whitespace after a value (RFC 9110 5.5)
 
     def on_headers_complete(self) -> None:
         """See uvicorn: the request is known."""
+        version = cast("Any", self.parser).get_http_version()
+        if version == "1.0" and any(name == b"transfer-encoding" for name, _ in self.headers):
+            # a proxy may see another end of such a request, and so another beginning of the next (RFC 9112 6.1)
+            self._refusal = Code.INVALID_REQUEST, "A request in HTTP/1.0 cannot have a Transfer-Encoding."
+            raise _RefusedError
         self._in_head = False
         self._unseen = 0
         self._stop_waiting()
         super().on_headers_complete()
         cycle = cast("Any", self.cycle)
-        self._lingering = cycle.transport = LingeringTransport(self.transport, lambda: cycle.more_body)
+        self._lingering = LingeringTransport(self.transport, cast("Any", self._unsent), lambda: cycle.more_body)
+        cycle.transport = self._lingering
 
     def on_body(self, body: bytes) -> None:
         """See uvicorn: a piece of the body."""
         self._pieces += 1
+        self._body_left = max(0, self._body_left - len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """See uvicorn: the request has ended."""
         self._in_head = True
         self._pieces += 1
+        self._body_left = 0
         super().on_message_complete()
         if not self.pipeline:  # otherwise a client that leaves while it waits for its answer would go unnoticed
             self.flow.resume_reading()
@@ -139,8 +300,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answers a request that could not be parsed; uvicorn calls this when the parser or a callback has raised."""
-        if self._too_large:
-            self._refuse(Code.HEADER_TOO_LARGE, _TOO_LARGE)
+        if self._refusal is not None:
+            self._refuse(*self._refusal)
         else:
             self._refuse(Code.INVALID_REQUEST, f"This is not HTTP/1.1: {msg.rstrip('.')}.")
 
@@ -151,8 +312,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._size += size
         self._fields += fields
         if self._size > HEAD_BYTES or self._fields > HEAD_FIELDS:
-            self._too_large = True
-            raise _TooLargeError
+            self._refusal = Code.HEADER_TOO_LARGE, _TOO_LARGE
+            raise _RefusedError
 
     def _wait(self) -> None:
         self._waiting = self.loop.call_later(self.head_seconds, self._waited)
