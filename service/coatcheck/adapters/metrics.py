@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from coatcheck.core.artifact import ENGINE, Kind
+from coatcheck.core.caches import held_by_caches
 from coatcheck.core.errors import Code
 
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
@@ -112,6 +113,7 @@ class Metrics:
             "event_loop_lag_seconds", "Event-loop lag in seconds; it delays every request.", _SHORT_SECONDS
         )
         self.registry.register(_Reading(standing))
+        self.registry.register(_Caches())
         # Looking up a label costs more than counting.
         self._kinds: dict[tuple[Kind, str], tuple[Counter, ...]] = {}
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
@@ -188,6 +190,25 @@ def rendered(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
     """Returns all metrics, in the format that best matches an Accept field, and that format's media type."""
     encode, media_type = choose_encoder(accept)
     return encode(registry), media_type
+
+
+class _Caches(Collector):
+    """What the caches of this process hold, read on request."""
+
+    def collect(self) -> Iterable[Metric]:
+        """See Collector."""
+        families = self.describe()
+        for cache, held in held_by_caches().items():
+            for family, value in zip(families, held, strict=True):
+                family.add_metric([cache], value)
+        return families
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Returns the gauges without values, in the order of a HeldCache."""
+        return [
+            GaugeMetricFamily("coatcheck_cache_entries", "Entries of the caches.", labels=["cache"]),
+            GaugeMetricFamily("coatcheck_cache_bytes", "Bytes of memory that the caches hold.", labels=["cache"]),
+        ]
 
 
 class _Reading(Collector):
