@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coatcheck.adapters.metrics import Metrics, Standing, rendered
-from coatcheck.core.caches import CACHE_NAMES, Cache, HeldCache, held_by_caches, held_bytes, remember
+from coatcheck.core.caches import CACHE_NAMES, Cache, CacheSize, cache_sizes, memory_bytes, remember
 from coatcheck.core.encoding.frames import FrameIndex
 from coatcheck.core.ids import number
 
@@ -19,15 +19,15 @@ KIB = 1024
 def test_held_bytes_are_those_of_all_objects_once() -> None:
     text = "a text of its own" * 100
     parts = sys.getsizeof(text), sys.getsizeof((text, text)), sys.getsizeof([1, 2])
-    assert sum(parts) <= held_bytes(((text, text), [1, 2])) <= sum(parts) + 3 * 64 + 2 * 32
-    assert held_bytes(None) == held_bytes(True) == held_bytes(int) == 0
+    assert sum(parts) <= memory_bytes(((text, text), [1, 2])) <= sum(parts) + 3 * 64 + 2 * 32
+    assert memory_bytes(None) == memory_bytes(True) == memory_bytes(int) == 0
 
 
 def test_held_bytes_include_slots_fields_and_arrays() -> None:
     zeros = np.zeros(10_000, dtype=np.int64)
-    assert held_bytes(zeros) >= zeros.nbytes
+    assert memory_bytes(zeros) >= zeros.nbytes
     few, many = (
-        held_bytes(
+        memory_bytes(
             FrameIndex(frame_size=10, size=10 * n, stored_size=n, stored=[1] * n, newlines=[0] * n, chars=[10] * n)
         )
         for n in (2, 1_002)
@@ -40,8 +40,8 @@ def test_a_cache_never_holds_more_than_its_limit(size: int) -> None:
     cache = Cache[int, bytes]("frames", 64 * KIB)
     for at in range(500):
         cache.put(number(b"%d" % at), bytes(size))
-        assert cache.held.bytes <= 64 * KIB
-    assert cache.held.bytes >= 24 * KIB  # it is used, too
+        assert cache.size.bytes <= 64 * KIB
+    assert cache.size.bytes >= 24 * KIB  # it is used, too
 
 
 def test_what_is_used_stays_and_what_is_not_goes() -> None:
@@ -57,19 +57,19 @@ def test_what_is_used_stays_and_what_is_not_goes() -> None:
 def test_a_value_that_changed_is_measured_again_and_a_huge_one_is_left_out() -> None:
     cache = Cache[str, bytearray]("frames", 64 * KIB)
     cache.put("a", bytearray())
-    empty = cache.held
+    empty = cache.size
     cache.put("a", bytearray(8 * KIB))
-    assert cache.held.entries == empty.entries == 1
-    assert cache.held.bytes - empty.bytes >= 8 * KIB
+    assert cache.size.entries == empty.entries == 1
+    assert cache.size.bytes - empty.bytes >= 8 * KIB
     cache.put("a", bytearray(40 * KIB))
-    assert (cache.get("a"), cache.held) == (None, HeldCache(0, 0))
+    assert (cache.get("a"), cache.size) == (None, CacheSize(0, 0))
 
 
 def test_what_python_does_not_know_of_counts() -> None:
     cache = Cache[str, int]("patterns", 64 * KIB)
     for at in range(20):
         cache.put(str(at), at, beside=8 * KIB)
-    assert 3 <= cache.held.entries <= 7
+    assert 3 <= cache.size.entries <= 7
 
 
 def test_threads_share_a_cache() -> None:
@@ -85,21 +85,21 @@ def test_threads_share_a_cache() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
-    assert cache.held.entries <= 200
+    assert cache.size.entries <= 200
 
 
 def test_caches_of_one_name_are_counted_together_while_they_exist() -> None:
-    before = held_by_caches()["secrets"]
+    before = cache_sizes()["secrets"]
     first, second = Cache[int, bytes]("secrets", 64 * KIB), Cache[int, bytes]("secrets", 64 * KIB)
     first.put(1, b"")
     second.put(1, b"")
-    assert held_by_caches()["secrets"].entries == before.entries + 2
+    assert cache_sizes()["secrets"].entries == before.entries + 2
     del first
-    assert held_by_caches()["secrets"].entries == before.entries + 1
+    assert cache_sizes()["secrets"].entries == before.entries + 1
 
 
 def test_remembered_results_are_counted_and_bounded() -> None:
-    before, calls = held_by_caches()["levels"], list[int]()
+    before, calls = cache_sizes()["levels"], list[int]()
 
     def slow(of: int) -> int:
         calls.append(of)
@@ -110,7 +110,7 @@ def test_remembered_results_are_counted_and_bounded() -> None:
     assert calls == [3, 4]
     for of in range(50):
         remembering(of)
-    after = held_by_caches()["levels"]
+    after = cache_sizes()["levels"]
     assert (after.entries - before.entries, after.bytes - before.bytes) == (8, 800)
 
 

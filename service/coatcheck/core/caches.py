@@ -46,23 +46,23 @@ _SHARED: Final = (Enum, type, bool, type(None))
 """Types whose values exist once, whoever refers to them."""
 
 
-def held_bytes(value: object) -> int:
+def memory_bytes(value: object) -> int:
     """Returns the bytes of memory of a value and of everything that it alone refers to.
 
     An object that occurs several times in it counts once. Memory that another library allocated is not included, but
     that of NumPy's own arrays is.
     """
-    return _held(value, set())
+    return _measure(value, set())
 
 
-def _held(value: object, seen: set[int]) -> int:
+def _measure(value: object, seen: set[int]) -> int:
     if isinstance(value, _SHARED) or id(value) in seen:
         return 0
     seen.add(id(value))
     total = -(-sys.getsizeof(value) // _ALIGNED) * _ALIGNED
     if isinstance(value, str | bytes | int | float):
         return total
-    return total + sum([_held(part, seen) for part in _parts(value)])
+    return total + sum([_measure(part, seen) for part in _parts(value)])
 
 
 def _parts(value: object) -> list[object]:
@@ -80,19 +80,19 @@ class _Entry(NamedTuple):
     cost: int
 
 
-_ENTRY_BYTES: Final = held_bytes(_Entry(None, 1 << 30)) + 2 * 24 + 2 * 8
+_ENTRY_BYTES: Final = memory_bytes(_Entry(None, 1 << 30)) + 2 * 24 + 2 * 8
 """Bytes of an entry beside its key and value: the tuple, and its place in a dictionary that may be half empty, which is
 24 bytes and an index of up to 8 (Objects/dictobject.c)."""
 
 
-class HeldCache(NamedTuple):
+class CacheSize(NamedTuple):
     """What a cache holds, or all caches of one name."""
 
     entries: int
     bytes: int
 
 
-class Watched(Protocol):
+class CountedCache(Protocol):
     """Something that caches."""
 
     @property
@@ -101,7 +101,7 @@ class Watched(Protocol):
         ...
 
     @property
-    def held(self) -> HeldCache:
+    def size(self) -> CacheSize:
         """Returns the number of entries, and their bytes. Must not block."""
         ...
 
@@ -121,7 +121,7 @@ class Cache(Generic[K, V]):
         self._young: dict[K, _Entry] = {}
         self._old: dict[K, _Entry] = {}
         self._young_bytes = self._old_bytes = 0
-        watch(self)
+        count_cache(self)
 
     @property
     def name(self) -> CacheName:
@@ -144,7 +144,7 @@ class Cache(Generic[K, V]):
 
         `beside` are bytes that the value takes and Python does not know of. A value that changes must be put again.
         """
-        cost = _ENTRY_BYTES + held_bytes(key) + held_bytes(value) + beside
+        cost = _ENTRY_BYTES + memory_bytes(key) + memory_bytes(value) + beside
         former = self._old.pop(key, None)
         if former is not None:
             self._old_bytes -= former.cost
@@ -156,9 +156,9 @@ class Cache(Generic[K, V]):
         return value
 
     @property
-    def held(self) -> HeldCache:
+    def size(self) -> CacheSize:
         """Returns the number of entries, and their bytes."""
-        return HeldCache(len(self._young) + len(self._old), self._young_bytes + self._old_bytes)
+        return CacheSize(len(self._young) + len(self._old), self._young_bytes + self._old_bytes)
 
     def _add(self, key: K, entry: _Entry) -> None:
         if self._young_bytes + entry.cost > self._half:
@@ -169,7 +169,7 @@ class Cache(Generic[K, V]):
         self._young_bytes += entry.cost
 
 
-class _Remembered(NamedTuple):
+class _FunctionCache(NamedTuple):
     """A function whose results are cached."""
 
     name: CacheName
@@ -177,10 +177,10 @@ class _Remembered(NamedTuple):
     entry_bytes: int
 
     @property
-    def held(self) -> HeldCache:
-        """See Watched."""
+    def size(self) -> CacheSize:
+        """See CountedCache."""
         entries = self.entries()
-        return HeldCache(entries, entries * self.entry_bytes)
+        return CacheSize(entries, entries * self.entry_bytes)
 
 
 def remember(name: CacheName, most: int, entry_bytes: int) -> Callable[[Callable[P, V]], Callable[P, V]]:
@@ -190,28 +190,28 @@ def remember(name: CacheName, most: int, entry_bytes: int) -> Callable[[Callable
     """
 
     def decorate(function: Callable[P, V]) -> Callable[P, V]:
-        remembering = lru_cache(most)(function)
-        _FUNCTIONS.append(_Remembered(name, lambda: remembering.cache_info().currsize, entry_bytes))
-        return cast("Callable[P, V]", remembering)
+        caching = lru_cache(most)(function)
+        _FUNCTIONS.append(_FunctionCache(name, lambda: caching.cache_info().currsize, entry_bytes))
+        return cast("Callable[P, V]", caching)
 
     return decorate
 
 
-_FUNCTIONS: Final[list[_Remembered]] = []
-_CACHES: Final[WeakSet[Watched]] = WeakSet()
+_FUNCTIONS: Final[list[_FunctionCache]] = []
+_CACHES: Final[WeakSet[CountedCache]] = WeakSet()
 """All caches of the process, so that none can be left out of the metrics."""
 
 
-def watch(cache: Watched) -> None:
+def count_cache(cache: CountedCache) -> None:
     """Counts a cache for as long as it exists."""
     _CACHES.add(cache)
 
 
-def held_by_caches() -> dict[CacheName, HeldCache]:
+def cache_sizes() -> dict[CacheName, CacheSize]:
     """Returns what the process caches under each name, including those under which nothing is cached yet."""
-    entries, size = Counter[CacheName](), Counter[CacheName]()
+    entries, bytes_ = Counter[CacheName](), Counter[CacheName]()
     for cache in [*_CACHES, *_FUNCTIONS]:
-        held = cache.held
-        entries[cache.name] += held.entries
-        size[cache.name] += held.bytes
-    return {name: HeldCache(entries[name], size[name]) for name in CACHE_NAMES}
+        size = cache.size
+        entries[cache.name] += size.entries
+        bytes_[cache.name] += size.bytes
+    return {name: CacheSize(entries[name], bytes_[name]) for name in CACHE_NAMES}

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from coatcheck.core.caches import CacheName, HeldCache, watch
+from coatcheck.core.caches import CacheName, CacheSize, count_cache
 
 BUSY_MS = 5000
 """Only a backup or a command beside the server can hold the write lock, and not for long."""
@@ -48,16 +48,16 @@ class PageCache:
         """`limit` is in bytes; no more than the file has pages is cached."""
         self._path = path
         self._limit = limit
-        watch(self)
+        count_cache(self)
 
     @property
-    def held(self) -> HeldCache:
+    def size(self) -> CacheSize:
         """Returns the most pages that it can hold, and their bytes."""
         try:
             size = min(self._limit, self._path.stat().st_size)
         except OSError:  # the file was moved away: nothing can be said of it
             size = 0
-        return HeldCache(size // _PAGE_BYTES, size)
+        return CacheSize(size // _PAGE_BYTES, size)
 
 
 def sqlite_url(path: Path) -> str:
