@@ -1,7 +1,7 @@
 """Memory of a service that is used for long: before, at its peak, and after a rest, beside what its caches hold.
 
-One client puts small payloads, each of other content, while the service indexes them; now and then an administrator
-plans a removal of half of what there is, and a model reads and searches what was put last.
+A few clients put small payloads, each of other content, while the service indexes them; now and then a model reads and
+searches what was put, and an administrator plans a removal of nearly everything.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from support.service import Service, serving
 
 WARM_PUTS: Final = 1_000
 """Puts before the start is measured: the vocabulary is loaded, every module imported, every connection open."""
-PLAN_EVERY: Final = 20_000
+PLAN_EVERY: Final = 10_000
 """Puts between two plans."""
-CLIENTS: Final = 4
+CLIENTS: Final = 8
 READ_EVERY: Final = 20
 """Puts between two reads."""
 _MB: Final = 1e6

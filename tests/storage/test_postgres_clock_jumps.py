@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.adapters.clock import steady_seconds
 from coatcheck.adapters.sql.postgres import PostgresCatalog
-from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports.retention import Retention
 from coatcheck.upkeep.clock_jumps import MAX_DRIFT, ClockJumpGuard
 from coatcheck.upkeep.job_schedule import JobSchedule
@@ -52,8 +52,7 @@ class Replica:
         """Whether it would delete now."""
         try:
             self.guard.deletion_time()
-        except CoatcheckError as error:
-            assert error.code is Code.DELETIONS_PAUSED
+        except CoatcheckError:
             return False
         return True
 

@@ -124,8 +124,9 @@ def job(
     with connect(service, key) as client:
         found = ask(lambda: client.patch(f"{_BASE}/jobs/{job}", json=body), client, paused=bool, interval=object)
     pace = "as the settings say" if found["interval"] is None else f"every {found['interval']} s"
-    verb = "are" if job == "deletions" else "is"
-    said = f"{job} {verb} paused." if found["paused"] else f"{job} runs, {pace}."
+    said = f"{job} is paused." if found["paused"] else f"{job} runs, {pace}."
+    if job == "deletions":
+        said = "Nothing is deleted by time until you resume it." if found["paused"] else "Deletions go on."
     echo(json.dumps(found, indent=2) if as_json else said)
 
 
