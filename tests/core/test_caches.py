@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coatcheck.adapters.metrics import Metrics, Standing, rendered
-from coatcheck.core.caches import CACHE_NAMES, Cache, CacheSize, cache_sizes, memory_bytes, remember
+from coatcheck.core.caches import CACHE_NAMES, BoundedCache, CacheSize, cache_sizes, memory_bytes, remember
 from coatcheck.core.encoding.frames import FrameIndex
 from coatcheck.core.ids import number
 
@@ -37,7 +37,7 @@ def test_held_bytes_include_slots_fields_and_arrays() -> None:
 
 @pytest.mark.parametrize("size", [10, 1_000, 6_000])
 def test_a_cache_never_holds_more_than_its_limit(size: int) -> None:
-    cache = Cache[int, bytes]("frames", 64 * KIB)
+    cache = BoundedCache[int, bytes]("frames", 64 * KIB)
     for at in range(500):
         cache.put(number(b"%d" % at), bytes(size))
         assert cache.size.bytes <= 64 * KIB
@@ -45,7 +45,7 @@ def test_a_cache_never_holds_more_than_its_limit(size: int) -> None:
 
 
 def test_what_is_used_stays_and_what_is_not_goes() -> None:
-    cache = Cache[str, bytes]("frames", 64 * KIB)
+    cache = BoundedCache[str, bytes]("frames", 64 * KIB)
     cache.put("used", b"u")
     cache.put("unused", b"n")
     for at in range(1_000):
@@ -55,7 +55,7 @@ def test_what_is_used_stays_and_what_is_not_goes() -> None:
 
 
 def test_a_value_that_changed_is_measured_again_and_a_huge_one_is_left_out() -> None:
-    cache = Cache[str, bytearray]("frames", 64 * KIB)
+    cache = BoundedCache[str, bytearray]("frames", 64 * KIB)
     cache.put("a", bytearray())
     empty = cache.size
     cache.put("a", bytearray(8 * KIB))
@@ -66,14 +66,14 @@ def test_a_value_that_changed_is_measured_again_and_a_huge_one_is_left_out() -> 
 
 
 def test_what_python_does_not_know_of_counts() -> None:
-    cache = Cache[str, int]("patterns", 64 * KIB)
+    cache = BoundedCache[str, int]("patterns", 64 * KIB)
     for at in range(20):
         cache.put(str(at), at, beside=8 * KIB)
     assert 3 <= cache.size.entries <= 7
 
 
 def test_threads_share_a_cache() -> None:
-    cache = Cache[int, bytes]("frames", 64 * KIB)
+    cache = BoundedCache[int, bytes]("frames", 64 * KIB)
 
     def work(seed: int) -> None:
         rng = random.Random(seed)
@@ -90,7 +90,7 @@ def test_threads_share_a_cache() -> None:
 
 def test_caches_of_one_name_are_counted_together_while_they_exist() -> None:
     before = cache_sizes()["secrets"]
-    first, second = Cache[int, bytes]("secrets", 64 * KIB), Cache[int, bytes]("secrets", 64 * KIB)
+    first, second = BoundedCache[int, bytes]("secrets", 64 * KIB), BoundedCache[int, bytes]("secrets", 64 * KIB)
     first.put(1, b"")
     second.put(1, b"")
     assert cache_sizes()["secrets"].entries == before.entries + 2

@@ -1,8 +1,8 @@
 """Caches that know what they hold: bounded, and counted for the metrics of the process.
 
-Every cache that grows with what callers send is one of these. Nothing expires by time. `Cache` measures each entry when
-it is added, by what Python says of its objects; where that would cost more than what is cached, `remember` bounds the
-number of entries instead, of which each has a measured size.
+Every cache that grows with what callers send is one of these. Nothing expires by time. `BoundedCache` measures each
+entry when it is added, by what Python says of its objects; where that would cost more than what is cached, `remember`
+bounds the number of entries instead, of which each has a measured size.
 """
 
 import sys
@@ -107,7 +107,7 @@ class CountedCache(Protocol):
 
 
 @final
-class Cache(Generic[K, V]):
+class BoundedCache(Generic[K, V]):
     """The values that were used lately, up to a number of bytes. Threads may share one.
 
     It has two halves: what is used goes to the young one, and when that is full, it becomes the old one, and what was

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller
-from coatcheck.core.caches import Cache
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.kinds.spec import SPECS, spec_of
 from coatcheck.core.search import (
@@ -75,7 +75,7 @@ class Sources:
         self._open = open_content
         self._pool = pool
         self._ticks = ticks
-        self._remembered: Cache[_Key, tuple[EarlierSource, ...]] = Cache("search_sources", _REMEMBERED)
+        self._remembered: BoundedCache[_Key, tuple[EarlierSource, ...]] = BoundedCache("search_sources", _REMEMBERED)
 
     async def __call__(self, caller: Caller, session: str, artifact: Artifact) -> SessionSources:
         """Returns what the session had when an artifact was stored.

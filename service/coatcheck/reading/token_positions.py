@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
 
-from coatcheck.core.caches import Cache
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.count import Checkpoint, TokenIndexer
 from coatcheck.core.tokens import Tokenizer
@@ -82,7 +82,7 @@ class TokenPositions:
         self._pool = pool
         self._clock = clock
         self._patience = patience
-        self._known: Cache[str, TokenCheckpoints] = Cache("token_positions", MEMORY_BYTES)
+        self._known: BoundedCache[str, TokenCheckpoints] = BoundedCache("token_positions", MEMORY_BYTES)
 
     async def reach(self, content: TokenSource, token: int) -> TokenCheckpoints:
         """Returns checkpoints that reach past a token position, or to the content's end.

@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Blob
-from coatcheck.core.caches import Cache
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.encoding.frames import FrameIndex
 from coatcheck.core.encoding.seekable import decode_frames
 from coatcheck.core.errors import CoatcheckError, Code
@@ -53,8 +53,8 @@ class OpenContent:
         self._inline = inline
         self._blobs = blobs
         self._pool = pool
-        self._indexes: Cache[str, FrameIndex] = Cache("frame_indexes", INDEX_CACHE_BYTES)
-        self._frames: Cache[tuple[str, int], bytes] = Cache("frames", FRAME_CACHE_BYTES)
+        self._indexes: BoundedCache[str, FrameIndex] = BoundedCache("frame_indexes", INDEX_CACHE_BYTES)
+        self._frames: BoundedCache[tuple[str, int], bytes] = BoundedCache("frames", FRAME_CACHE_BYTES)
 
     def through(self, blobs: BlobStore) -> "OpenContent":
         """Returns an opener over another route to the same store, with its own caches."""
@@ -137,7 +137,7 @@ class Content:
         blob: Blob,
         index: FrameIndex,
         source: "_Source",
-        cache: Cache[tuple[str, int], bytes],
+        cache: BoundedCache[tuple[str, int], bytes],
         pool: Executor,
         watch: "_Watch",
     ) -> None:

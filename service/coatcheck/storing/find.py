@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from coatcheck.core.artifact import Artifact, Caller, Gone
-from coatcheck.core.caches import Cache
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.expiry import expiry
 from coatcheck.ports.catalog import Catalog, FoundArtifact
@@ -46,7 +46,7 @@ class Find:
         self._notes = notes
         self._redacting = redacting
         self._evicts = evicts
-        self._lately: Cache[tuple[str, int], datetime] = Cache("recent_reads", _LATELY_BYTES)
+        self._lately: BoundedCache[tuple[str, int], datetime] = BoundedCache("recent_reads", _LATELY_BYTES)
         self._catalog = catalog
         self._fallback = fallback
         self._clock = clock

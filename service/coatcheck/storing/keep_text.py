@@ -16,7 +16,7 @@ from msgspec import structs
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
-from coatcheck.core.caches import Cache
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
@@ -61,7 +61,7 @@ class KeepText:
         self._extractor = extractor
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._making: dict[_Key, asyncio.Task[FoundView | None]] = {}
-        self._without: Cache[_Key, bool] = Cache("views_absent", _WITHOUT_BYTES)
+        self._without: BoundedCache[_Key, bool] = BoundedCache("views_absent", _WITHOUT_BYTES)
 
     async def __call__(self, found: FoundArtifact) -> FoundView | None:
         """Returns the text view of an artifact found `with_bytes`, now kept; None if there is none.

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, DeclaredMetadata
-from coatcheck.core.caches import Cache
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.policies.policy import NO_RULES, Redaction, Rules, said
 from coatcheck.core.redact.filler import SecretRange, fill
 from coatcheck.core.redact.find import MARGIN
@@ -42,7 +42,7 @@ class RedactionPolicy:
         self._masks = masks
         self._pool = pool
         self._rules = rules
-        self._known: Cache[tuple[str, int], list[SecretRange]] = Cache("secrets", _KNOWN_BYTES)
+        self._known: BoundedCache[tuple[str, int], list[SecretRange]] = BoundedCache("secrets", _KNOWN_BYTES)
 
     @property
     def never(self) -> bool:
@@ -98,7 +98,7 @@ class _Veil:
     suffix = "~masked"
 
     def __init__(
-        self, mask: Mask, known: Cache[tuple[str, int], list[SecretRange]], pool: Executor, *, text: bool
+        self, mask: Mask, known: BoundedCache[tuple[str, int], list[SecretRange]], pool: Executor, *, text: bool
     ) -> None:
         self._mask = mask
         self._known = known

@@ -13,7 +13,7 @@ from typing import Final, final
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from coatcheck.core.caches import Cache
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.context.body.encoding import dumped
 from coatcheck.core.context.body.inner import parsed
 from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Item, Media, Opaque, Output, Role
@@ -74,7 +74,7 @@ class CountCache:
     """Size of the cache: some 50,000 counts."""
 
     def __init__(self) -> None:
-        self._counts: Cache[tuple[int, int], int] = Cache("token_counts", self.BYTES)
+        self._counts: BoundedCache[tuple[int, int], int] = BoundedCache("token_counts", self.BYTES)
 
     def get(self, text: Text) -> int | None:
         """Returns the count of a text; None if it is unknown."""

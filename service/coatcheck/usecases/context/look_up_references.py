@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
-from coatcheck.core.caches import Cache
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.context import KnownArtifacts, SearchText
 from coatcheck.core.context.references import HistoryReferences
 from coatcheck.core.errors import CoatcheckError
@@ -61,7 +61,7 @@ class LookUpReferences:
 
     def __init__(self, deps: LookUpDeps) -> None:
         self._deps = deps
-        self._summaries: Cache[tuple[str, SearchText, bool], str] = Cache("search_summaries", _REMEMBERED)
+        self._summaries: BoundedCache[tuple[str, SearchText, bool], str] = BoundedCache("search_summaries", _REMEMBERED)
 
     async def __call__(self, caller: Caller, references: HistoryReferences) -> KnownArtifacts:
         """Returns those references that exist for this caller."""

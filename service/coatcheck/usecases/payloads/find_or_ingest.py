@@ -28,7 +28,7 @@ from coatcheck.core.artifact import (
     DeclaredMetadata,
     PayloadSample,
 )
-from coatcheck.core.caches import Cache
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.card import MIN_BUDGET, CardSource, may_show_text
 from coatcheck.core.context import PlannedPayload
 from coatcheck.core.context.body.encoding import MessageLines, plain
@@ -138,7 +138,7 @@ class FindOrIngest:
         self._card_text = deps.card_text
         self._deps = deps.deps
         self._health = BlobHealth(self._deps.catalog, self._deps.blobs, self._deps.clock)
-        self._cards: Cache[_Key, _Known] = Cache("cards", _KEPT_CARDS)
+        self._cards: BoundedCache[_Key, _Known] = BoundedCache("cards", _KEPT_CARDS)
 
     async def __call__(
         self, caller: Caller, payloads: Sequence[PlannedPayload], keep: PayloadRetention, budget: int

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.caches import Cache
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep.matcher import PIECE, LineHit, PatternScan, ScanPosition
 from coatcheck.core.grep.patterns import Pattern, compile_pattern, wants_line_feed
@@ -132,12 +132,12 @@ class Search(Reader):
     """Searches an artifact for lines that match a pattern."""
 
     @cached_property
-    def _patterns(self) -> Cache[tuple[str, bool, bool], Pattern]:
-        return Cache("patterns", _PATTERNS_BYTES)
+    def _patterns(self) -> BoundedCache[tuple[str, bool, bool], Pattern]:
+        return BoundedCache("patterns", _PATTERNS_BYTES)
 
     @cached_property
-    def _marks(self) -> Cache["_Question", list[ScanPosition]]:
-        return Cache("scan_positions", _MARKS_BYTES)
+    def _marks(self) -> BoundedCache["_Question", list[ScanPosition]]:
+        return BoundedCache("scan_positions", _MARKS_BYTES)
 
     async def __call__(self, caller: Caller, number: int, ask: PatternSearchRequest) -> SearchAnswer:
         """Returns the hits from `ask.offset` on.
