@@ -26,6 +26,7 @@ from bench import (
     retention,
     saturation,
     search_results,
+    steady,
     streams,
     throughput,
     tool_calls,
@@ -38,6 +39,7 @@ PARTS = {
     "ranges": ranges.run,
     "saturation": saturation.run,
     "connections": connections.run,
+    "steady": steady.run,
     "ingest": ingest.run,
     "evidence": evidence.run,
     "large": large.run,
@@ -66,11 +68,15 @@ def main() -> None:
     parser.add_argument(
         "--transcripts", type=Path, metavar="DIR", help="Conversations to replay: JSON files of messages."
     )
+    parser.add_argument("--puts", type=int, default=100_000, metavar="N", help="Payloads that `steady` puts (100000).")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
     if unknown:
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    parts = PARTS | {"replay": partial(replay.run, options.transcripts)}
+    parts = PARTS | {
+        "replay": partial(replay.run, options.transcripts),
+        "steady": partial(steady.run, options.puts),
+    }
     for name in options.parts or list(PARTS):
         print(f"\n== {name}", flush=True)
         parts[name]()

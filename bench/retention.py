@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from bench import expiry
 from coatcheck.adapters.blobs.memory import MemoryBlobStore
-from coatcheck.adapters.clock import SystemClock
+from coatcheck.adapters.clock import SystemClock, steady_seconds
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.postgres import PostgresCatalog
 from coatcheck.adapters.sql.schema import migrate
@@ -30,7 +30,10 @@ from coatcheck.core.encoding.blob_ids import new_blob_id
 from coatcheck.core.retention.jobs import WHOLE_STORE, Job
 from coatcheck.core.retention.runs import Outcome
 from coatcheck.jobs.schedule import rounds
+from coatcheck.ports.clock import Clock
 from coatcheck.storing.reads import ReadLog
+from coatcheck.upkeep.clock_jumps import ClockJumpGuard
+from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
 from coatcheck.usecases.retention.plan_retention import PlanRetention
 from coatcheck.usecases.retention.run_retention import RunRetention
@@ -91,8 +94,9 @@ async def _plans(name: str, catalog: Any) -> None:  # noqa: ANN401 - either cata
     async def now() -> datetime:
         return clock.now()
 
-    plan = PlanRetention(catalog, clock, _new_id, grace=GRACE, settled=now)
-    runs = RunRetention(catalog, clock, plan, _new_id, me="bench", tombstone_life=timedelta(days=30))
+    deletions = _deletion_clock(catalog, clock)
+    plan = PlanRetention(catalog, deletions, _new_id, grace=GRACE, settled=now)
+    runs = RunRetention(catalog, deletions, plan, _new_id, me="bench", tombstone_life=timedelta(days=30))
     whole = replace(WHOLE_STORE, namespace="default")
     session = replace(whole, session="s77")
     everything = await _timed(name, "everything of a namespace", lambda: plan(Caller(), Job.NAMESPACE, whole))
@@ -171,13 +175,17 @@ def _tidy(catalog: PostgresCatalog, name: int) -> Maintenance:
         catalog,
         catalog,
         MemoryBlobStore(catalog.clock),
-        catalog.clock,
+        _deletion_clock(catalog, catalog.clock),
         ReadLog(),
         tombstone_life=timedelta(days=30),
         grace=GRACE,
         leader=LeaderLease(f"replica {name}", PAUSE),
         retention=catalog,
     )
+
+
+def _deletion_clock(catalog: Any, clock: Clock) -> ClockJumpGuard:  # noqa: ANN401 - either catalogue
+    return ClockJumpGuard(clock, JobSchedule(catalog, clock, default=PAUSE), steady_seconds)
 
 
 async def _buried(catalog: PostgresCatalog) -> int:

@@ -52,3 +52,28 @@ def test_what_one_thread_has_freed_another_uses() -> None:
     """)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 2
+
+
+@on_glibc
+def test_what_is_free_between_blocks_that_stay_goes_back() -> None:
+    script = textwrap.dedent("""
+        import asyncio
+        import psutil
+        from coatcheck.cli.serving.allocator import return_freed_memory, returning_free_pages
+        assert return_freed_memory()
+        size, process = 20_000, psutil.Process()
+
+        async def returned(seconds):
+            blocks = [b"x" * size for _ in range(2_000)]
+            del blocks[::2]
+            before = process.memory_info().rss
+            async with returning_free_pages(seconds):
+                await asyncio.sleep(1)
+                return (before - process.memory_info().rss) / (1_000 * size)
+
+        print(asyncio.run(returned(3600)), asyncio.run(returned(0.1)))
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    without, returned = map(float, done.stdout.split())
+    assert without < 0.1
+    assert returned > 0.5

@@ -22,3 +22,11 @@ class HandClock:
 
     def seconds(self) -> float:
         return self.moment.timestamp()
+
+    @property
+    def doubt(self) -> str | None:
+        """Never: the test decides what time it is."""
+        return None
+
+    def deletion_time(self) -> datetime:
+        return self.moment

@@ -112,6 +112,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             empty_namespace=EmptyNamespace(catalog, clock, policies, tombstone_life=TOMBSTONE_LIFE),
             retention=self._retention(deps, content),
             clock=clock,
+            deletions=clock,
             ready=catalog.ready,
             allowances=Allowances(0, 0, UNMETERED),
             metrics=_no_metrics,

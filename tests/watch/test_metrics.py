@@ -43,7 +43,7 @@ def names(metrics: Metrics) -> dict[str, tuple[str, str]]:
     for collector in collectors:
         for family in collector.describe() if hasattr(collector, "describe") else ():
             if family.name.startswith("coatcheck_"):
-                labels: tuple[str, ...] = getattr(collector, "_labelnames", ())
+                labels: tuple[str, ...] = getattr(collector, "_labelnames", getattr(family, "_labelnames", ()))
                 name = family.name + ("_total" if family.type == "counter" else "")
                 found[name] = family.type, ", ".join(f"`{label}`" for label in labels)
     return found

@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from coatcheck.core.artifact import ENGINE, Kind
+from coatcheck.core.caches import cache_sizes
 from coatcheck.core.errors import Code
 
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
@@ -37,6 +38,8 @@ class Standing(Struct, frozen=True, kw_only=True):
     blobs_silent: bool = False
     extract_workers_started_total: int = 0
     extract_workers_lost_total: int = 0
+    deletions_paused: bool = False
+    clock_drift_seconds: float = 0.0
     artifacts: int | None = None
     stored_bytes: int | None = None
     expired_artifacts: int | None = None
@@ -59,6 +62,8 @@ _SAID: Final = {
     "blobs_silent": "1 while the blob store does not answer.",
     "extract_workers_started_total": "Extraction worker processes started.",
     "extract_workers_lost_total": "Extraction worker processes that crashed or were killed by a payload.",
+    "deletions_paused": "1 while nothing is deleted by time, because the clock may be wrong or by an administrator.",
+    "clock_drift_seconds": "Seconds by which the authoritative clock was set ahead since the start.",
     "artifacts": "Artifacts, including expired ones that are not removed yet.",
     "stored_bytes": "Stored bytes charged to namespaces.",
     "expired_artifacts": "Expired artifacts that are not removed yet; counted up to 10,000.",
@@ -112,6 +117,7 @@ class Metrics:
             "event_loop_lag_seconds", "Event-loop lag in seconds; it delays every request.", _SHORT_SECONDS
         )
         self.registry.register(_Reading(standing))
+        self.registry.register(_Caches())
         # Looking up a label costs more than counting.
         self._kinds: dict[tuple[Kind, str], tuple[Counter, ...]] = {}
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
@@ -188,6 +194,25 @@ def rendered(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
     """Returns all metrics, in the format that best matches an Accept field, and that format's media type."""
     encode, media_type = choose_encoder(accept)
     return encode(registry), media_type
+
+
+class _Caches(Collector):
+    """What the caches of this process hold, read on request."""
+
+    def collect(self) -> Iterable[Metric]:
+        """See Collector."""
+        families = self.describe()
+        for cache, size in cache_sizes().items():
+            for family, value in zip(families, size, strict=True):
+                family.add_metric([cache], value)
+        return families
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Returns the gauges without values, in the order of a CacheSize."""
+        return [
+            GaugeMetricFamily("coatcheck_cache_entries", "Entries of the caches.", labels=["cache"]),
+            GaugeMetricFamily("coatcheck_cache_bytes", "Bytes of memory that the caches hold.", labels=["cache"]),
+        ]
 
 
 class _Reading(Collector):

@@ -23,6 +23,8 @@ _SAME: Final = frozenset(
         "build_info",
         "catalog_silent",
         "blobs_silent",
+        "deletions_paused",
+        "clock_drift_seconds",
         "artifacts",
         "stored_bytes",
         "expired_artifacts",

@@ -9,7 +9,7 @@ from coatcheck.api.http.memory_budget import MemoryBudget
 from coatcheck.api.http.rates import Allowances
 from coatcheck.api.http.request_log import RequestLog
 from coatcheck.core.artifact import Caller
-from coatcheck.ports.clock import Clock
+from coatcheck.ports.clock import Clock, DeletionClock
 from coatcheck.ports.telemetry import Meter, Tracer
 from coatcheck.reading.view import OpenView
 from coatcheck.runtime.noop_telemetry import UNMETERED, UNTRACED
@@ -117,6 +117,8 @@ class Services:
     empty_namespace: EmptyNamespace
     retention: AdministerRetention
     clock: Clock
+    deletions: DeletionClock
+    """Says whether anything is deleted by time now."""
     allowances: Allowances
     metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
     """Returns the metrics in the format that an Accept field requests, and their media type."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from coatcheck.adapters.clock import steady_seconds
 from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.tokenizer import OnDemandTokenizer
 from coatcheck.bootstrap.stores import Store, is_embedded
@@ -22,6 +23,7 @@ from coatcheck.storing.ledger import Ledger
 from coatcheck.storing.policies import Policies
 from coatcheck.storing.reads import NoteReads, ReadLog
 from coatcheck.storing.redaction import RedactionPolicy
+from coatcheck.upkeep.clock_jumps import ClockJumpGuard
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
 from coatcheck.usecases.tenants.authenticate import Authenticate
@@ -44,6 +46,7 @@ class Foundation:
     find: Find
     make_room: Evict
     job_schedule: JobSchedule
+    deletions: ClockJumpGuard
     tidy: Maintenance
     deps: IngestDeps
 
@@ -66,8 +69,10 @@ async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Fo
     redacting = await _redacting(settings, store, policies)
     life = timedelta(seconds=settings.tombstone_ttl)
     note = NoteReads(store.catalog, reads)
-    make_room = Evict(store.catalog, store.clock, policies, note, tombstone_life=life)
     job_schedule = JobSchedule(store.catalog, store.clock, default=settings.sweep_seconds)
+    deletions = ClockJumpGuard(store.clock, job_schedule, steady_seconds, getattr(store.clock, "learn", None))
+    await deletions.check()
+    make_room = Evict(store.catalog, deletions, policies, note, tombstone_life=life)
     return Foundation(
         settings=settings,
         store=store,
@@ -82,7 +87,8 @@ async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Fo
         find=Find(store.catalog, store.clock, reads, fallback, policies.evicts, redacting),
         make_room=make_room,
         job_schedule=job_schedule,
-        tidy=_tidier(settings, store, reads, note, policies, job_schedule),
+        deletions=deletions,
+        tidy=_tidier(settings, store, deletions, reads, note, policies, job_schedule),
         deps=_ingest_deps(settings, store, watched, tokenizer, fallback, make_room, policies, redacting),
         tombstone_life=life,
     )
@@ -135,13 +141,19 @@ async def _redacting(settings: Settings, store: Store, policies: Policies) -> Re
 
 
 def _tidier(
-    settings: Settings, store: Store, reads: ReadLog, note: NoteReads, policies: Policies, job_schedule: JobSchedule
+    settings: Settings,
+    store: Store,
+    deletions: ClockJumpGuard,
+    reads: ReadLog,
+    note: NoteReads,
+    policies: Policies,
+    job_schedule: JobSchedule,
 ) -> Maintenance:
     return Maintenance(
         store.catalog,
         store.catalog,
         store.blobs,
-        store.clock,
+        deletions,
         reads,
         tombstone_life=timedelta(seconds=settings.tombstone_ttl),
         lives=policies.tombstone_lives,

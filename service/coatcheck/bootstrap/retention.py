@@ -11,6 +11,7 @@ from coatcheck.bootstrap.stores import Store, is_embedded
 from coatcheck.core.retention.jobs import Job
 from coatcheck.core.text.plural import plural
 from coatcheck.jobs.schedule import rounds
+from coatcheck.ports.clock import DeletionClock
 from coatcheck.settings import Settings
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.policies import Policies
@@ -29,16 +30,22 @@ _LAST_SECONDS: Final = 5.0
 
 
 def retention_desk(
-    settings: Settings, store: Store, deps: IngestDeps, tidy: Maintenance, policies: Policies, job_schedule: JobSchedule
+    settings: Settings,
+    store: Store,
+    deps: IngestDeps,
+    tidy: Maintenance,
+    policies: Policies,
+    job_schedule: JobSchedule,
+    deletions: DeletionClock,
 ) -> AdministerRetention:
     """Returns everything that administers retention."""
     grace = timedelta(seconds=settings.grace_seconds)
     new_id = deps.new_blob_id
     audit_life = timedelta(seconds=settings.audit_ttl)
-    plan = PlanRetention(store.catalog, store.clock, new_id, grace=grace, audit_life=audit_life, settled=tidy.settled)
+    plan = PlanRetention(store.catalog, deletions, new_id, grace=grace, audit_life=audit_life, settled=tidy.settled)
     run = RunRetention(
         store.catalog,
-        store.clock,
+        deletions,
         plan,
         new_id,
         me=secrets.token_hex(8),

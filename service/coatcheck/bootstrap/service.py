@@ -73,7 +73,7 @@ async def open_service(
             log.warning(warning)
         base = await foundation(settings, store, watched)
         extractor = text_extractor(base)
-        watched.look_at(base.fallback, extractor.workers)
+        watched.look_at(base.fallback, extractor.workers, base.deletions)
         keep_text = KeepText(base.deps, store.open_content, extractor)
         index = _index(base, keep_text)
         reading = readers(base, extractor, keep_text, index)
@@ -81,11 +81,13 @@ async def open_service(
         stored = Find(store.catalog, store.clock, base.reads)
         context = contexts(store.catalog, ingest, base.deps, reading.card_text, stored, store.open_content)
         empty = EmptyNamespace(store.catalog, store.clock, base.policies, tombstone_life=base.tombstone_life)
-        retention = retention_desk(settings, store, base.deps, base.tidy, base.policies, base.job_schedule)
+        retention = retention_desk(
+            settings, store, base.deps, base.tidy, base.policies, base.job_schedule, base.deletions
+        )
         services = _services(base, reading, ingest, context, empty, retention)
         try:
             async with (
-                deciding(base.policies, empty, base.make_room, store.catalog, settings.sweep_seconds),
+                deciding(base.policies, empty, base.make_room, base.deletions, store.catalog, settings.sweep_seconds),
                 retaining(retention),
                 running(
                     base.tidy,
@@ -153,6 +155,7 @@ def _services(
         empty_namespace=empty,
         retention=retention,
         clock=clock,
+        deletions=base.deletions,
         allowances=watched.allowances,
         metrics=watched.render,
         meter=watched.meter,

@@ -27,6 +27,7 @@ from coatcheck.settings import Settings
 from coatcheck.storing.commit_artifact import ApproachingCommits
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.upkeep.backlog import CountBacklog
+from coatcheck.upkeep.clock_jumps import ClockJumpGuard
 
 log = logging.getLogger(__name__)
 _LEFT_SECONDS: Final = 1.0
@@ -40,6 +41,7 @@ class Telemetry:
         self._census = CountBacklog(store.catalog, store.clock)
         self._fallback: FallbackBuffer | None = None
         self._extract: Workers | None = None
+        self._deletions: ClockJumpGuard | None = None
         self.tracer = tracer
         self.meter = Metrics(__version__, self._standing)
         self._all = None if metrics is None else MetricsOfAll(metrics, self.meter.registry)
@@ -54,9 +56,9 @@ class Telemetry:
         store.catalog.watch_commits(self.meter.committed)
         store.catalog.gather_commits(lambda: self.approaching.count)
 
-    def look_at(self, fallback: FallbackBuffer, extract: Workers) -> None:
+    def look_at(self, fallback: FallbackBuffer, extract: Workers, deletions: ClockJumpGuard) -> None:
         """Observes these as well."""
-        self._fallback, self._extract = fallback, extract
+        self._fallback, self._extract, self._deletions = fallback, extract, deletions
 
     async def render(self, accept: str) -> tuple[bytes, str]:
         """Returns the metrics, with a count of the catalogue that is at most a few seconds old, if it responds."""
@@ -93,7 +95,7 @@ class Telemetry:
     def _standing(self) -> Standing:
         counted = self._census.known
         overdue = None if counted is None else counted.overdue
-        fallback, extract = self._fallback, self._extract
+        fallback, extract, deletions = self._fallback, self._extract, self._deletions
         return Standing(
             ingests_running=self.slots.used,
             ingests_waiting=self.slots.waiting,
@@ -106,6 +108,8 @@ class Telemetry:
             blobs_silent=self.blobs_breaker.silent,
             extract_workers_started_total=0 if extract is None else extract.started,
             extract_workers_lost_total=0 if extract is None else extract.lost,
+            deletions_paused=deletions is not None and deletions.doubt is not None,
+            clock_drift_seconds=0.0 if deletions is None else deletions.drift.total_seconds(),
             artifacts=None if overdue is None else overdue.artifacts,
             stored_bytes=None if overdue is None else overdue.stored_bytes,
             expired_artifacts=None if overdue is None else overdue.expired,

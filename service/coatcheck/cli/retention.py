@@ -101,7 +101,7 @@ def status(service: str | None, key: str | None, as_json: bool) -> None:
 
 
 @retention.command()
-@click.argument("job", type=click.Choice(("expire", "reap", "sweep", "purge", "index")))
+@click.argument("job", type=click.Choice(("expire", "reap", "sweep", "purge", "index", "deletions")))
 @click.option("--pause", "paused", flag_value=True, type=bool, default=None, help="Pause the job until it is resumed.")
 @click.option("--resume", "paused", flag_value=False, type=bool, help="Resume the job.")
 @click.option(
@@ -111,7 +111,11 @@ def status(service: str | None, key: str | None, as_json: bool) -> None:
 def job(
     job: str, paused: bool | None, interval: int | None, service: str | None, key: str | None, as_json: bool
 ) -> None:
-    """Pause or resume JOB of the schedule, or set its interval."""
+    """Pause or resume JOB of the schedule, or set its interval.
+
+    The job deletions stands for everything that deletes by time. The service pauses it when the clock jumps by more
+    than a day; to resume it confirms that the clock is right.
+    """
     if paused is None and interval is None:
         fail(Exit.WRONG, "say what to change: --pause, --resume or --interval.")
     body: dict[str, Any] = {} if paused is None else {"paused": paused}
@@ -121,6 +125,8 @@ def job(
         found = ask(lambda: client.patch(f"{_BASE}/jobs/{job}", json=body), client, paused=bool, interval=object)
     pace = "as the settings say" if found["interval"] is None else f"every {found['interval']} s"
     said = f"{job} is paused." if found["paused"] else f"{job} runs, {pace}."
+    if job == "deletions":
+        said = "Nothing is deleted by time until you resume it." if found["paused"] else "Deletions go on."
     echo(json.dumps(found, indent=2) if as_json else said)
 
 

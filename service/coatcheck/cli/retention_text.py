@@ -182,7 +182,7 @@ def status_text(answer: Node) -> str:
         state = f"PAUSED by {job['changed_by']}" if job["paused"] else "on"
         last = "not run yet" if job["last_at"] is None else f"last {minute(job['last_at'])}: {job['last_outcome']}"
         failed = f": {job['last_detail']}" if job["last_outcome"] == "failed" else ""
-        lines.append(f"  {job['name']:<7} {state}{pace}, {last}{failed}")
+        lines.append(f"  {job['name']:<9} {state}{pace}, {last}{failed}")
     lines.append(f"Under way:   {plural(len(answer['running']), 'run')}")
     lines += [f"  {run_line(run)}" for run in answer["running"]]
     return "\n".join(lines)

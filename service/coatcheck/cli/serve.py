@@ -189,7 +189,10 @@ def _follow_starter(post: WorkerPost, stopping: _Stopping) -> None:
 
 
 async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerPost | None) -> None:
-    from coatcheck.cli.serving.allocator import return_freed_memory  # noqa: PLC0415 - clients' commands start quickly
+    from coatcheck.cli.serving.allocator import (  # noqa: PLC0415 - clients' commands start quickly
+        return_freed_memory,
+        returning_free_pages,
+    )
 
     return_freed_memory()  # before the first thread has a heap of its own
     import uvicorn  # noqa: PLC0415
@@ -229,7 +232,8 @@ async def _open_and_serve(settings: Settings, stopping: _Stopping, post: WorkerP
             if post is None or post.announces:
                 _announce(settings, sock.getsockname()[1], needs_keys=service.needs_keys)
             notify("READY=1")
-            await server.serve(sockets=[sock])
+            async with returning_free_pages():
+                await server.serve(sockets=[sock])
             await _ended(server.server_state.tasks)
     finally:
         sock.close()

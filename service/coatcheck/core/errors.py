@@ -55,6 +55,7 @@ class Code(StrEnum):
     PLAN_CHANGED = "plan_changed"
     CONFIRMATION_NEEDED = "confirmation_needed"
     RUN_NOT_FOUND = "run_not_found"
+    DELETIONS_PAUSED = "deletions_paused"
     STORAGE_UNAVAILABLE = "storage_unavailable"
     INTEGRITY = "integrity"
     SCHEMA_OUTDATED = "schema_outdated"

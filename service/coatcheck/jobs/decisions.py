@@ -1,4 +1,4 @@
-"""Applies administrators' decisions in the background: loads policies, empties namespaces, evicts when limits drop.
+"""Applies decisions in the background: loads policies, compares clocks, empties namespaces, evicts when limits drop.
 
 None of it is urgent for a single process: others do the same, and every step is harmless if two do it. A round that
 fails is logged, and the next one starts as usual; a round in progress when the service stops is finished first.
@@ -13,6 +13,7 @@ from coatcheck.jobs.schedule import rounds
 from coatcheck.ports.decisions import Decisions
 from coatcheck.storing.evict import Evict
 from coatcheck.storing.policies import REFRESH_SECONDS, Policies
+from coatcheck.upkeep.clock_jumps import CHECK_SECONDS, ClockJumpGuard
 from coatcheck.usecases.tenants.empty_namespace import EmptyNamespace, EmptyRound
 
 log = logging.getLogger(__name__)
@@ -20,9 +21,17 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def deciding(
-    policies: Policies, empty: EmptyNamespace, make_room: Evict, decisions: Decisions, pause: float
+    policies: Policies,
+    empty: EmptyNamespace,
+    make_room: Evict,
+    deletions: ClockJumpGuard,
+    decisions: Decisions,
+    pause: float,
 ) -> AsyncGenerator[None]:
-    """Loads new policies every two seconds; every `pause` seconds, carries out what they and deletions require."""
+    """Carries out what policies and deletions of namespaces require every `pause` seconds.
+
+    Loads new policies every two seconds, and every second learns whether anything may be deleted by time.
+    """
     stop = asyncio.Event()
 
     async def carried_out() -> None:
@@ -33,6 +42,7 @@ async def deciding(
 
     workers = [
         asyncio.create_task(rounds("learning policies", policies.refresh, REFRESH_SECONDS, stop), name="policies"),
+        asyncio.create_task(rounds("comparing clocks", deletions.check, CHECK_SECONDS, stop), name="clocks"),
         asyncio.create_task(rounds("carrying out decisions", carried_out, pause, stop), name="decisions"),
     ]
     try:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.kinds.spec import SPECS, spec_of
 from coatcheck.core.search import (
@@ -29,7 +30,6 @@ from coatcheck.core.search import (
 from coatcheck.core.views.window import decode
 from coatcheck.ports.catalog import ArtifactFilter, Catalog, FoundArtifact
 from coatcheck.ports.clock import Clock
-from coatcheck.runtime.lru import Lru
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import OpenContent
 
@@ -44,8 +44,7 @@ _SEARCH_BYTES: Final = 4 * 1024 * 1024
 _PAGE_BYTES: Final = 160 * 1024
 """Bytes of a page that are read: as many as a fingerprint uses."""
 _REMEMBERED: Final = 16 * 1024 * 1024
-_COST: Final = 200
-"""Bytes of a source in addition to its address and fingerprint."""
+"""Size of the cache of sources, in bytes."""
 
 _Key = tuple[str, str, bytes]
 
@@ -76,7 +75,7 @@ class Sources:
         self._open = open_content
         self._pool = pool
         self._ticks = ticks
-        self._remembered: Lru[_Key, tuple[EarlierSource, ...]] = Lru(_REMEMBERED)
+        self._remembered: BoundedCache[_Key, tuple[EarlierSource, ...]] = BoundedCache("search_sources", _REMEMBERED)
 
     async def __call__(self, caller: Caller, session: str, artifact: Artifact) -> SessionSources:
         """Returns what the session had when an artifact was stored.
@@ -108,8 +107,7 @@ class Sources:
 
     def remember(self, artifact: Artifact, sources: tuple[EarlierSource, ...]) -> None:
         """Caches the sources of a response that was just read."""
-        cost = sum(len(each.canonical_url or "") + len(each.fingerprint) + _COST for each in sources)
-        self._remembered.put(_key(artifact), sources, cost + _COST)
+        self._remembered.put(_key(artifact), sources)
 
     async def _read(self, artifact: Artifact, now: datetime) -> tuple[EarlierSource, ...] | None:
         """Returns the sources of an artifact; None if it could not be examined."""

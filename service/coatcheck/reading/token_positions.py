@@ -10,10 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
 
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.count import Checkpoint, TokenIndexer
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.runtime.lru import Lru
 from coatcheck.runtime.pool import in_pool
 
 MEMORY_BYTES = 8 * 1024 * 1024
@@ -73,11 +73,6 @@ class TokenCheckpoints:
         high = bisect_right(self._tokens, token) + 1
         return list(self._bytes[low : max(high, low + 1)])
 
-    @property
-    def cost(self) -> int:
-        """Approximate bytes of memory used."""
-        return 16 * len(self._bytes) + 200
-
 
 class TokenPositions:
     """Counts the tokens of texts as far as needed. Shared by all readers."""
@@ -87,7 +82,7 @@ class TokenPositions:
         self._pool = pool
         self._clock = clock
         self._patience = patience
-        self._known: Lru[str, TokenCheckpoints] = Lru(MEMORY_BYTES)
+        self._known: BoundedCache[str, TokenCheckpoints] = BoundedCache("token_positions", MEMORY_BYTES)
 
     async def reach(self, content: TokenSource, token: int) -> TokenCheckpoints:
         """Returns checkpoints that reach past a token position, or to the content's end.
@@ -101,7 +96,7 @@ class TokenPositions:
             if self._clock() >= deadline:
                 raise _pending(progress.last.byte, content.size)
             await self._advance(content, progress)
-            self._known.put(content.key, progress, progress.cost)
+            self._known.put(content.key, progress)
         return progress
 
     async def _advance(self, content: TokenSource, progress: TokenCheckpoints) -> None:

@@ -13,13 +13,13 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Blob
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.encoding.frames import FrameIndex
 from coatcheck.core.encoding.seekable import decode_frames
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import FoundView
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import FoundArtifact, InlineBytes
-from coatcheck.runtime.lru import Lru
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.blob_routing import not_opened, store_of
 
@@ -28,9 +28,10 @@ log = logging.getLogger(__name__)
 BLOCK_BYTES = 1024 * 1024
 """Size of a block of a stream: eight frames, read from the store at once."""
 INDEX_CACHE_BYTES = 16 * 1024 * 1024
-"""Size of the cache of parsed indexes, at 24 bytes per frame: enough for about 85 GB of content."""
-FRAME_CACHE_BYTES = 4 * 1024 * 1024
-"""Size of the cache of decoded frames: 32 of them, so that reading page by page decompresses each frame once."""
+"""Size of the cache of parsed indexes, at 24 bytes per frame: enough for some 80 GB of content."""
+FRAME_CACHE_BYTES = 8 * 1024 * 1024
+"""Size of the cache of decoded frames, of which half is sure to be kept: 32 of them, so that reading page by page
+decompresses each frame once."""
 _INLINE_DECODE = 64 * 1024
 """Size up to which content is decoded on the event loop (about 50 us); handing it to a thread costs as much."""
 _FEW_FRAMES = 4
@@ -52,8 +53,8 @@ class OpenContent:
         self._inline = inline
         self._blobs = blobs
         self._pool = pool
-        self._indexes: Lru[str, FrameIndex] = Lru(INDEX_CACHE_BYTES)
-        self._frames: Lru[tuple[str, int], bytes] = Lru(FRAME_CACHE_BYTES)
+        self._indexes: BoundedCache[str, FrameIndex] = BoundedCache("frame_indexes", INDEX_CACHE_BYTES)
+        self._frames: BoundedCache[tuple[str, int], bytes] = BoundedCache("frames", FRAME_CACHE_BYTES)
 
     def through(self, blobs: BlobStore) -> "OpenContent":
         """Returns an opener over another route to the same store, with its own caches."""
@@ -105,7 +106,9 @@ class OpenContent:
         index = self._indexes.get(blob.id)
         if index is None:
             index = FrameIndex.unpack(blob.index)
-            self._indexes.put(blob.id, index, 24 * (index.count + 1))
+            # Nearly every payload is a single frame, whose index is unpacked as quickly as it is looked up.
+            if index.count > 1:
+                self._indexes.put(blob.id, index)
         if blob.placement == "inline":
             if inline is None or len(inline) != index.stored_size:
                 raise _missing()
@@ -134,7 +137,7 @@ class Content:
         blob: Blob,
         index: FrameIndex,
         source: "_Source",
-        cache: "Lru[tuple[str, int], bytes]",
+        cache: BoundedCache[tuple[str, int], bytes],
         pool: Executor,
         watch: "_Watch",
     ) -> None:
@@ -237,7 +240,7 @@ class Content:
         width = self.index.frame_size
         for f in range(low, high):
             frame = fresh[(f - low) * width : (f - low + 1) * width]
-            self._cache.put((self._id, f), frame, len(frame) + 128)
+            self._cache.put((self._id, f), frame)
 
 
 class _Watch:

@@ -10,17 +10,17 @@ from functools import partial
 import msgspec
 
 from coatcheck.core.artifact import Artifact, Caller, Gone
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.expiry import expiry
 from coatcheck.ports.catalog import Catalog, FoundArtifact
 from coatcheck.ports.clock import Clock
-from coatcheck.runtime.lru import Lru
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.reads import ReadLog
 from coatcheck.storing.redaction import RedactionPolicy
 
-_LATELY = 10_000
-"""Artifacts for which it is remembered that a read was recorded recently."""
+_LATELY_BYTES = 4 * 1024 * 1024
+"""Size of the cache of artifacts of which a read was recorded recently: over 10,000 of them."""
 _MINUTE = timedelta(minutes=1)
 
 
@@ -46,7 +46,7 @@ class Find:
         self._notes = notes
         self._redacting = redacting
         self._evicts = evicts
-        self._lately: Lru[tuple[str, int], datetime] = Lru(_LATELY)
+        self._lately: BoundedCache[tuple[str, int], datetime] = BoundedCache("recent_reads", _LATELY_BYTES)
         self._catalog = catalog
         self._fallback = fallback
         self._clock = clock
@@ -131,7 +131,7 @@ class Find:
         """Records a read only for eviction, which needs it to the minute."""
         before = self._lately.get((namespace, number))
         if before is None or now - before >= _MINUTE:
-            self._lately.put((namespace, number), now, cost=1)
+            self._lately.put((namespace, number), now)
             self._reads.note(namespace, number, now)
 
     async def _live_row(

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
@@ -26,7 +27,6 @@ from coatcheck.ports.artifacts import FoundView, NewView, StoredView, StoreView,
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.extractor import Extractor
 from coatcheck.runtime.circuit_breaker import REFUSALS
-from coatcheck.runtime.lru import Lru
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing import upload_session
 from coatcheck.storing.content import Content, OpenContent
@@ -35,8 +35,8 @@ from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced
 
 _AT_ONCE: Final = 2
 """Views made concurrently, each of which needs a payload and a view in memory."""
-_WITHOUT: Final = 10_000
-"""Artifacts without a text view that are remembered, so that they are not examined again; some 150 bytes each."""
+_WITHOUT_BYTES: Final = 8 * 1024 * 1024
+"""Size of the cache of artifacts without a text view, so that they are not examined again: over 10,000 of them."""
 
 
 _Key = tuple[str, str, bytes, ViewInputs]
@@ -61,7 +61,7 @@ class KeepText:
         self._extractor = extractor
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._making: dict[_Key, asyncio.Task[FoundView | None]] = {}
-        self._without: Lru[_Key, bool] = Lru(_WITHOUT)
+        self._without: BoundedCache[_Key, bool] = BoundedCache("views_absent", _WITHOUT_BYTES)
 
     async def __call__(self, found: FoundArtifact) -> FoundView | None:
         """Returns the text view of an artifact found `with_bytes`, now kept; None if there is none.
@@ -102,7 +102,7 @@ class KeepText:
     def _finished(self, key: _Key, done: "asyncio.Task[FoundView | None]") -> None:
         del self._making[key]
         if not done.cancelled() and done.exception() is None and done.result() is None:
-            self._without.put(key, value=True, cost=1)
+            self._without.put(key, value=True)
 
     async def _make(self, found: FoundArtifact) -> FoundView | None:
         a = found.artifact

@@ -11,19 +11,18 @@ from typing import Final
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Artifact, DeclaredMetadata
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.policies.policy import NO_RULES, Redaction, Rules, said
 from coatcheck.core.redact.filler import SecretRange, fill
 from coatcheck.core.redact.find import MARGIN
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import artifact_of
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.runtime.lru import Lru
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import Content
 
 _KNOWN_BYTES: Final = 4 * 1024 * 1024
 """Size of the cache of secrets found in frames, so that reading on does not search them again."""
-_ENTRY: Final = 160
 _HERE: Final = 16 * 1024
 """Bytes that are searched on the event loop (some 200 us); handing them to a thread costs as much."""
 
@@ -43,7 +42,7 @@ class RedactionPolicy:
         self._masks = masks
         self._pool = pool
         self._rules = rules
-        self._known: Lru[tuple[str, int], list[SecretRange]] = Lru(_KNOWN_BYTES)
+        self._known: BoundedCache[tuple[str, int], list[SecretRange]] = BoundedCache("secrets", _KNOWN_BYTES)
 
     @property
     def never(self) -> bool:
@@ -99,7 +98,7 @@ class _Veil:
     suffix = "~masked"
 
     def __init__(
-        self, mask: Mask, known: Lru[tuple[str, int], list[SecretRange]], pool: Executor, *, text: bool
+        self, mask: Mask, known: BoundedCache[tuple[str, int], list[SecretRange]], pool: Executor, *, text: bool
     ) -> None:
         self._mask = mask
         self._known = known
@@ -140,6 +139,6 @@ class _Veil:
                 for each in found
                 if each.start + low < (frame + 1) * width and each.end + low > frame * width
             ]
-            self._known.put((content.blob.id, frame), mine, _ENTRY * (1 + len(mine)))
+            self._known.put((content.blob.id, frame), mine)
             out.append(mine)
         return out

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.retention.audit import By
+from coatcheck.core.retention.audit import SCHEDULE, By
 from coatcheck.core.retention.runs import JobState
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.retention import Retention
@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 SCHEDULED: Final = ("expire", "reap", "sweep", "purge", "index")
 """Jobs of the schedule: expired artifacts, abandoned uploads, dead bytes, old records, the full-text index. Interrupted
 runs are always resumed; the schedule cannot stop them."""
+DELETIONS: Final = "deletions"
+"""Stands for everything that deletes by time: all jobs but the index, evictions, and runs of retention. It is paused
+while the clock may be wrong, or by an administrator."""
 MIN_INTERVAL: Final = 1
 MAX_INTERVAL: Final = 24 * 3600
 """Seconds."""
@@ -86,6 +89,30 @@ class JobSchedule:
         state = self._states.get(name)
         return state is None or not state.paused
 
+    async def deletions(self) -> JobState:
+        """Returns the state of everything that deletes by time, at most a few seconds old.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        await self._read()
+        return self.last_deletions
+
+    @property
+    def last_deletions(self) -> JobState:
+        """Returns that state as it was read last."""
+        return self._states.get(DELETIONS) or JobState.unchanged(DELETIONS)
+
+    async def pause_deletions(self, reason: str) -> None:
+        """Pauses everything that deletes by time, on every process.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`.
+        """
+        failed = MarkJob(name=DELETIONS, now=self._clock.now(), outcome="failed", detail=reason)
+        await self._retention.commit(failed)  # first: whoever sees the pause sees the reason
+        await self.change(DELETIONS, paused=True, interval=None, by=SCHEDULE)
+
     def pause(self) -> float:
         """Returns the seconds until a job may be due."""
         intervals = [float(state.interval) for state in self._states.values() if state.interval is not None]
@@ -110,7 +137,7 @@ class JobSchedule:
     async def states(self) -> list[JobState]:
         """Returns every job with its settings and last result, including results that only this process knows."""
         known = {state.name: state for state in await self._retention.list_jobs()}
-        return [self._as_it_went(known.get(name) or JobState.unchanged(name)) for name in SCHEDULED]
+        return [self._as_it_went(known.get(name) or JobState.unchanged(name)) for name in (*SCHEDULED, DELETIONS)]
 
     def _as_it_went(self, state: JobState) -> JobState:
         """Returns the state, updated by an unwritten result if that is newer."""
@@ -125,10 +152,10 @@ class JobSchedule:
         Raises:
             CoatcheckError: `invalid_request`; `storage_unavailable`.
         """
-        if name not in SCHEDULED:
+        if name not in {*SCHEDULED, DELETIONS}:
             raise CoatcheckError(
                 Code.INVALID_REQUEST,
-                f"There is no job {name[:40]!r} on the schedule. The jobs are {', '.join(SCHEDULED)}.",
+                f"There is no job {name[:40]!r} on the schedule. The jobs are {', '.join(SCHEDULED)} and {DELETIONS}.",
                 parameter="name",
             )
         if interval is not None and interval and not MIN_INTERVAL <= interval <= MAX_INTERVAL:
@@ -137,12 +164,15 @@ class JobSchedule:
                 f"An interval must be {MIN_INTERVAL} to {MAX_INTERVAL} seconds, or 0 for the one in the settings.",
                 parameter="interval",
             )
-        if interval and name == "index":
+        if interval and name in {"index", DELETIONS}:
             raise CoatcheckError(
-                Code.INVALID_REQUEST, "The index job sets its own pace; it can only be paused.", parameter="interval"
+                Code.INVALID_REQUEST, f"{name} has no interval; it can only be paused.", parameter="interval"
             )
         change = SetJob(name=name, now=self._clock.now(), by=by, paused=paused, interval=interval)
         state = await self._retention.commit(change)
+        self._states = {**self._states, name: state}
+        if name == DELETIONS and paused is False:  # what was wrong is over
+            await self._retention.commit(MarkJob(name=DELETIONS, now=self._clock.now(), outcome="done"))
         self._read_at = None
         return state
 

@@ -18,7 +18,7 @@ from coatcheck.core.retention.audit import SCHEDULE, By
 from coatcheck.core.retention.runs import hourly_run, scheduled_round
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.catalog import Catalog
-from coatcheck.ports.clock import Clock
+from coatcheck.ports.clock import DeletionClock
 from coatcheck.ports.maintenance import (
     MOST_EVENTS,
     DeadBlob,
@@ -94,7 +94,7 @@ class Maintenance:
         catalog: Catalog,
         upkeep: Upkeep,
         blobs: BlobStore,
-        clock: Clock,
+        clock: DeletionClock,
         reads: ReadLog,
         *,
         tombstone_life: timedelta,
@@ -131,9 +131,11 @@ class Maintenance:
         self._most_events = most_events
 
     async def __call__(self) -> MaintenanceRound:
-        """Does everything that is due, in batches, and returns what was done."""
+        """Does everything that is due, in batches, and returns what was done: nothing while the clock may be wrong."""
+        if self._clock.doubt is not None:
+            return MaintenanceRound()
         # Expire only up to the moment for which all reads are written: a row that a read keeps alive must stay.
-        until = self._reads.horizon(self._clock.now())
+        until = self._reads.horizon(self._clock.deletion_time())
         await self._note()
         if self._crew is not None:
             if not await self._lead(self._crew):
@@ -156,9 +158,9 @@ class Maintenance:
         """Returns a moment up to which every read is written, so what had expired by then stays expired.
 
         Raises:
-            CoatcheckError: `storage_unavailable`.
+            CoatcheckError: `storage_unavailable`; `deletions_paused`, because such a moment decides what is deleted.
         """
-        until = self._reads.horizon(self._clock.now())
+        until = self._reads.horizon(self._clock.deletion_time())
         await self._note()
         return until if self._crew is None else until - OTHERS
 
@@ -166,7 +168,7 @@ class Maintenance:
         """Deletes records that are older than their time limits.
 
         Raises:
-            CoatcheckError: `storage_unavailable`.
+            CoatcheckError: `storage_unavailable`, `deletions_paused`.
         """
         return await _drain(self._purge)
 
@@ -219,7 +221,7 @@ class Maintenance:
         )
 
     async def _reap(self) -> int:
-        return await self._upkeep.commit(ReapUploads(now=self._clock.now(), limit=BATCH))
+        return await self._upkeep.commit(ReapUploads(now=self._clock.deletion_time(), limit=BATCH))
 
     async def sweep(self) -> MaintenanceJobResult:
         """Removes blobs that have been dead for the grace period; returns their number and stored bytes.
@@ -227,9 +229,9 @@ class Maintenance:
         Blobs that cannot be removed are skipped.
 
         Raises:
-            CoatcheckError: `storage_unavailable`.
+            CoatcheckError: `storage_unavailable`, `deletions_paused`.
         """
-        now = self._clock.now()
+        now = self._clock.deletion_time()
         before = now - self._grace
         if self._retention is not None:
             # First: while a removal can be undone, its bytes must exist.
@@ -281,7 +283,7 @@ class Maintenance:
 
     async def _purge(self) -> int:
         purge = PurgeRecords(
-            now=self._clock.now(), limit=BATCH, audit_life=self._audit_life, most_events=self._most_events
+            now=self._clock.deletion_time(), limit=BATCH, audit_life=self._audit_life, most_events=self._most_events
         )
         return await self._upkeep.commit(purge)
 

@@ -6,11 +6,19 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from coatcheck.core.caches import CacheName, CacheSize, count_cache
 
 BUSY_MS = 5000
 """Only a backup or a command beside the server can hold the write lock, and not for long."""
 _JOURNAL_BYTES = 64 * 1024 * 1024
 """Size to which a write-ahead log that grew during a long read is truncated."""
+
+_PAGE_BYTES = 4096
+"""SQLite's usual size of a page."""
+_WRITER_KIB, _READER_KIB = 32 * 1024, 8 * 1024
+"""Size of a connection's page cache."""
 
 _ALWAYS = (f"busy_timeout={BUSY_MS}", "foreign_keys=ON", "trusted_schema=OFF", "temp_store=MEMORY")
 _WRITER = (
@@ -24,11 +32,32 @@ _WRITER = (
     # Deleted content must not remain in free pages.
     "secure_delete=ON",
     f"journal_size_limit={_JOURNAL_BYTES}",
-    "cache_size=-32768",
+    f"cache_size=-{_WRITER_KIB}",
 )
 # SQLite before 3.51.3 can corrupt a database when several connections checkpoint at once (WAL reset).
 _NO_CHECKPOINTS = ("wal_autocheckpoint=0",)
-_READER = (*_NO_CHECKPOINTS, "query_only=ON", "cache_size=-8192")
+_READER = (*_NO_CHECKPOINTS, "query_only=ON", f"cache_size=-{_READER_KIB}")
+
+
+class PageCache:
+    """The page cache of a connection: SQLite does not say what it holds, so it counts as full as it can be."""
+
+    name: CacheName = "database_pages"
+
+    def __init__(self, path: Path, limit: int) -> None:
+        """`limit` is in bytes; no more than the file has pages is cached."""
+        self._path = path
+        self._limit = limit
+        count_cache(self)
+
+    @property
+    def size(self) -> CacheSize:
+        """Returns the most pages that it can hold, and their bytes."""
+        try:
+            size = min(self._limit, self._path.stat().st_size)
+        except OSError:  # the file was moved away: nothing can be said of it
+            size = 0
+        return CacheSize(size // _PAGE_BYTES, size)
 
 
 def sqlite_url(path: Path) -> str:
@@ -38,7 +67,7 @@ def sqlite_url(path: Path) -> str:
 
 def writing_engine(url: str, *, checkpoints: bool = True) -> Engine:
     """Returns an engine whose transactions begin with `BEGIN IMMEDIATE`. Its user opens one connection."""
-    engine = _engine(url, (*_ALWAYS, *_WRITER, *(() if checkpoints else _NO_CHECKPOINTS)))
+    engine = _engine(url, (*_ALWAYS, *_WRITER, *(() if checkpoints else _NO_CHECKPOINTS)), _WRITER_KIB)
 
     def begin(conn: Connection) -> None:
         # A transaction that begins with a read could find its snapshot outdated when it first writes.
@@ -50,7 +79,7 @@ def writing_engine(url: str, *, checkpoints: bool = True) -> Engine:
 
 def reading_engine(url: str) -> Engine:
     """Returns an engine that can only read; every statement is its own transaction."""
-    return _engine(url, (*_ALWAYS, *_READER))
+    return _engine(url, (*_ALWAYS, *_READER), _READER_KIB)
 
 
 def looking_engine(path: Path) -> Engine:
@@ -63,15 +92,17 @@ def looking_engine(path: Path) -> Engine:
     engine = create_engine(
         url, poolclass=NullPool, creator=lambda: sqlite3.connect(uri, uri=True, check_same_thread=False)
     )
-    return _set_up(engine, (*_ALWAYS, *_READER))
+    return _set_up(engine, (*_ALWAYS, *_READER), _READER_KIB)
 
 
-def _engine(url: str, settings: tuple[str, ...]) -> Engine:
-    return _set_up(create_engine(url, poolclass=NullPool, connect_args={"check_same_thread": False}), settings)
+def _engine(url: str, settings: tuple[str, ...], cache_kib: int) -> Engine:
+    engine = create_engine(url, poolclass=NullPool, connect_args={"check_same_thread": False})
+    return _set_up(engine, settings, cache_kib)
 
 
-def _set_up(engine: Engine, settings: tuple[str, ...]) -> Engine:
-    def connected(raw: sqlite3.Connection, _record: object) -> None:
+def _set_up(engine: Engine, settings: tuple[str, ...], cache_kib: int) -> Engine:
+    def connected(raw: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
+        record.info["pages"] = PageCache(Path(engine.url.database or ""), cache_kib * 1024)  # as long as the connection
         raw.isolation_level = None  # the driver must not begin transactions of its own
         cursor = raw.cursor()
         for setting in settings:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection, text
 
+from coatcheck.adapters.clock import STEADY_CLOCK
 from coatcheck.adapters.sql.postgres_pool import PostgresReadPool
 from coatcheck.core.errors import CoatcheckError
 
@@ -21,8 +22,6 @@ _ASK = text("SELECT clock_timestamp()")
 _EVERY = 30.0
 _STEP = timedelta(seconds=5)
 """More than a slow answer or a gradually adjusted clock can cause: the database's clock was set."""
-# Linux's CLOCK_MONOTONIC stops while the machine sleeps.
-_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ class DatabaseClock:
 
     @staticmethod
     def _moment(ahead: int) -> datetime:
-        return _EPOCH + timedelta(microseconds=(time.clock_gettime_ns(_STEADY) + ahead) // 1000)
+        return _EPOCH + timedelta(microseconds=(time.clock_gettime_ns(STEADY_CLOCK) + ahead) // 1000)
 
     async def _keep(self) -> None:
         while True:
@@ -81,7 +80,7 @@ class DatabaseClock:
 
 def _ahead(conn: Connection) -> int:
     """Returns the nanoseconds from the steady clock to the database's, minus half of the round trip."""
-    before = time.clock_gettime_ns(_STEADY)
+    before = time.clock_gettime_ns(STEADY_CLOCK)
     moment: datetime = conn.execute(_ASK).scalar_one()
-    after = time.clock_gettime_ns(_STEADY)
+    after = time.clock_gettime_ns(STEADY_CLOCK)
     return (moment - _EPOCH) // timedelta(microseconds=1) * 1000 - (before + after) // 2

@@ -293,6 +293,12 @@ TABLE: Final[dict[Code, StatusRow]] = {
         "There is no retention run with this ID.",
         "See /v1/admin/retention/runs for the existing runs.",
     ),
+    Code.DELETIONS_PAUSED: StatusRow(
+        409,
+        "Deletions are paused",
+        "Nothing is deleted by time: the clock has jumped by more than a day, or an administrator paused deletions.",
+        "Correct the clock; if it is right, resume them with `coatcheck retention job deletions --resume`.",
+    ),
     Code.STORAGE_UNAVAILABLE: StatusRow(
         503,
         "Storage unavailable",

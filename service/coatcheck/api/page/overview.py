@@ -61,6 +61,7 @@ async def show_overview(call: PageCall) -> PageAnswer:
         "ranges": list(_RANGES),
         "series": series(activity, call.now, span, count),
         "health": await _health(call),
+        "doubt": services.deletions.doubt if call.everywhere else None,
         "status": await services.retention.status(who) if call.everywhere else None,
         "usage": await _usage(call),
         "failed": await _failures(call),

@@ -24,7 +24,7 @@ from coatcheck.core.retention.runs import JobState, Outcome, RetentionRun
 from coatcheck.usecases.retention.undo_removal import UndoResult
 
 
-@route("POST /v1/admin/retention/plan", answers={200: "The plan."}, problems=JSON_BODY)
+@route("POST /v1/admin/retention/plan", answers={200: "The plan."}, problems=(*JSON_BODY, Code.DELETIONS_PAUSED))
 async def plan_retention(call: RouteCall, body: PlanAsk) -> RetentionPlan:
     """Plan a retention job.
 
@@ -38,7 +38,7 @@ async def plan_retention(call: RouteCall, body: PlanAsk) -> RetentionPlan:
 @route(
     "POST /v1/admin/retention/apply",
     answers={200: "The run has ended.", 202: "The run continues; get it to see its progress."},
-    problems=(*JSON_BODY, Code.PLAN_CHANGED, Code.CONFIRMATION_NEEDED),
+    problems=(*JSON_BODY, Code.PLAN_CHANGED, Code.CONFIRMATION_NEEDED, Code.DELETIONS_PAUSED),
 )
 async def apply_retention(call: RouteCall, body: ApplyAsk) -> Reply[RetentionRun]:
     """Apply a plan.
@@ -92,6 +92,9 @@ async def change_job(call: RouteCall, name: str, body: JobAsk) -> JobState:
 
     Takes effect on every replica within five seconds. Expiry itself is exact on every route, whether or not the job
     is paused.
+
+    `deletions` stands for everything that deletes by time. The service pauses it when the clock jumps by more than a
+    day; to resume it confirms that the clock is right.
     """
     interval = None if body.interval is UNSET else (body.interval or 0)
     paused = None if body.paused is UNSET else body.paused

@@ -13,6 +13,7 @@ from typing import Final, final
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.context.body.encoding import dumped
 from coatcheck.core.context.body.inner import parsed
 from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Item, Media, Opaque, Output, Role
@@ -62,31 +63,26 @@ class Sizes(Struct, frozen=True, gc=False):
 class CountCache:
     """A cache of counts, for all requests of a process: a history returns with every turn.
 
-    It contains no texts, but their hashes, which are 64 bits of a keyed function, and their lengths. When it is full,
-    the older half is dropped. Threads may share one.
+    It contains no texts, but their hashes, which are 64 bits of a keyed function, and their lengths. Threads may share
+    one.
     """
 
     LEAST = 128
     """Minimum characters of a text that is cached: shorter ones are counted as quickly."""
 
-    def __init__(self, most: int = 65_536) -> None:
-        self._half = most // 2
-        self._young: dict[tuple[int, int], int] = {}
-        self._old: dict[tuple[int, int], int] = {}
+    BYTES = 16 * 1024 * 1024
+    """Size of the cache: some 50,000 counts."""
+
+    def __init__(self) -> None:
+        self._counts: BoundedCache[tuple[int, int], int] = BoundedCache("token_counts", self.BYTES)
 
     def get(self, text: Text) -> int | None:
         """Returns the count of a text; None if it is unknown."""
-        key = (hash(text), len(text))
-        known = self._young.get(key)
-        if known is None and (known := self._old.get(key)) is not None:
-            self._young[key] = known
-        return known
+        return self._counts.get((hash(text), len(text)))
 
     def put(self, text: Text, count: int) -> None:
         """Caches a count."""
-        if len(self._young) >= self._half:
-            self._old, self._young = self._young, {}
-        self._young[hash(text), len(text)] = count
+        self._counts.put((hash(text), len(text)), count)
 
 
 @final

@@ -10,12 +10,12 @@ import hashlib
 import itertools
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import regex
 from msgspec import Struct
 
+from coatcheck.core.caches import remember
 from coatcheck.core.passages.fold import fold
 from coatcheck.core.passages.terms import PAIRS, PARTS, SUFFIX, TRIPLES, WORD
 
@@ -24,8 +24,8 @@ MAX_WORD: Final = 128
 """Maximum letters of a word that counts, a SHA-512 in hexadecimal; longer runs are encoded bytes."""
 _MAX_PARTS: Final = 6
 """Maximum parts of a word; one with more is a digest rather than an identifier."""
-_CACHED: Final = 32_768
-"""Number of texts between blanks, words and pairs whose keys are cached."""
+_CACHED: Final = 8_192
+"""Number of texts between blanks, words and pairs whose keys are cached, of each: with more, indexing takes as long."""
 _CACHED_CHARS: Final = 64
 
 _PAIRS: Final = f"{PAIRS}\uff66-\uff9f"
@@ -108,7 +108,7 @@ def _words_of(chunk: str) -> Iterable[Word | None]:
     return map(_folded_word, WORD.findall(chunk))
 
 
-@lru_cache(_CACHED)
+@remember("words", _CACHED, 650)
 def ascii_word(written: str) -> Word:
     """Returns a word of 1 to MAX_WORD ASCII letters and digits."""
     return _word(written, written.lower())
@@ -125,7 +125,7 @@ def _word(written: str, word: str) -> Word:
     return Word(word, parts, parts[0] if parts else word, parts[-1] if parts else word, keys)
 
 
-@lru_cache(_CACHED)
+@remember("words", _CACHED, 230)
 def _parts(written: str) -> tuple[str, ...]:
     """Returns the parts of a word, by its capitals and digits; none if it has only one, or too many."""
     if written.isalpha() and (written.islower() or written[1:].islower()):
@@ -156,7 +156,7 @@ def stem(word: str) -> str:
     return word[:_SLAVIC_STEM] if _INFLECTED.fullmatch(word) else word
 
 
-@lru_cache(_CACHED)
+@remember("words", _CACHED, 180)
 def word_key(word: str) -> int:
     """Returns the key of a folded word: that of its stem."""
     return _key(stem(word))
@@ -167,7 +167,7 @@ def gram_key(gram: str) -> int:
     return _key(f"\1{gram}")
 
 
-@lru_cache(_CACHED)
+@remember("words", _CACHED, 320)
 def pair_key(pair: tuple[str, str]) -> int:
     """Returns the key of two consecutive parts."""
     return _key(f"{pair[0]}\1{pair[1]}")
@@ -185,17 +185,15 @@ def keys_of_words(written: Iterable[str]) -> Iterable[int]:
         written: texts between blanks.
     """
     for text in written:
-        keys = _known.get(text)
-        yield from _remembered(text) if keys is None else keys
+        yield from _known_text_keys(text) if len(text) <= _CACHED_CHARS else _text_keys(text)
 
 
-def _remembered(text: str) -> tuple[int, ...]:
-    keys = tuple(key for run in runs(text) for key in _chunk_keys(run))
-    if len(text) <= _CACHED_CHARS:
-        if len(_known) >= _CACHED:
-            _known.clear()
-        _known[text] = keys
-    return keys
+def _text_keys(text: str) -> tuple[int, ...]:
+    return tuple(key for run in runs(text) for key in _chunk_keys(run))
+
+
+_known_text_keys: Final = remember("words", _CACHED, 300)(_text_keys)
+"""`_text_keys`, cached: most texts between blanks occurred in the previous document."""
 
 
 def _chunk_keys(chunk: str) -> tuple[int, ...]:
@@ -212,7 +210,3 @@ def _chunk_keys(chunk: str) -> tuple[int, ...]:
             keys.append(pair_key((before, seen.first)))
         before = seen.last
     return tuple(keys)
-
-
-_known: Final[dict[str, tuple[int, ...]]] = {}
-"""Keys of texts that occurred in the last texts: most of a text occurred in the previous one."""

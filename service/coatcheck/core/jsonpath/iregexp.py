@@ -7,10 +7,10 @@ RFC 9535.
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final
 
-from coatcheck.core.text.re2_binding import RE2, UNANCHORED, re2_compiled
+from coatcheck.core.caches import remember
+from coatcheck.core.text.re2_binding import PATTERN_BYTES, RE2, UNANCHORED, re2_compiled
 
 PATTERN_LIMIT: Final = 1_000
 """Maximum characters of a pattern; a longer one matches nothing."""
@@ -64,7 +64,7 @@ def translate(pattern: str) -> str | None:  # noqa: C901 - one case for each kin
     return "".join(out) if depth == 0 else None
 
 
-@lru_cache(maxsize=64)
+@remember("patterns", 16, PATTERN_BYTES)
 def compiled(pattern: str, *, whole: bool) -> Matcher | None:
     """Returns what decides whether a text matches: as a whole (`match`), or in part (`search`).
 

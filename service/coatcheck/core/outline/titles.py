@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+
+from coatcheck.core.caches import remember
 
 _LONGEST = 200
 """Maximum characters of a caller's word; no title has more."""
@@ -45,7 +46,7 @@ def meant_titles(titles: Sequence[str], wanted: str, *, names: bool = False) -> 
     return []
 
 
-@lru_cache(2_048)
+@remember("names", 2_048, 340)
 def without_arguments(title: str) -> str:
     """Returns the beginning of a definition up to its name: without parameters, results, types and values.
 

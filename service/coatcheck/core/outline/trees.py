@@ -5,11 +5,12 @@ below its path and a colon. Branches further inside and the names in a folder ar
 """
 
 import re
-from functools import lru_cache
 from typing import Final, final
 
+from coatcheck.core.caches import remember
 from coatcheck.core.outline.line_scanner import StartScanner
 from coatcheck.core.outline.model import EntryStart, titled
+from coatcheck.core.text.re2_binding import PATTERN_BYTES
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
 
@@ -53,7 +54,7 @@ def _outermost(head: bytes) -> tuple[int, ...]:
     return tuple(outer) if sum(depth not in outer for depth in depths) >= _INNER * len(depths) else ()
 
 
-@lru_cache(8)
+@remember("patterns", 8, PATTERN_BYTES)
 def _marks(depths: tuple[int, ...]) -> BlockPattern:
     branches = "|".join(f"{_BEFORE}{{{depth}}}" for depth in depths)
     return BlockPattern(f"^{_PLUGIN}(?:(?:{branches}){_BRANCH}[^\\s─|+-]|{_ROOT})")

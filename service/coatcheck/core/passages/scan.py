@@ -7,15 +7,17 @@ searched for. Nothing is ranked, and no bytes are kept but the last few of a blo
 
 from array import array
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final, final
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from coatcheck.core.caches import remember
 from coatcheck.core.passages.fold import fold
 from coatcheck.core.passages.terms import Term
+from coatcheck.core.text.re2_binding import PATTERN_BYTES
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.text.terminal import blanked
 
@@ -145,7 +147,7 @@ def _all_of(octets: npt.NDArray[np.uint8], stem: bytes, order: list[int], start:
     return found
 
 
-@lru_cache(maxsize=8)
+@remember("patterns", 8, PATTERN_BYTES)
 def _compiled(pattern: str) -> BlockPattern:
     """Returns a compiled pattern, cached: the same terms are searched for several times for one answer."""
     return BlockPattern(pattern, ignore_case=True)

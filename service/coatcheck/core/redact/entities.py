@@ -6,12 +6,12 @@ plain characters. Only the surroundings of escapes are searched again; a text wi
 
 import html
 from bisect import bisect_right
-from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
 from msgspec import Struct
 
+from coatcheck.core.caches import remember
 from coatcheck.core.redact.engine import Expression
 from coatcheck.core.redact.filler import SecretRange
 
@@ -80,7 +80,7 @@ def unescaped(found: list[SecretRange], text: PlainSigns) -> list[SecretRange]:
     return [SecretRange(*text.place(each.start, each.end), each.rule) for each in found]
 
 
-@lru_cache(1024)
+@remember("names", 1_024, 240)
 def _read(sign: bytes) -> bytes:
     if sign.startswith(b"\\"):
         return bytes((int(sign[-4:], 16),))

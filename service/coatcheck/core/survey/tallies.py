@@ -10,12 +10,12 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from itertools import islice
 from typing import Final, cast, final
 
 from msgspec import Struct
 
+from coatcheck.core.caches import remember
 from coatcheck.core.text.cuts import align
 from coatcheck.core.text.plural import counted, first_of
 from coatcheck.core.text.scan import BlockPattern
@@ -76,7 +76,7 @@ def _level(line: bytes) -> tuple[int, bytes] | None:
     return None if found is None or depth is None else (depth, found[found.lastindex or 0])
 
 
-@lru_cache(1_024)
+@remember("levels", 1_024, 260)
 def _depth(before: bytes) -> int | None:
     """Returns how many words precede a level, given all text before it; None: it is not a level."""
     return len(before.split()) if not _WORD.search(before) or _DATED.search(before) else None

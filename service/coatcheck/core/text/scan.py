@@ -10,6 +10,7 @@ from typing import Final, final
 from coatcheck.core.text.re2_binding import UNANCHORED, re2_compiled
 
 _MEMORY: Final = 16 << 20
+"""Bytes that one pattern may use for its automata."""
 
 
 def rows_with(word: bytes, block: bytes) -> list[int]:

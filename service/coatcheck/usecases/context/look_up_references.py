@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.context import KnownArtifacts, SearchText
 from coatcheck.core.context.references import HistoryReferences
 from coatcheck.core.errors import CoatcheckError
@@ -27,7 +28,6 @@ from coatcheck.core.search import Budgeted, Limits, ResponseLayout, budget_searc
 from coatcheck.core.search.limits import MOST_IN_ALL, MOST_RESULTS
 from coatcheck.core.search.shorten import QUERY, short
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.runtime.lru import Lru
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.find import Find
@@ -40,7 +40,6 @@ _MOST_BYTES: Final = 4 * 1024 * 1024
 """Most bytes of a search's response that are read again; the answer of a larger one becomes a card like any output."""
 _REMEMBERED: Final = 4 * 1024 * 1024
 """Bytes of remembered summaries: about two thousand of them."""
-_COST: Final = 300
 _Asked = TypeVar("_Asked")
 _Told = TypeVar("_Told")
 
@@ -62,7 +61,7 @@ class LookUpReferences:
 
     def __init__(self, deps: LookUpDeps) -> None:
         self._deps = deps
-        self._summaries: Lru[tuple[str, SearchText, bool], str] = Lru(_REMEMBERED)
+        self._summaries: BoundedCache[tuple[str, SearchText, bool], str] = BoundedCache("search_summaries", _REMEMBERED)
 
     async def __call__(self, caller: Caller, references: HistoryReferences) -> KnownArtifacts:
         """Returns those references that exist for this caller."""
@@ -94,7 +93,7 @@ class LookUpReferences:
         if known is None:
             payload = await self._deps.open_content(found).read(0, _MOST_BYTES)
             known = await in_pool(self._deps.pool, summarised, payload, search, self._deps.tokenizer, mask)
-            self._summaries.put(key, known, len(known) + _COST)
+            self._summaries.put(key, known)
         return known
 
 

@@ -28,6 +28,7 @@ from coatcheck.core.artifact import (
     DeclaredMetadata,
     PayloadSample,
 )
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.card import MIN_BUDGET, CardSource, may_show_text
 from coatcheck.core.context import PlannedPayload
 from coatcheck.core.context.body.encoding import MessageLines, plain
@@ -42,7 +43,6 @@ from coatcheck.core.text.long_text import LongText, is_text
 from coatcheck.core.views import parts
 from coatcheck.core.views.parts import PartsPayload
 from coatcheck.runtime.circuit_breaker import REFUSALS
-from coatcheck.runtime.lru import Lru
 from coatcheck.runtime.pool import in_pool
 from coatcheck.runtime.work_placement import SMALL
 from coatcheck.storing.blob_health import BlobHealth
@@ -60,7 +60,6 @@ _AT_ONCE: Final = 16
 _BLOCK: Final = 512 * 1024
 _KEPT_CARDS: Final = 8 * 1024**2
 """Bytes of cached cards: about three thousand of them."""
-_ROW_BYTES: Final = 300
 _ABSENT: Final = frozenset({Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE})
 _NAME_CHARS: Final = 256
 _CALL_CHARS: Final = 512
@@ -139,7 +138,7 @@ class FindOrIngest:
         self._card_text = deps.card_text
         self._deps = deps.deps
         self._health = BlobHealth(self._deps.catalog, self._deps.blobs, self._deps.clock)
-        self._cards: Lru[_Key, _Known] = Lru(_KEPT_CARDS)
+        self._cards: BoundedCache[_Key, _Known] = BoundedCache("cards", _KEPT_CARDS)
 
     async def __call__(
         self, caller: Caller, payloads: Sequence[PlannedPayload], keep: PayloadRetention, budget: int
@@ -296,7 +295,7 @@ class FindOrIngest:
             yield block
 
     def _remember(self, key: "_Key", known: "_Known") -> None:
-        self._cards.put(key, known, len(known.text) + _ROW_BYTES)
+        self._cards.put(key, known)
 
 
 def _unstored(error: CoatcheckError) -> PayloadCard:

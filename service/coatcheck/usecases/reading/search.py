@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from coatcheck.core.artifact import Caller
+from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep.matcher import PIECE, LineHit, PatternScan, ScanPosition
 from coatcheck.core.grep.patterns import Pattern, compile_pattern, wants_line_feed
@@ -19,12 +20,12 @@ from coatcheck.core.grep.text_lines import LONGEST_CONTEXT, LONGEST_LINE, MATCH_
 from coatcheck.core.outline.section_names import SectionPart
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
 from coatcheck.core.text.plural import plural
+from coatcheck.core.text.re2_binding import PATTERN_BYTES
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.window import Extent, span
 from coatcheck.reading.byte_positions import at_byte, past_end_of, place_of
 from coatcheck.reading.reader import Reader
 from coatcheck.reading.view import ViewReading, writes_over_lines
-from coatcheck.runtime.lru import Lru
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
 
@@ -35,10 +36,10 @@ MIN_TOKENS = 128
 """Tokens that the shortest form of one hit needs."""
 COUNT_ON_SECONDS = 0.5
 """Seconds for which counting goes on after a page is full, for `total`."""
-_PATTERNS = 16
-"""Number of compiled patterns that are kept: 128 MB at worst, usually a few hundred KB."""
-_MARKS = 1_000
-"""Number of places of earlier scans that are kept, about 300 bytes each."""
+_PATTERNS_BYTES = 512 * 1024
+"""Size of the cache of compiled patterns: up to 15 of them, which take 120 MB at worst."""
+_MARKS_BYTES = 1024 * 1024
+"""Size of the cache of places that earlier scans reached: about 1,000 of them."""
 _PATTERN_SHOWN = 200
 """Most characters of a pattern that a sentence repeats."""
 
@@ -131,12 +132,12 @@ class Search(Reader):
     """Searches an artifact for lines that match a pattern."""
 
     @cached_property
-    def _patterns(self) -> Lru[tuple[str, bool, bool], Pattern]:
-        return Lru(_PATTERNS)
+    def _patterns(self) -> BoundedCache[tuple[str, bool, bool], Pattern]:
+        return BoundedCache("patterns", _PATTERNS_BYTES)
 
     @cached_property
-    def _marks(self) -> Lru["_Question", list[ScanPosition]]:
-        return Lru(_MARKS)
+    def _marks(self) -> BoundedCache["_Question", list[ScanPosition]]:
+        return BoundedCache("scan_positions", _MARKS_BYTES)
 
     async def __call__(self, caller: Caller, number: int, ask: PatternSearchRequest) -> SearchAnswer:
         """Returns the hits from `ask.offset` on.
@@ -175,7 +176,7 @@ class Search(Reader):
             pattern = await in_pool(
                 self._pool, compile_pattern, ask.pattern, literal=ask.literal, ignore_case=ask.ignore_case
             )
-            self._patterns.put(key, pattern, 1)
+            self._patterns.put(key, pattern, beside=PATTERN_BYTES)
         return pattern
 
     async def _scan(
@@ -205,7 +206,7 @@ class Search(Reader):
     def _remember(self, question: "_Question", marks: list[ScanPosition], scan: PatternScan) -> None:
         new = [m for m in (scan.page_end, scan.mark() if scan.expired else None) if m is not None]
         if new:
-            self._marks.put(question, [*marks[-6:], *new], 1)
+            self._marks.put(question, [*marks[-6:], *new])
 
 
 _Question = tuple[str, int, int, str, bool, bool]

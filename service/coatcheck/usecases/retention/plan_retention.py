@@ -15,7 +15,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.keys import administered, is_everywhere, require_everywhere
 from coatcheck.core.retention.jobs import REMOVING, Criteria, Job, JobScope, check_scope
 from coatcheck.core.retention.plan import PlanBuilder, PlanPart, RetentionPlan, Sample
-from coatcheck.ports.clock import Clock
+from coatcheck.ports.clock import DeletionClock
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.retention_changes import KeepPlan, LiveTotals
 
@@ -33,7 +33,7 @@ class PlanRetention:
     """Plans a retention job: what it would remove now, and why."""
 
     retention: Retention
-    clock: Clock
+    clock: DeletionClock
     new_id: Callable[[], str]
     """Makes names that are unique."""
     _: KW_ONLY
@@ -48,14 +48,15 @@ class PlanRetention:
         """Returns the plan of a job; without a namespace, of the one that the caller administers, or of all.
 
         Raises:
-            CoatcheckError: `forbidden`; `invalid_request` for a scope that does not fit; `storage_unavailable`.
+            CoatcheckError: `forbidden`; `invalid_request` for a scope that does not fit; `deletions_paused`;
+                `storage_unavailable`.
         """
         if job not in REMOVING:
             require_everywhere(caller)  # about the whole store, whichever namespace is named
         if scope.namespace is not None or not is_everywhere(caller):
             scope = replace(scope, namespace=administered(caller, scope.namespace))
         check_scope(job, scope)
-        moment = await self.settled() if job is Job.EXPIRE else self.clock.now()
+        moment = await self.settled() if job is Job.EXPIRE else self.clock.deletion_time()
         plan_id = self.new_id()
         drafting = PlanBuilder(job, scope, moment)
         opened = KeepPlan(plan_id=plan_id, scope=scope, criteria=await self._criteria(job, scope, moment))

@@ -22,7 +22,7 @@ from coatcheck.core.retention.audit import By
 from coatcheck.core.retention.jobs import REMOVING, Job, JobScope
 from coatcheck.core.retention.plan import check_share, check_still
 from coatcheck.core.retention.runs import Outcome, RetentionRun, begun_run
-from coatcheck.ports.clock import Clock
+from coatcheck.ports.clock import DeletionClock
 from coatcheck.ports.retention import Retention
 from coatcheck.ports.retention_changes import BatchResult, BeginRun, ClaimRun, EndRun, LiveTotals, RemoveBatch
 from coatcheck.upkeep.maintenance import MaintenanceJobResult
@@ -48,7 +48,7 @@ class RunRetention:
     """Applies retention plans as runs, and resumes interrupted runs."""
 
     retention: Retention
-    clock: Clock
+    clock: DeletionClock
     plan: PlanRetention
     """Tells what is stored."""
     new_id: Callable[[], str]
@@ -71,9 +71,9 @@ class RunRetention:
         Raises:
             CoatcheckError: `plan_changed` when there is no such plan any more, when it is not the caller's to apply, or
                 when too little of it is left; `confirmation_needed` when it would remove a large part of what there is;
-                `storage_unavailable`.
+                `deletions_paused`; `storage_unavailable`.
         """
-        now = self.clock.now()
+        now = self.clock.deletion_time()
         kept = await self.retention.kept_plan(digest, now)
         if kept is None or not _concerns(caller, kept.plan.scope):
             raise _no_such_plan()
@@ -98,6 +98,8 @@ class RunRetention:
         Raises:
             CoatcheckError: `storage_unavailable`.
         """
+        if self.clock.doubt is not None:
+            return 0
         if self.alone:
             # Nobody else can be at them: whoever was is gone, whatever its leases say.
             left = await self.retention.list_runs(limit=_MOST_LEFT, outcome=Outcome.RUNNING)
@@ -154,7 +156,7 @@ class RunRetention:
             await asyncio.wait(left)
 
     async def _part(self, run: RetentionRun) -> BatchResult | None:
-        now = self.clock.now()
+        now = self.clock.deletion_time()
         life, own = self.lives(self.tombstone_life)
         return await self.retention.commit(
             RemoveBatch(

@@ -117,7 +117,7 @@ _SESSIONS = select(holds.c.id).where(
 def holds_of(conn: Connection, seq: int, now: datetime) -> HoldConflict | None:
     """Returns the holds that cover one artifact's row."""
     found = {row[0] for statement in _OF_ONE for row in statement.rows(conn, {"seq": seq, "now": now})}
-    return _held(found)
+    return _measure(found)
 
 
 def holds_on(conn: Connection, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
@@ -126,7 +126,7 @@ def holds_on(conn: Connection, namespace: str, session: str | None, now: datetim
     found = set(conn.execute(_WHOLE, at).scalars())
     if session is not None:
         found |= set(conn.execute(_OF_SESSION, at | {"session": session}).scalars())
-    return _held(found)
+    return _measure(found)
 
 
 def holds_within(conn: Connection, namespace: str, session: str | None, now: datetime) -> HoldConflict | None:
@@ -140,10 +140,10 @@ def holds_within(conn: Connection, namespace: str, session: str | None, now: dat
     else:
         mine = _BY_NUMBER.where(artifacts.c.session == _SESSION).limit(NAMED)
         found |= set(conn.execute(mine, at | {"session": session}).scalars())
-    return _held(found)
+    return _measure(found)
 
 
-def _held(found: set[str]) -> HoldConflict | None:
+def _measure(found: set[str]) -> HoldConflict | None:
     return HoldConflict(tuple(sorted(found)[:NAMED])) if found else None
 
 

@@ -7,12 +7,12 @@ that contains a JSON document counts as that document.
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import islice
 from typing import Final, cast
 
 import msgspec
 
+from coatcheck.core.caches import remember
 from coatcheck.core.search.model import MAX_TEXT, MAX_URL
 
 Record = dict[str, object]
@@ -39,7 +39,7 @@ def _key(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
 
 
-_known_key: Final = lru_cache(maxsize=2_048)(_key)
+_known_key: Final = remember("names", 2_048, 290)(_key)
 """`_key`, cached: the same names occur in every result."""
 
 
@@ -88,7 +88,7 @@ def found(value: object, path: str) -> list[object]:
     return here
 
 
-@lru_cache(maxsize=1_024)
+@remember("names", 1_024, 700)
 def _steps(path: str) -> tuple[tuple[str, bool, str, str], ...]:
     steps = [match.groups() for match in _STEP.finditer(path) if match.group()]
     return tuple((key(name), bool(inside), key(member or ""), wanted or "") for name, inside, member, wanted in steps)

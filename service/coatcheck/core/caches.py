@@ -1,0 +1,217 @@
+"""Caches that know what they hold: bounded, and counted for the metrics of the process.
+
+Every cache that grows with what callers send is one of these. Nothing expires by time. `BoundedCache` measures each
+entry when it is added, by what Python says of its objects; where that would cost more than what is cached, `remember`
+bounds the number of entries instead, of which each has a measured size.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final, Generic, Literal, NamedTuple, ParamSpec, Protocol, TypeVar, cast, final, get_args
+from weakref import WeakSet
+
+from msgspec import Struct
+
+K = TypeVar("K")
+V = TypeVar("V")
+P = ParamSpec("P")
+
+CacheName = Literal[
+    "cards",
+    "database_pages",
+    "frame_indexes",
+    "frames",
+    "levels",
+    "names",
+    "patterns",
+    "recent_reads",
+    "scan_positions",
+    "search_sources",
+    "search_summaries",
+    "secrets",
+    "token_counts",
+    "token_positions",
+    "views_absent",
+    "words",
+]
+"""What is cached: the label `cache` of the metrics."""
+CACHE_NAMES: Final[tuple[CacheName, ...]] = get_args(CacheName)
+_ALIGNED: Final = 16
+"""Bytes to which CPython's allocator rounds every object up (ALIGNMENT in Objects/obmalloc.c)."""
+_SHARED: Final = (Enum, type, bool, type(None))
+"""Types whose values exist once, whoever refers to them."""
+
+
+def memory_bytes(value: object) -> int:
+    """Returns the bytes of memory of a value and of everything that it alone refers to.
+
+    An object that occurs several times in it counts once. Memory that another library allocated is not included, but
+    that of NumPy's own arrays is.
+    """
+    return _measure(value, set())
+
+
+def _measure(value: object, seen: set[int]) -> int:
+    if isinstance(value, _SHARED) or id(value) in seen:
+        return 0
+    seen.add(id(value))
+    total = -(-sys.getsizeof(value) // _ALIGNED) * _ALIGNED
+    if isinstance(value, str | bytes | int | float):
+        return total
+    return total + sum([_measure(part, seen) for part in _parts(value)])
+
+
+def _parts(value: object) -> list[object]:
+    """Returns what an object refers to."""
+    if isinstance(value, tuple | list | AbstractSet):
+        return list(cast("list[object]", value))
+    if isinstance(value, Mapping):
+        return [part for pair in cast("Mapping[object, object]", value).items() for part in pair]
+    names: tuple[str, ...] = value.__struct_fields__ if isinstance(value, Struct) else getattr(value, "__slots__", ())
+    return [getattr(value, name) for name in names] + list(getattr(value, "__dict__", {}).values())
+
+
+class _Entry(NamedTuple):
+    value: Any
+    cost: int
+
+
+_ENTRY_BYTES: Final = memory_bytes(_Entry(None, 1 << 30)) + 2 * 24 + 2 * 8
+"""Bytes of an entry beside its key and value: the tuple, and its place in a dictionary that may be half empty, which is
+24 bytes and an index of up to 8 (Objects/dictobject.c)."""
+
+
+class CacheSize(NamedTuple):
+    """What a cache holds, or all caches of one name."""
+
+    entries: int
+    bytes: int
+
+
+class CountedCache(Protocol):
+    """Something that caches."""
+
+    @property
+    def name(self) -> CacheName:
+        """What is cached."""
+        ...
+
+    @property
+    def size(self) -> CacheSize:
+        """Returns the number of entries, and their bytes. Must not block."""
+        ...
+
+
+@final
+class BoundedCache(Generic[K, V]):
+    """The values that were used lately, up to a number of bytes. Threads may share one.
+
+    It has two halves: what is used goes to the young one, and when that is full, it becomes the old one, and what was
+    the old one is dropped. So an entry stays until about half of the limit has been used after it.
+    """
+
+    def __init__(self, name: CacheName, limit: int) -> None:
+        """`limit` is in bytes of memory."""
+        self._name: CacheName = name
+        self._half = limit // 2
+        self._young: dict[K, _Entry] = {}
+        self._old: dict[K, _Entry] = {}
+        self._young_bytes = self._old_bytes = 0
+        count_cache(self)
+
+    @property
+    def name(self) -> CacheName:
+        """What is cached."""
+        return self._name
+
+    def get(self, key: K) -> V | None:
+        """Returns the value, which then counts as just used; None if it is not cached."""
+        entry = self._young.get(key)
+        if entry is None:
+            entry = self._old.pop(key, None)
+            if entry is None:
+                return None
+            self._old_bytes -= entry.cost
+            self._add(key, entry)
+        return cast("V", entry.value)
+
+    def put(self, key: K, value: V, *, beside: int = 0) -> V:
+        """Caches a value, unless it takes more than half of the limit, and returns it.
+
+        `beside` are bytes that the value takes and Python does not know of. A value that changes must be put again.
+        """
+        cost = _ENTRY_BYTES + memory_bytes(key) + memory_bytes(value) + beside
+        former = self._old.pop(key, None)
+        if former is not None:
+            self._old_bytes -= former.cost
+        former = self._young.pop(key, None)
+        if former is not None:
+            self._young_bytes -= former.cost
+        if cost <= self._half:
+            self._add(key, _Entry(value, cost))
+        return value
+
+    @property
+    def size(self) -> CacheSize:
+        """Returns the number of entries, and their bytes."""
+        return CacheSize(len(self._young) + len(self._old), self._young_bytes + self._old_bytes)
+
+    def _add(self, key: K, entry: _Entry) -> None:
+        if self._young_bytes + entry.cost > self._half:
+            # Both are replaced before they are filled, so that what threads add at the same time is counted somewhere.
+            self._old, self._young = self._young, {}
+            self._old_bytes, self._young_bytes = self._young_bytes, 0
+        self._young[key] = entry
+        self._young_bytes += entry.cost
+
+
+class _FunctionCache(NamedTuple):
+    """A function whose results are cached."""
+
+    name: CacheName
+    entries: Callable[[], int]
+    entry_bytes: int
+
+    @property
+    def size(self) -> CacheSize:
+        """See CountedCache."""
+        entries = self.entries()
+        return CacheSize(entries, entries * self.entry_bytes)
+
+
+def remember(name: CacheName, most: int, entry_bytes: int) -> Callable[[Callable[P, V]], Callable[P, V]]:
+    """Decorates a function whose last results are cached, `most` of them.
+
+    `entry_bytes` is what one takes, as measured with tracemalloc: the arguments, the result, and its place (some 150).
+    """
+
+    def decorate(function: Callable[P, V]) -> Callable[P, V]:
+        caching = lru_cache(most)(function)
+        _FUNCTIONS.append(_FunctionCache(name, lambda: caching.cache_info().currsize, entry_bytes))
+        return cast("Callable[P, V]", caching)
+
+    return decorate
+
+
+_FUNCTIONS: Final[list[_FunctionCache]] = []
+_CACHES: Final[WeakSet[CountedCache]] = WeakSet()
+"""All caches of the process, so that none can be left out of the metrics."""
+
+
+def count_cache(cache: CountedCache) -> None:
+    """Counts a cache for as long as it exists."""
+    _CACHES.add(cache)
+
+
+def cache_sizes() -> dict[CacheName, CacheSize]:
+    """Returns what the process caches under each name, including those under which nothing is cached yet."""
+    entries, bytes_ = Counter[CacheName](), Counter[CacheName]()
+    for cache in [*_CACHES, *_FUNCTIONS]:
+        size = cache.size
+        entries[cache.name] += size.entries
+        bytes_[cache.name] += size.bytes
+    return {name: CacheSize(entries[name], bytes_[name]) for name in CACHE_NAMES}
