@@ -3,7 +3,7 @@
 import pytest
 
 from coatcheck.core.grep.patterns import PATTERN_LIMIT, compile_pattern
-from coatcheck.tools.pattern_variants import is_copied, or_plain, quoted, through_colours
+from coatcheck.tools.pattern_variants import is_copied, or_plain, other_spellings, quoted, through_colours
 from tools.agent import Agent
 
 LOG = (
@@ -99,6 +99,55 @@ async def test_a_line_as_it_was_shown_is_found_again(agent: Agent, pattern: str,
     answer = await agent.read(artifact_id=artifact_id, pattern=pattern, context=0)
     assert line in answer.body.split("\n")
     assert said in answer.last
+
+
+@pytest.mark.parametrize(
+    ("pattern", "spellings"),
+    [
+        (r"ERROR\|FATAL", [("ERROR|FATAL", False)]),
+        (r"\(a\)", [("(a)", False)]),
+        (r"a\+b\{2,3\}", [("a+b{2,3}", False)]),
+        (r"\<word\>", [(r"\bword\b", False)]),
+        (r"main()\|exit", [(r"main\(\)|exit", False), ("main()|exit", False)]),
+        (r"[(\|]\|\\(", [(r"[(\|]|\\\(", False), (r"[(\|]|\\(", False)]),
+        ("/fatal/i", [("fatal", True)]),
+        (r"/a\/b\|c/g", [(r"a/b\|c", False), ("a/b|c", False)]),
+        ("/usr/lib", []),
+        ("error|fatal", []),
+        (r"\d+\.\d+", []),
+        (r"[\|]", []),
+    ],
+)
+def test_patterns_of_grep_and_javascript_are_respelled(pattern: str, spellings: list[tuple[str, bool]]) -> None:
+    assert other_spellings(pattern) == spellings
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found", "meant"),
+    [
+        (r"ERROR\|fetched", 2, "ERROR|fetched"),
+        (r"error\|fetched", 2, "error|fetched"),
+        (r"\(exit\|core\) status", 2, "(exit|core) status"),
+        (r"exit st[a-z]\+", 2, "exit st[a-z]+"),
+        (r"\<scanning\>", 1, r"\bscanning\b"),
+        ("/EXIT status/i", 2, "EXIT status"),
+        ("/exit status/", 2, "exit status"),
+    ],
+)
+async def test_a_pattern_in_another_syntax_is_tried_as_meant(
+    agent: Agent, pattern: str, found: int, meant: str
+) -> None:
+    artifact_id = await agent.put(LOG, tool_name="bash")
+    answer = await agent.read(artifact_id=artifact_id, pattern=pattern, context=0)
+    assert f"all {found} matches." in answer.last or (found == 1 and "the only match." in answer.last)
+    assert f'Nothing matches as written; these match "{meant}"' in answer.last
+
+
+async def test_a_sign_that_stands_in_the_text_is_matched_as_written(agent: Agent) -> None:
+    artifact_id = await agent.put(LOG, tool_name="bash")
+    answer = await agent.read(artifact_id=artifact_id, pattern=r"scanning \(3|a \| b", context=0)
+    assert "all 2 matches." in answer.last
+    assert "as written" not in answer.last
 
 
 async def test_what_stands_nowhere_is_not_found_in_any_reading(agent: Agent) -> None:

@@ -1,8 +1,8 @@
 """`pattern`: shows the matching lines, and tries what a model would try next if there are none.
 
 A pattern that is not a regular expression is searched as plain text, and one that is matches as plain text too. What
-matches nothing is tried ignoring case, and then ignoring colour codes and what a line's beginning was written over,
-which no reader sees. The answer says so.
+matches nothing is tried ignoring case, then as grep and JavaScript would read it, and then ignoring colour codes and
+what a line's beginning was written over, which no reader sees. The answer says so.
 """
 
 from typing import Final
@@ -70,6 +70,8 @@ class PatternSearch:
         except CoatcheckError as error:
             if error.code is not Code.INVALID_PATTERN or ask.literal:
                 raise
+            if (answered := await self._first_match(reading, _respell(ask))) is not None:
+                return answered
             try:
                 got, notes = await self._matches(reading, structs.replace(ask, literal=True))
             except CoatcheckError as second:
@@ -80,23 +82,45 @@ class PatternSearch:
             return got, ["The pattern is not a valid regular expression; it was searched for as plain text.", *notes]
         if got.shown or got.stopped == "deadline":
             return got, []
-        return await self._generously(reading, ask, either) or (got, [])
+        return await self._first_match(reading, _loosen(ask, either)) or (got, [])
 
-    async def _generously(
-        self, reading: ViewReading, ask: PatternSearchRequest, either: PatternSearchRequest
+    async def _first_match(
+        self, reading: ViewReading, tries: list[tuple[PatternSearchRequest, str]]
     ) -> tuple[SearchAnswer, list[str]] | None:
-        """Returns more generous matches of a pattern that finds nothing as written; None if there are none either."""
-        tries: list[tuple[PatternSearchRequest, str]] = []
-        if not ask.ignore_case:
-            tries.append((structs.replace(either, ignore_case=True), _FOLDED))
-        through = pattern_variants.through_colours(ask.pattern, literal=ask.literal)
-        if through is not None:
-            tries.append((structs.replace(ask, pattern=through, literal=False, ignore_case=True), _COLOURED))
-        for variant, notes in tries:
-            got = await self._search.of(reading, variant)
+        """Returns what the first of some readings finds, with its note; None if none finds anything."""
+        for variant, note in tries:
+            try:
+                got = await self._search.of(reading, variant)
+            except CoatcheckError as error:
+                if error.code is not Code.INVALID_PATTERN:
+                    raise
+                continue  # a reading that is no expression is not what was meant
             if got.shown or got.stopped == "deadline":
-                return got, [notes] if got.shown else []
+                return got, [note] if got.shown else []
         return None
+
+
+def _loosen(ask: PatternSearchRequest, either: PatternSearchRequest) -> list[tuple[PatternSearchRequest, str]]:
+    """Returns more generous readings of a pattern that finds nothing as written, with what to say of each."""
+    tries: list[tuple[PatternSearchRequest, str]] = []
+    if not ask.ignore_case:
+        tries.append((structs.replace(either, ignore_case=True), _FOLDED))
+    tries += _respell(ask)
+    through = pattern_variants.through_colours(ask.pattern, literal=ask.literal)
+    if through is not None:
+        tries.append((structs.replace(ask, pattern=through, literal=False, ignore_case=True), _COLOURED))
+    return tries
+
+
+def _respell(ask: PatternSearchRequest) -> list[tuple[PatternSearchRequest, str]]:
+    """Returns a pattern as grep and JavaScript read it, each also ignoring case, with what to say of each."""
+    tries: list[tuple[PatternSearchRequest, str]] = []
+    for spelling, folds in [] if ask.literal else pattern_variants.other_spellings(ask.pattern):
+        for ignore_case in sorted({ask.ignore_case or folds, True}):
+            case = "" if ignore_case == ask.ignore_case else ", without regard to case"
+            note = f'Nothing matches as written; these match "{_shorten(spelling)}"{case}.'
+            tries.append((structs.replace(ask, pattern=spelling, ignore_case=ignore_case), note))
+    return tries
 
 
 def _count(got: SearchAnswer, at: ReadStart, first: int) -> str:
@@ -118,8 +142,7 @@ def _going_on(got: SearchAnswer) -> str:
 
 def _nothing(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest, notes: list[str]) -> str:
     """Returns that nothing was found, and what else to try."""
-    pattern = inert(ask.pattern[: _SHOWN * 2]).replace("\n", " ")
-    pattern = pattern if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]}…"
+    pattern = _shorten(ask.pattern)
     where = f"in {plural(reading.lines.last - reading.lines.first + 1, 'line')} of {reading.name}"
     if got.stopped == "deadline":
         first = f'No match for "{pattern}" yet {where}: the search ran out of time. Retry the same call; it goes on.'
@@ -131,3 +154,9 @@ def _nothing(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest,
     else:
         first = f'No match for "{pattern}" {where}, upper or lower case. Try fewer or other words, or part of a word.'
     return " ".join([first, *notes])
+
+
+def _shorten(pattern: str) -> str:
+    """Returns a pattern as a sentence repeats it: on one line, inert, and not too long."""
+    shown = inert(pattern[: _SHOWN * 2]).replace("\n", " ")
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
