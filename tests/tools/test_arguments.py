@@ -150,24 +150,48 @@ def test_arguments_are_taken_out_of_what_they_are_wrapped_in(wrapped: object) ->
     assert meant(wrapped) == asked(offset=ReadStart(3))
 
 
-def test_what_is_hardly_json_still_names_the_artifact() -> None:
+def test_of_what_is_hardly_json_nothing_is_read() -> None:
     assert meant(ID) == asked()
-    assert meant(f"{{'artifact_id': '{ID}', 'offset': 3}}") == asked(
-        notes=("The arguments are not valid JSON; only the artifact's ID was understood.",)
-    )
+    hardly = "{'artifact_id': 'art_000000000000000098', 'offset': 3}"
+    with pytest.raises(
+        CoatcheckError, match=r"^The arguments are not valid JSON; only the artifact's ID was understood"
+    ):
+        meant(hardly)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"verbose": True, "b c": 1}, "Unknown arguments ignored: verbose, b_c."),
+        ({"offset": "soon"}, "offset could not be read and was left out."),
+        ({"pattern": "…"}, "pattern=… stands for words of your own, and was left out."),
+        ({"pattern": {"regex": 1}, "context": 3}, "pattern could not be read and was left out."),
+    ],
+    ids=str,
+)
+async def test_a_call_of_which_nothing_was_understood_reads_nothing(
+    agent: Agent, arguments: dict[str, object], reason: str
+) -> None:
+    artifact_id = await agent.put(LOG, tool_name="bash")
+    answer = await agent.read(artifact_id=artifact_id, **arguments)
+    assert (answer.is_error, answer.text.startswith(reason)) == (True, True)
+    assert answer.text.endswith("offset=1 reads from the beginning.")
+    assert answer.tokens < 60
+    understood = await agent.read(artifact_id=artifact_id, offset=1, verbose=True)
+    assert (understood.is_error, understood.body.startswith("00000 step")) == (False, True)
 
 
 @pytest.mark.parametrize(
     ("arguments", "note"),
     [
-        ({"verbose": True, "b c": 1}, "Unknown arguments ignored: verbose, b_c."),
-        ({"offset": "soon"}, "offset could not be read and was left out."),
+        ({"offset": 3, "verbose": True, "b c": 1}, "Unknown arguments ignored: verbose, b_c."),
+        ({"limit": 3, "offset": "soon"}, "offset could not be read and was left out."),
         ({"limit": -1}, "limit must be at least 1 and was left out."),
         ({"offset": 3, "start_line": 4}, "offset was used, start_line was not."),
         ({"pattern": "a", "query": "b"}, "pattern was used, and query was left out: give only one of them."),
         ({"query": "a", "path": "$"}, "query was used, and path was left out: give only one of them."),
         ({"path": "$", "offset": 39}, "offset counts lines, which the values of a path do not have"),
-        ({"pattern": "…"}, "pattern=… stands for words of your own, and was left out."),
+        ({"query": "a", "pattern": "…"}, "pattern=… stands for words of your own, and was left out."),
         ({"artifact_id": [ID, "art_000000000000000098"]}, "Several artifacts were named"),
         ({"path": ["$.a", "$.b"]}, "path takes one value: this is for the first. Give the others in further calls."),
         ({"query": "a", "offset": 5}, "offset does not go with query and was left out."),

@@ -1,14 +1,15 @@
 """A call's arguments as they were meant, whatever they are called and however they are written.
 
 Forgiving in what it takes, exact in what it says: everything that was changed, ignored or could not be read becomes a
-note in the answer. Conflicts are settled in one order:
+note in the answer. If nothing but the artifact was understood of a call that says more, it is refused: whoever asks for
+something else does not want the first 4,000 tokens. Conflicts are settled in one order:
 
 1. A parameter's own name comes before its other names, in the order of the table below.
 2. `offset` (or a place to begin under another name) comes before a range, a range before `head` and `tail`.
 3. `limit` comes before an end.
 4. `pattern` comes before `query`, `query` before `path`, `path` before `outline`; none of them reads lines.
 
-Nothing here raises but for an artifact that is not named, and nothing looks at an artifact.
+Nothing here raises but for these calls and for an artifact that is not named, and nothing looks at an artifact.
 """
 
 import re
@@ -17,6 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.tools import values
 from coatcheck.tools.values import ReadStart
@@ -121,7 +123,8 @@ def read_arguments(given: dict[str, object], notes: list[str]) -> ReadArguments:
     """Returns what a call of `read_artifact` means. `notes` come from unpacking it.
 
     Raises:
-        CoatcheckError: `invalid_request` if no artifact is named.
+        CoatcheckError: `invalid_request` if no artifact is named, or if that is all that was understood of a call with
+            other arguments.
     """
     said = _Said(given, notes)
     artifact_id, section = _artifact(said)
@@ -140,10 +143,18 @@ def read_arguments(given: dict[str, object], notes: list[str]) -> ReadArguments:
         _leave_out(said, used)
     offset, limit = (None, said.integer("limit")) if used == "path" else _span(said)
     context = said.integer("context") if used == "pattern" else None
+    section = said.text("section") or section
+    if said.misread and (used, offset, limit, section) == (None, None, None, None):
+        ids.parse(artifact_id)  # a wrong ID is to be corrected first
+        names = "offset, limit, pattern, query, path, section or outline"
+        raise CoatcheckError(
+            Code.INVALID_REQUEST,
+            f"{' '.join(said.all_notes())} Nothing was read: use {names}; offset=1 reads from the beginning.",
+        )
     return ReadArguments(
         artifact_id=artifact_id,
         outline=used == "outline",
-        section=said.text("section") or section,
+        section=section,
         offset=offset,
         place=said.place() if used == "path" else None,
         limit=_limit(said, used, limit),
@@ -197,6 +208,8 @@ class _Said:
         self, given: dict[str, object], notes: list[str], names: Mapping[str, tuple[str, ...]] = _NAMES
     ) -> None:
         self.notes = list(notes)
+        self.misread = bool(notes)
+        """Whether something that the call says was not understood."""
         self._values: dict[str, object] = {}
         self.called: dict[str, str] = {}
         plain = {_plain(name): value for name, value in reversed(given.items()) if not values.is_nothing(value)}
@@ -210,6 +223,7 @@ class _Said:
                     self.notes.append(f"{self.called[name]} was used, {alias} was not.")
         unknown = [_shown(name) for name in reversed(plain)]
         if unknown:
+            self.misread = True
             more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
             self.notes.append(f"Unknown arguments ignored: {', '.join(unknown[:_NAMED])}{more}.")
 
@@ -236,6 +250,7 @@ class _Said:
             self.notes.append(f"{called} takes one value: this is for the first. Give the others in further calls.")
             value = several[0]
         if values.is_placeholder(value):
+            self.misread = True
             self.notes.append(f"{name}={value} stands for words of your own, and was left out.")
             self.drop(name)
             return None
@@ -272,6 +287,7 @@ class _Said:
         return tuple(dict.fromkeys(self.notes))
 
     def _unreadable(self, name: str) -> None:
+        self.misread = True
         self.notes.append(f"{self.called.get(name, name)} could not be read and was left out.")
 
 

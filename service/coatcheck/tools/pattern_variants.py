@@ -3,8 +3,8 @@ r"""What a model's pattern can mean: another program's syntax, copied text, or t
 A model copies a line of an answer into `pattern`. As a regular expression, `[main] done (3 ms)` means something else,
 and may even match elsewhere. What a model copies was shown without the terminal's colour codes, which are between the
 words of the payload, and without what carriage returns overwrote at a line's beginning. And models write the syntax of
-grep (`a\|b`) and JavaScript (`/a/i`), which RE2 accepts with another meaning. This module only writes such patterns; the
-caller decides which to try, and reports which it was.
+grep (`a\|b`) and JavaScript (`/a/i`), which RE2 accepts with another meaning. This module only writes such patterns;
+the caller decides which to try, and reports which it was.
 """
 
 import re
