@@ -23,9 +23,6 @@ Ttl = int | str | None
 """Seconds, text such as `12h`, or None for forever."""
 AS_JSON: Final = 4 * 1024**2
 """Maximum characters of text that is sent as JSON; longer text is sent as it is."""
-LONGEST_TITLE: Final = 1_000
-"""Maximum characters of a title. Titles come from pages, and a page must not make a put fail: the service cuts those it
-finds itself, and refuses longer ones that are declared."""
 
 
 class DeclaredFields(TypedDict, total=False):
@@ -73,7 +70,7 @@ def put(payload: Payload, declared: DeclaredFields, key: str) -> ClientRequest[r
     if isinstance(payload, str) and len(payload) > AS_JSON:
         return raw(wire.mended(payload).encode(), declared, key)
     content = encoded(payload) if isinstance(payload, str) else payload.data
-    said = encoded(members(_titled(declared)))[1:]
+    said = encoded(members(declared))[1:]
     body = b"".join((b'{"content":', content, b"," if len(said) > 1 else b"", said))
     return ClientRequest(
         method="POST",
@@ -89,18 +86,16 @@ def raw(content: bytes | None, declared: DeclaredFields, key: str) -> ClientRequ
 
     If a URL would be too long, a form is used.
     """
-    declared = _titled(declared)
-    media_type = declared.get("media_type")
-    kind = () if media_type is None else (wire.field_value("media_type", media_type),)
+    kind = wire.sendable_value(declared.get("media_type"))
     query = params(declared, but=("media_type",))
     if len(urlencode(query)) > wire.LONGEST_QUERY:
-        return _form(content, (*(("media_type", one) for one in kind), *query), key)
+        return _form(content, (*((("media_type", kind),) if kind else ()), *query), key)
     return ClientRequest(
         method="POST",
         path="/v1/artifacts/raw",
         answer=results.Receipt,
         params=query if content else (*query, ("allow_empty", "true")),  # what is streamed may be empty, too
-        headers=(*(("content-type", one) for one in kind), _keyed(key)),
+        headers=(*((("content-type", kind),) if kind else ()), _keyed(key)),
         body=content,
     )
 
@@ -119,12 +114,6 @@ def _form(content: bytes | None, fields: wire.Pairs, key: str) -> ClientRequest[
 
 def _keyed(key: str) -> tuple[str, str]:
     return "idempotency-key", wire.field_value("idempotency_key", key)
-
-
-def _titled(declared: DeclaredFields) -> DeclaredFields:
-    """Returns the declaration, with a title that the service accepts."""
-    title = declared.get("title")
-    return declared if title is None or len(title) <= LONGEST_TITLE else {**declared, "title": title[:LONGEST_TITLE]}
 
 
 _NULLABLE: Final = frozenset({"ttl", "idle_ttl"})

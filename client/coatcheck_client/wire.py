@@ -55,6 +55,14 @@ def field_value(name: str, value: str) -> str:
     return value
 
 
+def sendable_value(value: object) -> str:
+    """Returns a header field's value; empty if no header can contain it, for what only describes a payload."""
+    try:
+        return field_value("", value) if isinstance(value, str) else ""
+    except ServiceError:
+        return ""
+
+
 def form(params: Pairs) -> tuple[str, Around]:
     """Returns a form's media type, and what precedes and follows the payload in it (RFC 7578).
 

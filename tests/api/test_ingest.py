@@ -91,8 +91,7 @@ async def test_curls_default_content_type_says_nothing_and_any_other_is_the_medi
     assert await media_type("application/x-www-form-urlencoded") == await media_type(None)
     assert await media_type("Text/HTML; charset=latin-1") == "Text/HTML; charset=latin-1"
     assert await media_type("text/css", media_type="text/x-sass") == "text/x-sass"
-    answer = await client.post("/v1/artifacts/raw", headers={"content-type": "no type"}, content=b"x")
-    assert problem(answer, 400, "invalid_request")["field"] == "media_type"
+    assert await media_type("no type") is None
 
 
 async def test_provider_shapes_fill_in_what_the_caller_left_out(client: httpx.AsyncClient) -> None:
@@ -138,15 +137,67 @@ async def test_what_is_no_duration_is_refused(client: httpx.AsyncClient, value: 
     assert problem(answer, 400, "invalid_request")["field"] == "ttl"
 
 
-@pytest.mark.parametrize("field", ["tool_name", "tool_call_id", "session", "url"])
 @pytest.mark.parametrize("control", ["\r\nx: y", "\0", "\x7f", "\x9b", "\u2028"])
-async def test_control_characters_have_no_business_in_names(
-    client: httpx.AsyncClient, field: str, control: str
+async def test_control_characters_have_no_business_in_a_session(client: httpx.AsyncClient, control: str) -> None:
+    answer = await client.post("/v1/artifacts", json={"content": "x", "session": f"a{control}"})
+    assert problem(answer, 400, "invalid_request")["field"] == "session"
+    answer = await client.post("/v1/artifacts/raw", params={"session": f"a{control}"}, content=b"x")
+    assert problem(answer, 400, "invalid_request")["field"] == "session"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "kept"),
+    [
+        ("title", "t" * 1_001, "t" * 999 + "…"),
+        ("title", 5, None),
+        ("command", "cat <<E\n" + "x\n" * 3_000, ("cat <<E\n" + "x\n" * 3_000)[:3_999] + "…"),
+        ("tool_name", "n" * 257, "n" * 255 + "…"),
+        ("tool_name", "a\r\nx: y", "a  x: y"),
+        ("tool_call_id", "call_" + "A" * 1_400, None),
+        ("tool_call_id", "c\0", "c …" + hashlib.sha256(b"c\0").hexdigest()[:32]),
+        ("url", "https://example.org/" + "p" * 8_192, None),
+        ("url", "https://example.org/\x9b", None),
+        ("media_type", "text", None),
+        ("media_type", "text/" + "x" * 255, None),
+        ("kind", "markdown", "text"),
+        ("kind", ["log"], "text"),
+        ("labels", ["l" * 129, "a\0", "", "a "], ["l" * 127 + "…", "a"]),
+        ("labels", [str(n) for n in range(40)], [str(n) for n in range(32)]),
+        ("labels", "ci", []),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+async def test_a_malformed_description_never_costs_the_payload(
+    client: httpx.AsyncClient, field: str, value: object, kept: object
 ) -> None:
-    answer = await client.post("/v1/artifacts", json={"content": "x", field: f"a{control}"})
-    assert problem(answer, 400, "invalid_request")["field"] == field
-    answer = await client.post("/v1/artifacts/raw", params={field: f"a{control}"}, content=b"x")
-    assert problem(answer, 400, "invalid_request")["field"] == field
+    answer = await client.post("/v1/artifacts", json={"content": "some words", "session": "s", field: value})
+    assert (answer.status_code, await content(client, answer)) == (201, b"some words")
+    (warning,) = answer.json()["warnings"]
+    assert (warning["code"], warning["message"].startswith(f"'{field}' ")) == ("metadata_adjusted", True)
+    assert str(value)[:40] not in warning["message"]
+    known = (await client.get(answer.headers["location"])).json()["artifact"]
+    if field == "tool_call_id" and kept is None:
+        digest = hashlib.sha256(str(value).encode()).hexdigest()[:32]
+        kept = f"{str(value)[:40]}…{digest}"
+    assert known[field] == kept
+    again = await client.post("/v1/artifacts", json={"content": "some words", "session": "s", field: value})
+    assert (again.status_code, again.json()["id"]) == (200, answer.json()["id"])
+    fine = await client.post("/v1/artifacts", json={"content": "some words", "session": "s"})
+    assert fine.json()["warnings"] == []
+
+
+async def test_descriptions_are_adjusted_in_every_way_in(client: httpx.AsyncClient) -> None:
+    fields = {"command": "c" * 5_000, "kind": "markdown", "labels": ["l" * 129]}
+    raw = await client.post("/v1/artifacts/raw", params=fields, content=b"words")
+    form = await client.post("/v1/artifacts", data=fields, files={"file": ("n" * 1_200, b"words")})
+    result = {"role": "tool", "tool_call_id": "c" * 600, "name": "n" * 300, "content": "words"}
+    parted = await client.post("/v1/artifacts", json={"content": result})
+    batch = await client.post("/v1/artifacts:batch", json={"items": [{"content": "words", **fields}]})
+    response = {"results": [{"title": "t", "url": "https://example.org/", "content": "words"}]}
+    search = await client.post("/v1/search-results", json={"response": response, "tool_call_id": "c" * 600, "url": 1})
+    answers = [raw.json(), form.json(), parted.json(), batch.json()["results"][0]["receipt"], search.json()]
+    assert [[each["code"] for each in answer["warnings"]] for answer in answers] == [["metadata_adjusted"]] * 5
+    assert all(answer["stored"] for answer in answers)
 
 
 async def test_paths_and_bidirectional_text_are_data_and_a_titles_controls_become_spaces(

@@ -1,7 +1,12 @@
-"""Checks of names, IDs, labels and URLs: refuses control characters and drops repeated labels."""
+"""Checks of names, IDs, labels and URLs: what decides something is refused if it is malformed."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.text.controls import CONTROL
+from coatcheck.core.metadata_bounds import adjust_metadata
+from coatcheck.storing.ingest_request import Notice
+from coatcheck_client.contract.identifiers import CONTROL
 
 
 def plain(value: str | None, name: str) -> str | None:
@@ -26,6 +31,7 @@ def checked_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(labels))
 
 
-def plain_fields(source: object, *names: str) -> dict[str, str | None]:
-    """Returns the named text attributes of a request after checking each. Raises as `plain` does."""
-    return {name: plain(getattr(source, name), name) for name in names}
+def describe(given: Mapping[str, object]) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+    """Returns metadata that only describes a payload, within its bounds, and a warning if any of it was changed."""
+    adjusted, changes = adjust_metadata(given)
+    return adjusted, (Notice("metadata_adjusted", f"{'; '.join(changes)}."),) if changes else ()

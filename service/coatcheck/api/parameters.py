@@ -1,21 +1,30 @@
 """Types of request parameters, with their bounds, as the OpenAPI document shows them.
 
 Names, IDs, labels and URLs may hold any text except control characters, which would be reflected into logs and
-terminals; a title's control characters become spaces, because titles come from pages. Text that looks like a path
-(`../`) or runs right to left is ordinary data: nothing here becomes a path or a header.
+terminals. Text that looks like a path (`../`) or runs right to left is ordinary data: nothing here becomes a path or a
+header. What only describes a payload is accepted in any form; `core/metadata_bounds.py` brings it within these bounds.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
 from coatcheck.api.durations import MAX_SECONDS
-from coatcheck.core.artifact import COMMAND_CHARS
+from coatcheck.core.artifact import COMMAND_CHARS, Kind
 from coatcheck.core.ids import ID_LENGTH, SECTION_LENGTH
+from coatcheck.core.metadata_bounds import (
+    LABEL_CHARS,
+    MAX_LABELS,
+    MEDIA_TYPE_CHARS,
+    TITLE_CHARS,
+    TOOL_NAME_CHARS,
+    URL_CHARS,
+)
 from coatcheck.core.policies.policy import MAX_VALUE
 from coatcheck.core.reads.read_bounds import MAX_TOKENS
 from coatcheck.core.search.domains import DOMAIN_LENGTH, MOST_DOMAINS
 from coatcheck.usecases.tenants.administer_keys import MAX_PAGE
+from coatcheck_client.contract.identifiers import CALL_ID_CHARS, SESSION_CHARS
 
 PLAIN = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$"}
 """For the OpenAPI document; `checks.plain` enforces it with a better message."""
@@ -27,21 +36,44 @@ def _plain(most: int, description: str, example: str) -> Meta:
     return Meta(min_length=1, max_length=most, description=description, examples=[example], extra_json_schema=PLAIN)
 
 
-MediaType = Annotated[
-    str, Meta(min_length=3, max_length=255, description="Media type of the payload.", examples=["text/html"])
-]
-ToolName = Annotated[str, _plain(256, "Tool that produced the payload.", "bash")]
+def _describing(description: str, example: object, **schema: object) -> Meta:
+    """Returns the schema of what only describes a payload: any value is accepted, and another one is adjusted to it."""
+    adjusted = f"{description} Adjusted if it is longer or malformed, with the warning `metadata_adjusted`."
+    return Meta(description=adjusted, examples=[example], extra_json_schema=schema)
+
+
+def _describing_text(description: str, example: str, most: int, **schema: object) -> Meta:
+    return _describing(description, example, type="string", minLength=1, maxLength=most, **schema)
+
+
+MediaType = Annotated[Any, _describing_text("Media type of the payload.", "text/html", MEDIA_TYPE_CHARS)]
+ToolLabel = Annotated[Any, _describing_text("Tool that produced the payload.", "bash", TOOL_NAME_CHARS, **PLAIN)]
 CallId = Annotated[
-    str, _plain(512, "ID of the tool call that produced the payload; part of the artifact's identity.", "call_8f2a")
+    Any,
+    _describing_text(
+        "ID of the tool call that produced the payload; part of the artifact's identity.",
+        "call_8f2a",
+        CALL_ID_CHARS,
+        **PLAIN,
+    ),
 ]
-Session = Annotated[str, _plain(256, "Conversation, run or thread; part of the artifact's identity.", "run-42")]
+KindLabel = Annotated[
+    Any,
+    _describing(
+        "What the payload is, if the caller knows better than recognition.",
+        Kind.LOG.value,
+        type="string",
+        enum=[kind.value for kind in Kind],
+    ),
+]
+ToolName = Annotated[str, _plain(TOOL_NAME_CHARS, "Tool that produced the payload.", "bash")]
+Session = Annotated[
+    str, _plain(SESSION_CHARS, "Conversation, run or thread; part of the artifact's identity.", "run-42")
+]
 Command = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=COMMAND_CHARS,
-        description="Command that was run, or a short form of the tool's arguments.",
-        examples=["pytest -q tests"],
+    Any,
+    _describing_text(
+        "Command that was run, or a short form of the tool's arguments.", "pytest -q tests", COMMAND_CHARS
     ),
 ]
 CompareTo = Annotated[
@@ -59,14 +91,27 @@ Tools = Annotated[
     Literal["read_artifact", "none"],
     Meta(description="Which tool the model has: with `none`, the card does not print calls for reading further."),
 ]
-Url = Annotated[str, _plain(8192, "Where the payload came from.", "https://example.org/page")]
-Title = Annotated[
-    str, Meta(min_length=1, max_length=1000, description="Title of the payload; control characters become spaces.")
+UrlLabel = Annotated[
+    Any, _describing_text("Where the payload came from.", "https://example.org/page", URL_CHARS, **PLAIN)
 ]
-Label = Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema=PLAIN)]
+Url = Annotated[str, _plain(URL_CHARS, "Where the payload came from.", "https://example.org/page")]
+Title = Annotated[Any, _describing_text("Title of the payload.", "build.log", TITLE_CHARS)]
+Label = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS, extra_json_schema=PLAIN)]
 Labels = Annotated[
     tuple[Label, ...],
-    Meta(max_length=32, description="Labels by which to find the artifact again.", examples=[["ci", "nightly"]]),
+    Meta(
+        max_length=MAX_LABELS, description="Labels by which to find the artifact again.", examples=[["ci", "nightly"]]
+    ),
+]
+LabelList = Annotated[
+    Any,
+    _describing(
+        "Labels by which to find the artifact again.",
+        ["ci", "nightly"],
+        type="array",
+        maxItems=MAX_LABELS,
+        items={"type": "string", "minLength": 1, "maxLength": LABEL_CHARS, **PLAIN},
+    ),
 ]
 Query = Annotated[
     str,

@@ -16,6 +16,7 @@ from langchain_core.tools import BaseTool
 
 from coatcheck_client import Client
 from coatcheck_client.contract.cards import is_own
+from coatcheck_client.contract.identifiers import SESSION_CHARS, bound_identifier
 from coatcheck_client.integrations.langchain import history, results, state
 from coatcheck_client.integrations.langchain.reading import read_tool
 from coatcheck_client.integrations.langchain.results import ResultPart
@@ -179,4 +180,4 @@ def _thread(runtime: object) -> str | None:
     if known is None:
         config = cast("dict[str, dict[str, Any]]", getattr(runtime, "config", None) or {})
         known = config.get("configurable", {}).get("thread_id")
-    return None if known is None else str(known)
+    return None if known is None else bound_identifier(str(known), SESSION_CHARS)

@@ -25,6 +25,7 @@ from litellm.types.integrations.custom_logger import (
 
 from coatcheck_client import Client, declarations
 from coatcheck_client.contract.cards import is_own
+from coatcheck_client.contract.identifiers import SESSION_CHARS, bound_identifier
 from coatcheck_client.contract.tools import READ
 from coatcheck_client.integrations.litellm import unseen
 from coatcheck_client.integrations.litellm.formats import FORMATS, Format, format_of
@@ -97,7 +98,7 @@ class CoatcheckCallback(CustomLogger):
         if not is_worth_asking(messages, int(self._policy.get("inline_tokens", 1_000))):
             return messages
         session = self._session or data.get("litellm_session_id")
-        said: dict[str, Any] = {} if session is None else {"session": str(session)}
+        said: dict[str, Any] = {} if session is None else {"session": bound_identifier(str(session), SESSION_CHARS)}
         done = await asyncio.to_thread(self._client.compact, {form.key: messages}, policy=self._policy, **said)
         return done.body[form.key] if done.report["changed"] else messages
 

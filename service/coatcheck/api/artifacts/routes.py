@@ -13,7 +13,7 @@ from coatcheck.api.artifacts.wire import (
     PatchBody,
     artifact_view,
 )
-from coatcheck.api.checks import checked_labels, plain_fields
+from coatcheck.api.checks import checked_labels, plain
 from coatcheck.api.durations import given_seconds
 from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.http.headers import field, prefers_text
@@ -38,7 +38,8 @@ async def list_artifacts(call: RouteCall, query: ListQuery) -> ListView:
     Lists live artifacts, newest first. All conditions given must hold; with `q`, an artifact must contain every word.
     Everything stored before the request is found, unless the answer says `partial`. An unknown parameter is an error.
     """
-    plain_fields(query, "session", "tool_name", "url", "label")
+    for name in ("session", "tool_name", "url", "label"):
+        plain(getattr(query, name), name)
     where = copy_fields(ArtifactFilter, query)
     listing = await call.services.browse(call.caller, where, query.cursor, query.limit, query=query.q)
     return ListView(tuple(artifact_view(item) for item in listing.items), listing.next, listing.partial)

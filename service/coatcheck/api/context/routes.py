@@ -2,7 +2,7 @@
 
 import asyncio
 
-from coatcheck.api.checks import checked_labels, plain
+from coatcheck.api.checks import describe, plain
 from coatcheck.api.context.wire import CompactBody, CompactView, MeasureBody, compact_view
 from coatcheck.api.durations import given_seconds
 from coatcheck.api.http.access import INGEST
@@ -48,18 +48,19 @@ async def compact_context(call: RouteCall) -> CompactView:
         sent, mended = await decode_aside(data, CompactBody)
         decodable = await asyncio.to_thread(mend, data) if mended else None
         body = HistoryBody(data, sent.body, "body", decodable)
+        adjusted, notices = describe({"labels": sent.labels})
         request = CompactRequest(
             policy=sent.compaction(),
             format=sent.format,
             keep=PayloadRetention(
                 session=plain(sent.session, "session"),
-                labels=checked_labels(sent.labels),
+                labels=adjusted["labels"],
                 ttl=given_seconds(sent.ttl, "ttl"),
                 idle_ttl=given_seconds(sent.idle_ttl, "idle_ttl"),
                 pinned=sent.pin,
             ),
             ask=sent.request(),
-            notices=(MENDED,) if mended else (),
+            notices=(*((MENDED,) if mended else ()), *notices),
         )
         del data, decodable, sent
         result = await call.services.compact(call.caller, body, request)

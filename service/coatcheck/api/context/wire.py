@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from coatcheck.api.parameters import IdleTtl, Labels, Pin, Session, Ttl
+from coatcheck.api.parameters import IdleTtl, LabelList, Pin, Session, Ttl
 from coatcheck.api.views import Warned, copy_fields, warnings_view
 from coatcheck.core.context import (
     CompactionPolicy,
@@ -269,7 +269,7 @@ class CompactBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit
 
     EXAMPLES: ClassVar = [{"body": _HISTORY_EXAMPLE, "session": "run-42"}]
 
-    labels: Labels = ()
+    labels: LabelList = ()
     ttl: Ttl | UnsetType = UNSET
     idle_ttl: IdleTtl | UnsetType = UNSET
     pin: Pin = False

@@ -6,14 +6,14 @@ import msgspec
 from litestar import Response
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from coatcheck.api.checks import checked_labels
 from coatcheck.api.durations import given_seconds
 from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.json_body import decode_aside
 from coatcheck.api.http.request_parts import require_json
-from coatcheck.api.parameters import CardTokens, InlineTokens, Labels, Ttl
+from coatcheck.api.parameters import CardTokens, InlineTokens, LabelList, Ttl
 from coatcheck.api.route import BODY, JSON, RouteCall, route
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.metadata_bounds import adjust_metadata
 from coatcheck.usecases.context.answer_hook import HookRequest, answer_hook
 
 _UNTAKEN: Final = frozenset({Code.BODY_TOO_LARGE, Code.OVERLOADED, Code.INVALID_CONTENT})
@@ -25,7 +25,7 @@ class HookQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 
     card_tokens: CardTokens | None = None
     inline_tokens: InlineTokens | None = None
-    labels: Labels = ()
+    labels: LabelList = ()
     ttl: Ttl | UnsetType = UNSET
 
 
@@ -84,7 +84,7 @@ async def answer_claude_code_hook(call: RouteCall, query: HookQuery) -> HookAnsw
     request = HookRequest(
         card_tokens=query.card_tokens,
         inline_tokens=query.inline_tokens,
-        labels=checked_labels(query.labels),
+        labels=adjust_metadata({"labels": query.labels})[0]["labels"],
         ttl=given_seconds(query.ttl, "ttl"),
     )
     require_json(call.scope)

@@ -19,6 +19,7 @@ from multipart import (
 from coatcheck.api.http.body import RequestBody, truncated
 from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.metadata_bounds import DESCRIBING
 
 _QUIET = 64 * 1024
 """Consecutive bytes that may belong to no part: a preamble or an epilogue."""
@@ -126,13 +127,16 @@ class Form:
             self._name = event.name or ""
             self._field = bytearray()
         elif event is None:
+            clipped = self._name in DESCRIBING and len(self._field) == self._limit
             try:
-                self.fields.append((self._name, self._field.decode()))
+                self.fields.append((self._name, self._field.decode(errors="ignore" if clipped else "strict")))
             except UnicodeDecodeError:
                 raise _invalid(f"The field '{self._name[:80]}' is not UTF-8.") from None
         else:
             self._field += event
-            if len(self._field) > self._limit:
+            if self._name in DESCRIBING:
+                del self._field[self._limit :]  # what only describes the payload is clipped much shorter anyway
+            elif len(self._field) > self._limit:
                 raise CoatcheckError(
                     Code.BODY_TOO_LARGE,
                     f"The field '{self._name[:80]}' is larger than {self._limit:,} bytes. Send the payload as a part "

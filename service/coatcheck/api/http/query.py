@@ -73,9 +73,14 @@ def from_pairs(pairs: Iterable[tuple[str, str]], model: type[T], *, where: str =
 
 @cache
 def _lists(model: type[msgspec.Struct]) -> frozenset[str]:
-    """Returns the fields of a model that hold tuples."""
-    return frozenset(name for name, hint in get_type_hints(model).items() if _is_tuple(hint))
+    """Returns the fields of a model that hold lists: tuples, and those of any type whose schema says so."""
+    hints = get_type_hints(model, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if _is_list(hint))
 
 
-def _is_tuple(hint: object) -> bool:
-    return getattr(hint, "__origin__", None) is tuple or any(_is_tuple(inner) for inner in get_args(hint))
+def _is_list(hint: object) -> bool:
+    if isinstance(hint, msgspec.Meta):
+        return (hint.extra_json_schema or {}).get("type") == "array"
+    return getattr(hint, "__origin__", None) is tuple or any(
+        _is_list(inner) for inner in (*get_args(hint), *getattr(hint, "__metadata__", ()))
+    )

@@ -127,7 +127,8 @@ async def store_raw_artifact(call: RouteCall, query: RawQuery) -> Reply[ReceiptV
     given = field(call.scope, b"content-type")
     if given is not None and media_type(call.scope) == _UNSAID:
         given = None
-    request = to_ingest_request(query, to_declared(query, media_type=given), key=idempotency_key(call.scope))
+    declared, notices = to_declared(query, media_type=given)
+    request = to_ingest_request(query, declared, key=idempotency_key(call.scope), notices=notices)
     _refuse_early(call, keep_ends=request.keep_ends)
     body: AsyncIterator[bytes] = open_body(call.scope, call.receive, call.limits)
     if not query.allow_empty:
@@ -237,8 +238,8 @@ async def _read(data: bytes, key: str | None) -> tuple[bytes, IngestRequest, Pic
         parted = parts.payload(body.content)
     pictures = pictures_of(parts.parts_of(body.content))
     body = stand_in(body, parted)
-    declared = to_declared(body, failed=parted.failed)
-    request = to_ingest_request(body, declared, key=key, notices=(MENDED,) if mended else ())
+    declared, notices = to_declared(body, failed=parted.failed)
+    request = to_ingest_request(body, declared, key=key, notices=(*((MENDED,) if mended else ()), *notices))
     return parted.data, request, pictures
 
 
@@ -253,7 +254,7 @@ async def _store_form(call: RouteCall) -> Receipt:
     keep_ends = before.oversize == "keep_ends"
     _refuse_early(call, keep_ends=keep_ends, extra=_FORM_ROOM)
     request = _form_request(form, key, before)
-    return await call.services.ingest(call.caller, form, request, keep_ends=keep_ends, before=to_declared(before))
+    return await call.services.ingest(call.caller, form, request, keep_ends=keep_ends, before=to_declared(before)[0])
 
 
 def _form_request(form: Form, key: str | None, before: DeclaredParameters) -> Callable[[], IngestRequest]:
@@ -265,8 +266,8 @@ def _form_request(form: Form, key: str | None, before: DeclaredParameters) -> Ca
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "'oversize' must come before the file in the form.", field="oversize"
             )
-        declared = to_declared(sent, media_type=form.media_type, title=form.filename)
-        return to_ingest_request(sent, declared, key=key)
+        declared, notices = to_declared(sent, media_type=form.media_type, title=form.filename)
+        return to_ingest_request(sent, declared, key=key, notices=notices)
 
     return request
 

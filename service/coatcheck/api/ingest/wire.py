@@ -13,20 +13,20 @@ from coatcheck.api.parameters import (
     CompareTo,
     IdleTtl,
     InlineTokens,
-    Labels,
+    KindLabel,
+    LabelList,
     MediaType,
     Oversize,
     Pin,
     Query,
     Session,
     Title,
-    ToolName,
+    ToolLabel,
     Tools,
     Ttl,
-    Url,
+    UrlLabel,
 )
 from coatcheck.api.views import Id, Text, TextTokens, Warned, copy_fields, warnings_view
-from coatcheck.core.artifact import Kind
 from coatcheck.core.card import Card
 from coatcheck.core.card.compose import MIN_BUDGET
 from coatcheck.storing.ingest_request import Receipt
@@ -35,17 +35,15 @@ from coatcheck.storing.ingest_request import Receipt
 class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a caller may declare about a payload; also the query of the raw route and the fields of a form."""
 
-    media_type: MediaType | None = None
-    tool_name: ToolName | None = None
-    tool_call_id: CallId | None = None
-    command: Command | None = None
+    media_type: MediaType = None
+    tool_name: ToolLabel = None
+    tool_call_id: CallId = None
+    command: Command = None
     session: Session | None = None
-    url: Url | None = None
-    title: Title | None = None
-    kind: (
-        Annotated[Kind, Meta(description="What the payload is, if the caller knows better than recognition.")] | None
-    ) = None
-    labels: Labels = ()
+    url: UrlLabel = None
+    title: Title = None
+    kind: KindLabel = None
+    labels: LabelList = ()
     query: Query | None = None
     ttl: Ttl | UnsetType = UNSET
     idle_ttl: IdleTtl | UnsetType = UNSET

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from coatcheck.api.checks import checked_labels, plain_fields
+from coatcheck.api.checks import describe, plain
 from coatcheck.api.durations import given_seconds
 from coatcheck.api.http.access import INGEST, READ
 from coatcheck.api.http.json_body import MENDED, as_sent, decode_aside
@@ -106,11 +106,10 @@ async def _payload(data: bytes) -> tuple[bytes, bool, bool]:
 
 
 def _request(body: SearchResultsBody, key: str | None, *, is_json: bool, mended: bool) -> SearchResultsRequest:
-    declared = copy_fields(
-        DeclaredMetadata,
-        media_type=JSON if is_json else None,
-        labels=checked_labels(body.labels),
-        **plain_fields(body, "tool_name", "tool_call_id", "session", "url"),
+    given = {"tool_name": body.tool_name, "tool_call_id": body.tool_call_id, "url": body.url, "labels": body.labels}
+    adjusted, notices = describe(given)
+    declared = DeclaredMetadata(
+        media_type=JSON if is_json else None, session=plain(body.session, "session"), **adjusted
     )
     return copy_fields(
         SearchResultsRequest,
@@ -122,7 +121,7 @@ def _request(body: SearchResultsBody, key: str | None, *, is_json: bool, mended:
         idle_ttl=given_seconds(body.idle_ttl, "idle_ttl"),
         pinned=body.pin,
         key=key,
-        notices=(MENDED,) if mended else (),
+        notices=(*((MENDED,) if mended else ()), *notices),
     )
 
 

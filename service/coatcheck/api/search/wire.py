@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from coatcheck.api.parameters import CallId, DomainNames, IdleTtl, Labels, Pin, Session, ToolName, Ttl, Url
+from coatcheck.api.parameters import CallId, DomainNames, IdleTtl, LabelList, Pin, Session, ToolLabel, Ttl, UrlLabel
 from coatcheck.core.ids import EXAMPLE_ID, SECTION_LENGTH
 from coatcheck.core.search.limits import BOUNDS, Limits
 from coatcheck.core.search.verify import QUOTE_CHARS
@@ -55,10 +55,10 @@ class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
         | None
     ) = None
     session: Session | None = None
-    tool_name: ToolName | None = None
-    tool_call_id: CallId | None = None
-    url: Url | None = None
-    labels: Labels = ()
+    tool_name: ToolLabel = None
+    tool_call_id: CallId = None
+    url: UrlLabel = None
+    labels: LabelList = ()
     max_results: (
         Annotated[
             int,

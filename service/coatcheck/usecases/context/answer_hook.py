@@ -14,10 +14,11 @@ from msgspec import UNSET, Struct, UnsetType
 from coatcheck.core import hooks
 from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.text.controls import CONTROL
+from coatcheck.core.metadata_bounds import adjust_metadata
 from coatcheck.core.views import parts
 from coatcheck.storing.ingest_request import IngestRequest
 from coatcheck.usecases.payloads.ingest import Ingest
+from coatcheck_client.contract.identifiers import SESSION_CHARS, bound_identifier
 
 log = logging.getLogger(__name__)
 
@@ -65,26 +66,17 @@ async def _card(
     if slot.size <= max(SMALL, request.inline_tokens or 0):  # a token has at least one byte
         return None
     parted = await asyncio.to_thread(parts.payload, slot.content)
+    given = {"tool_name": event.tool_name, "tool_call_id": event.call_id, "url": event.url, "command": event.command}
+    described, _ = adjust_metadata(given)
+    session = None if event.session is None else bound_identifier(event.session, SESSION_CHARS)
     offer = IngestRequest(
-        said=DeclaredMetadata(
-            tool_name=_plain(event.tool_name, 256),
-            tool_call_id=_plain(event.call_id, 512),
-            session=_plain(event.session, 256),
-            url=_plain(event.url, 8192),
-            command=event.command,
-            labels=request.labels,
-        ),
+        said=DeclaredMetadata(session=session, labels=request.labels, **described),
         ttl=request.ttl,
         card_tokens=request.card_tokens,
         inline_tokens=request.inline_tokens,
     )
     receipt = await ingest(caller, _pieces(parted.data), lambda: offer)
     return receipt.text if receipt.stored and not receipt.inline else None
-
-
-def _plain(value: str | None, limit: int) -> str | None:
-    """Returns the name if it may be kept; None for names that no host sends."""
-    return value if value is not None and len(value) <= limit and not CONTROL.search(value) else None
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

@@ -13,7 +13,7 @@ import hashlib
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
@@ -36,9 +36,9 @@ from coatcheck.core.encoding.payload_encoder import sample_ranges
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import MESSAGES
+from coatcheck.core.metadata_bounds import adjust_metadata
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import survey_of
-from coatcheck.core.text.controls import CONTROL
 from coatcheck.core.text.long_text import LongText, is_text
 from coatcheck.core.views import parts
 from coatcheck.core.views.parts import PartsPayload
@@ -61,8 +61,6 @@ _BLOCK: Final = 512 * 1024
 _KEPT_CARDS: Final = 8 * 1024**2
 """Bytes of cached cards: about three thousand of them."""
 _ABSENT: Final = frozenset({Code.ARTIFACT_NOT_FOUND, Code.ARTIFACT_GONE})
-_NAME_CHARS: Final = 256
-_CALL_CHARS: Final = 512
 
 
 class PayloadRetention(Struct, frozen=True, kw_only=True):
@@ -355,27 +353,25 @@ def _identity(namespace: str, payload: PlannedPayload, session: str | None) -> b
         return error
     for piece in (source.data,) if source.written is None else source.written:
         digest.update(piece)
-    return ids.identity(namespace, session, _sayable(payload.call_id, _CALL_CHARS), digest.digest())
+    return ids.identity(namespace, session, _described(payload)["tool_call_id"], digest.digest())
 
 
 def _said(payload: PlannedPayload, parted: PartsPayload, keep: PayloadRetention) -> DeclaredMetadata:
+    media = {"media_type": parted.media_type, "url": parted.url, "title": payload.title or parted.title}
     return DeclaredMetadata(
-        media_type=parted.media_type,
-        tool_name=_sayable(payload.tool, _NAME_CHARS),
-        tool_call_id=_sayable(payload.call_id, _CALL_CHARS),
-        command=payload.command,
         session=keep.session,
-        url=parted.url,
         labels=keep.labels,
         failed=payload.failed or parted.failed,
-        title=parted.title if payload.title is None else payload.title,
         kind=MESSAGES if isinstance(payload.content, MessageLines) else None,
+        **_described(payload),
+        **adjust_metadata(media)[0],
     )
 
 
-def _sayable(name: str | None, most: int) -> str | None:
-    """Returns a name as ingest accepts it; None if ingest would refuse it."""
-    return name if name is not None and len(name) <= most and not CONTROL.search(name) else None
+def _described(payload: PlannedPayload) -> dict[str, Any]:
+    """Returns what the history says of a payload, as ingest accepts it."""
+    given = {"tool_name": payload.tool or None, "tool_call_id": payload.call_id or None, "command": payload.command}
+    return adjust_metadata(given)[0]
 
 
 def _blocks(source: _Source) -> Iterator[bytes]:
