@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from coatcheck_client.contract.cards import withheld
 from coatcheck_client.errors import UNEXPECTED, ServiceError, is_code
 from coatcheck_client.excerpt_parts import OmittedParts, joined, texts_of
 from coatcheck_client.options import OnUnreachable
@@ -97,6 +98,11 @@ def instead_of(payload: Payload, declared: DeclaredFields, mode: OnUnreachable, 
     return receipt(ends_of(payload, budgets.room), budgets, error)
 
 
+def is_withheld(receipt: Receipt) -> bool:
+    """Returns whether a payload was refused because of its content, so that nothing of it may be shown."""
+    return any(warning.code in _WITHHELD for warning in receipt.warnings)
+
+
 def sentence(error: Exception) -> str:
     """Returns what a model reads if its call was not answered."""
     code = error.code if isinstance(error, ServiceError) else UNEXPECTED
@@ -155,8 +161,7 @@ def receipt(ends: Ends, budgets: Budgets, error: ServiceError) -> Receipt:
     code = warned.code
     whole = ends.head + ends.tail
     if code in _WITHHELD:
-        text = f"[{_what(ends)} withheld: the service refused to keep them [{code}], so they are not shown either]\n"
-        return _receipt(text, warned, inline=False)
+        return _receipt(withheld(_what(ends)), warned, inline=False)
     if (
         ends.unshown is None
         and ends.size == len(whole)

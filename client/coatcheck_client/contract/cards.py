@@ -22,6 +22,11 @@ def is_final(text: str) -> bool:
     return _FINAL.match(text) is not None
 
 
+def withheld(amount: str) -> str:
+    """Returns what a model reads of a payload that was refused because of a secret in it; `amount` is its size."""
+    return f"[{amount} withheld: the service refused to keep them [secret_refused], so they are not shown either]\n"
+
+
 def is_own(tool_name: object) -> bool:
     """Returns whether a tool is one of Coatcheck's, even with the prefix that hosts give to tools of a server."""
     return isinstance(tool_name, str) and (tool_name in _OWN or tool_name.endswith(tuple(f"__{own}" for own in _OWN)))

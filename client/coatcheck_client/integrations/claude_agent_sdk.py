@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, create_sdk_mcp_server, tool
 
-from coatcheck_client import Client, ServiceError, declarations
+from coatcheck_client import Client, declarations
 from coatcheck_client.integrations.claude_code_event import whole_event
 
 log = logging.getLogger(__name__)
@@ -49,12 +49,12 @@ def with_coatcheck(
     limits: Any = {"inline_tokens": max_tokens, "card_tokens": min(max(max_tokens, 64), 600)}
 
     async def after_tool_use(event: Any, _call: str | None, _context: Any) -> Any:
-        if event["tool_name"] in exempt_tools:
+        if event.get("tool_name") in exempt_tools:
             return {}
         try:
             return await asyncio.to_thread(lambda: used.answer_hook(whole_event(event), **limits))
-        except (ServiceError, ValueError, OSError) as e:
-            log.warning("the result of %s stays as it is: %s", event["tool_name"], e)
+        except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
+            log.warning("the result of %s stays as it is: %s: %s", event.get("tool_name"), type(e).__name__, e)
             return {}
 
     hooks: Any = dict(given.hooks or {})

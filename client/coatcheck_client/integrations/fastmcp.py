@@ -16,10 +16,10 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools import FunctionTool, Tool, ToolResult
 from mcp_types import CallToolRequestParams, ListToolsRequest, TextContent
 
-from coatcheck_client import Client, ServiceError, declarations
+from coatcheck_client import Client, declarations
 from coatcheck_client.fallback import sentence
 from coatcheck_client.integrations.mcp_wrap.results import payload_of, placed, text_of
-from coatcheck_client.integrations.tool_outputs import ToolOutputs
+from coatcheck_client.integrations.tool_outputs import ToolOutputs, read_payload
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -64,17 +64,23 @@ class CoatcheckServerMiddleware(Middleware):
             result: ToolResult = await call_next(context)
         except ToolError as e:
             raise ToolError(await self._outputs.acard(str(e), name)) from e
-        blocks = [block.model_dump(by_alias=True, mode="json") for block in result.content]
-        payload = payload_of(blocks, result.structured_content, 0)
-        if payload is None or (card := await self._outputs.acard(payload, name)) is payload:
+        found = read_payload(lambda: _payload(result), name)
+        if found is None or (card := await self._outputs.acard(found[0], name)) is found[0]:
             return result
-        texts = [at for at, block in enumerate(blocks) if text_of(block) is not None]
+        _, texts = found
         content = placed(result.content, texts, TextContent(type="text", text=card))
         return ToolResult(content, meta=result.meta, is_error=result.is_error)
 
     async def _answer(self, call: dict[str, Any]) -> ToolResult:
         try:
             answer = await asyncio.to_thread(self._outputs.client.call, call, form="text")
-        except ServiceError as e:
+            return ToolResult(answer["text"], is_error=answer["is_error"])
+        except Exception as e:  # noqa: BLE001 - a model can act on a sentence
             return ToolResult(sentence(e), is_error=True)
-        return ToolResult(answer["text"], is_error=answer["is_error"])
+
+
+def _payload(result: ToolResult) -> tuple[str | None, list[int]]:
+    """Returns what to store of a result, and the numbers of the blocks that it was in."""
+    blocks = [block.model_dump(by_alias=True, mode="json") for block in result.content]
+    texts = [at for at, block in enumerate(blocks) if text_of(block) is not None]
+    return payload_of(blocks, result.structured_content, 0), texts

@@ -17,7 +17,7 @@ from google.genai import types
 
 from coatcheck_client import Client, declarations
 from coatcheck_client.integrations.mcp_wrap.results import payload_of, with_card
-from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs, read_payload
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -48,7 +48,7 @@ class CoatcheckPlugin(BasePlugin):
             return None
         call = tool.name, tool_context.function_call_id
         if isinstance(result, dict) and "isError" in result and isinstance(result.get("content"), list):
-            payload = payload_of(result["content"], result.get("structuredContent"), 0)
+            payload = read_payload(lambda: payload_of(result["content"], result.get("structuredContent"), 0), tool.name)
             card = await self._outputs.acard(payload, *call)
             return None if card is payload else with_card(result, card)
         members = result if isinstance(result, dict) else {}

@@ -19,7 +19,7 @@ from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import ToolDefinition
 
 from coatcheck_client import Client, declarations
-from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs, read_payload
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -65,7 +65,7 @@ class Coatcheck(AbstractCapability[Any]):
 
     async def _carded(self, value: Any, call: ToolCallPart) -> Any:  # noqa: ANN401
         part = ToolReturnPart(call.tool_name, value, call.tool_call_id)
-        text = part.model_response_str()
+        text = read_payload(part.model_response_str, call.tool_name)
         card = await self._outputs.acard(text, call.tool_name, call.tool_call_id)
         if card is text:
             return value

@@ -18,7 +18,7 @@ from strands.plugins import Plugin
 from strands.tools.tools import PythonAgentTool
 
 from coatcheck_client import Client, declarations
-from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs
+from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOutputs, read_payload
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -46,10 +46,11 @@ class CoatcheckAgentPlugin(Plugin):
 
     async def _card(self, event: AfterToolCallEvent) -> None:
         """Replaces texts and JSON of a result by one card; images and documents stay. A failure stays one."""
-        given = [_as_text(part) for part in event.result["content"]]
-        if event.retry or not any("text" in part for part in given):
+        name = event.tool_use["name"]
+        given = read_payload(lambda: [_as_text(part) for part in event.result["content"]], name)
+        if event.retry or given is None or not any("text" in part for part in given):
             return
-        content = await self._outputs.acard(given, event.tool_use["name"], event.tool_use["toolUseId"])
+        content = await self._outputs.acard(given, name, event.tool_use["toolUseId"])
         if content is not given:
             event.result = {**event.result, "content": content}
 

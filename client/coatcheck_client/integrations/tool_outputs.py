@@ -6,8 +6,8 @@ loops as they like, so the client blocks, and is called from a thread in asynchr
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
 from coatcheck_client import Client, is_card
 from coatcheck_client.contract.cards import is_own
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _MAX_TOKENS: Final = 1_000
 _LONGEST_CARD: Final = 600
@@ -122,7 +124,23 @@ class ToolOutputs:
         )
         if receipt.inline:
             return result
-        return receipt.text if texts is None else with_card(cast("list[Any]", result), receipt.text)
+        if texts is None:
+            return receipt.text
+        try:
+            return with_card(cast("list[Any]", result), receipt.text)
+        except Exception as e:  # noqa: BLE001 - such as parts that cannot be changed
+            # The result itself must not come back: it may have been refused for a secret in it.
+            log.warning("of the result of %s only the card is shown: %s", said.get("tool_name"), e)
+            return receipt.text
+
+
+def read_payload(read: Callable[[], T], tool_name: str) -> T | None:
+    """Returns the payload of a result, which `read` returns; None, with a line in the log, if that fails."""
+    try:
+        return read()
+    except Exception as e:  # noqa: BLE001 - results run code of their own, and an agent is worth more than a card
+        log.warning("the result of %s stays as it is: %s: %s", tool_name, type(e).__name__, e)
+        return None
 
 
 def _is_ours(payload: Payload, texts: list[str] | None) -> bool:

@@ -1,18 +1,30 @@
-"""`put`, `card`, `read`, `search`: use a running service over HTTP."""
+"""`put`, `card`, `read`, `search`: use a running service over HTTP.
 
+`put` is at the end of pipelines, and what it prints is all that is left of an output. Whatever fails, it prints the
+text, or both its ends; only a payload that was refused for a secret in it is withheld.
+"""
+
+import contextlib
 import json
 import mimetypes
 import sys
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NoReturn, TextIO
+from typing import Any, Final, cast
 
 import click
 import httpx
+import msgspec
 
-from coatcheck.cli.exits import Exit, echo, fail, standard_input
-from coatcheck.cli.http_client import artifact_path, ask, connect, given, in_header, service_options
+from coatcheck.cli.exits import Exit, Failure, echo, fail
+from coatcheck.cli.http_client import artifact_path, ask, connect, given, in_header, service_options, timeout_option
 from coatcheck.cli.option_names import in_options
+from coatcheck.cli.pipes import PIPE, PipeCommand, is_terminal, open_input, sendable, unreadable
+from coatcheck_client import fallback
+from coatcheck_client.errors import UNEXPECTED, UNREACHABLE, WRONG, ServiceError
+from coatcheck_client.requests import DeclaredFields
 
 CHUNK = 256 * 1024
 PROGRESS_FROM = 8 * 1024**2
@@ -33,7 +45,52 @@ def _show(body: dict[str, Any], *, as_json: bool) -> None:
         echo(f"coatcheck: {warning['message']} [{warning['code']}]", err=True)
 
 
-@click.command()
+class _Payload:
+    """The payload while it is sent: its pieces, and its two ends, which are printed if anything fails."""
+
+    def __init__(self, pieces: Iterator[bytes], fields: dict[str, Any], *, as_json: bool) -> None:
+        """`fields`: the options of the command, of which the budgets count."""
+        self._budgets = fallback.asked(cast("DeclaredFields", fields))
+        self._ends = fallback.Ends(self._budgets.room)
+        self._pieces = pieces
+        self._as_json = as_json
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yields the pieces that have not been read yet."""
+        for piece in self._pieces:
+            self._ends.feed(piece)
+            yield piece
+
+    @contextlib.contextmanager
+    def printed_on_failure(self) -> Generator[None]:
+        """Prints the payload, or its ends, if the block fails; the reason has been printed, or is raised on."""
+        try:
+            yield
+        except BaseException as error:
+            if not isinstance(error, KeyboardInterrupt):  # then the rest may never come
+                with contextlib.suppress(Failure):  # what could be read counts
+                    deque(self, maxlen=0)
+            receipt = fallback.receipt(self._ends, self._budgets, _reason(error))
+            _show(msgspec.to_builtins(receipt) if self._as_json else {"text": receipt.text}, as_json=self._as_json)
+            raise
+
+
+def _reason(error: BaseException) -> ServiceError:
+    """Returns how a command ended as the error of a client."""
+    if isinstance(error, Failure):
+        code = WRONG if error.code == Exit.WRONG else UNREACHABLE
+        return ServiceError(error.error_code or code, f"{error.message.rstrip('.')}.")
+    if isinstance(error, KeyboardInterrupt):
+        return ServiceError("interrupted", "The command was stopped with Ctrl-C.")
+    return ServiceError(UNEXPECTED, f"A put failed: {type(error).__name__}: {error}.")
+
+
+def _rescue(pipe: str, stream: BufferedReader, failure: Failure, as_json: bool) -> None:
+    with _Payload(_pieces(pipe, stream, None), {}, as_json=as_json).printed_on_failure():
+        raise failure
+
+
+@click.command(cls=PipeCommand, rescue=_rescue)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @service_options
 @click.option("--tool-name", help="Tool that produced the output.")
@@ -53,27 +110,36 @@ def _show(body: dict[str, Any], *, as_json: bool) -> None:
 @click.option("--compare-to", help="Compare with this artifact ID, or with the previous run (previous).")
 @click.option("--no-tools", is_flag=True, help="The model cannot read further: leave the tool out of the card.")
 @click.option("--keep-ends", is_flag=True, help="If the payload exceeds the size limit, keep its two ends.")
-def put(file: str, service: str | None, key: str | None, as_json: bool, **fields: Any) -> None:  # noqa: ANN401
+@timeout_option
+def put(
+    file: str,
+    service: str | None,
+    key: str | None,
+    as_json: bool,
+    timeout: float,
+    **fields: Any,  # noqa: ANN401
+) -> None:
     """Store FILE (- for standard input) and print what the model should read instead.
 
-    Exit code 4: the service could not store it; the text is printed anyway.
+    If anything fails, the text is printed anyway, and the reason on standard error: text of up to --inline-tokens
+    unchanged, of a longer one both ends in --card-tokens, with a line that says what is left out. A payload that was
+    refused because of a secret in it is withheld. With --json, a receipt with "stored": false contains the text. Exit
+    code 4: the service could not store it, or cannot be reached.
     """
-    params = _params(file, fields)
-    media_type = fields["media_type"] or mimetypes.guess_type(file)[0]
-    if media_type and not in_header(media_type):
-        fail(Exit.WRONG, f"--media-type {media_type!r} is not a media type such as text/plain; charset=utf-8")
-    headers = {"content-type": media_type} if media_type else {}
     size = _size(file)
-    if size is not None:
-        headers["content-length"] = str(size)
-    with connect(service, key) as client, _open(file) as stream:
-        content = _chunks(_pieces(file, stream, size), size)
-        body = ask(
-            lambda: client.post("/v1/artifacts/raw", params=params, headers=headers, content=content),
-            client,
-            text=str,
-            stored=bool,
-        )
+    with open_input(file) as stream:
+        payload = _Payload(_pieces(file, stream, size), fields, as_json=as_json)
+        with payload.printed_on_failure():
+            params = _params(file, fields)
+            headers = _headers(file, fields, size)
+            with connect(service, key, timeout) as client:
+                content = _chunks(iter(payload), size)
+                body = ask(
+                    lambda: client.post("/v1/artifacts/raw", params=params, headers=headers, content=content),
+                    client,
+                    text=str,
+                    stored=bool,
+                )
     _show(body, as_json=as_json)
     if not body["stored"]:  # the text is good, and a warning on standard error has said why
         sys.exit(Exit.UNREACHABLE)
@@ -108,12 +174,15 @@ def _params(file: str, fields: dict[str, Any]) -> httpx.QueryParams:
     if fields["no_tools"]:
         params.append(("tools", "none"))
     params.append(("allow_empty", "true"))  # a missing file has already been refused
-    return httpx.QueryParams(tuple((name, _sendable(value)) for name, value in params))
+    return httpx.QueryParams(tuple((name, sendable(value)) for name, value in params))
 
 
-def _sendable(text: str) -> str:
-    """Returns a name or a title that can be sent: bytes in it that are not text become U+FFFD, as in a file's name."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _headers(file: str, fields: dict[str, Any], size: int | None) -> dict[str, str]:
+    media_type = fields["media_type"] or mimetypes.guess_type(file)[0]
+    if media_type and not in_header(media_type):
+        fail(Exit.WRONG, f"--media-type {media_type!r} is not a media type such as text/plain; charset=utf-8")
+    headers = {"content-type": media_type} if media_type else {}
+    return headers if size is None else {**headers, "content-length": str(size)}
 
 
 def _size(file: str) -> int | None:
@@ -125,24 +194,12 @@ def _size(file: str) -> int | None:
 
 
 def _regular(file: str) -> bool:
-    return file != "-" and Path(file).is_file()
-
-
-def _open(file: str) -> BinaryIO:
-    try:
-        if file != "-":
-            return Path(file).open("rb")
-    except OSError as error:
-        _unreadable(file, error)
-    given = standard_input()
-    if given is None:
-        fail(Exit.WRONG, "standard input is closed, so there is nothing to store.")
-    return given.buffer
+    return file != PIPE and Path(file).is_file()
 
 
 def _chunks(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:
     """Yields the pieces; those of a long file move a progress bar on a terminal."""
-    if size is None or size < PROGRESS_FROM or not _on_terminal():
+    if size is None or size < PROGRESS_FROM or not is_terminal(sys.stderr):
         yield from pieces
         return
     with click.progressbar(length=size, label="Uploading", file=sys.stderr) as bar:
@@ -151,12 +208,7 @@ def _chunks(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:
             bar.update(len(chunk))
 
 
-def _on_terminal() -> bool:
-    shown: TextIO | None = sys.stderr
-    return shown is not None and shown.isatty()
-
-
-def _pieces(file: str, stream: BinaryIO, size: int | None) -> Iterator[bytes]:
+def _pieces(file: str, stream: BufferedReader, size: int | None) -> Iterator[bytes]:
     """Yields the file in pieces, up to its announced size."""
     done = 0
     # What is appended to a log while it is sent was not announced, and is left for the next time.
@@ -165,20 +217,15 @@ def _pieces(file: str, stream: BinaryIO, size: int | None) -> Iterator[bytes]:
         done += len(chunk)
     if size is not None and done < size:
         fail(
-            Exit.WRONG, f"{_sendable(file)} became shorter while it was being read. Store it again when it is complete."
+            Exit.WRONG, f"{sendable(file)} became shorter while it was being read. Store it again when it is complete."
         )
 
 
-def _piece(file: str, stream: BinaryIO, size: int) -> bytes:
+def _piece(file: str, stream: BufferedReader, size: int) -> bytes:
     try:
-        return stream.read(size)
+        return stream.read1(size)  # what is there: an output may arrive slowly
     except OSError as error:
-        _unreadable(file, error)
-
-
-def _unreadable(file: str, error: OSError) -> NoReturn:
-    name = "standard input" if file == "-" else _sendable(file)
-    fail(Exit.WRONG, f"{name} cannot be read: {error.strerror}.")
+        unreadable(file, error)
 
 
 @click.command()

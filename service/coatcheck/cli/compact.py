@@ -1,18 +1,27 @@
-"""`coatcheck compact`: makes a model-bound request smaller, through a running service."""
+"""`coatcheck compact`: makes a model-bound request smaller, through a running service.
+
+Whatever fails, the request is printed as it came: what follows in the pipe is about to send it.
+"""
 
 import json
-from typing import Any, BinaryIO
+from io import BufferedReader
+from typing import Any
 
 import click
 
-from coatcheck.cli.exits import Exit, echo, fail
-from coatcheck.cli.http_client import ask, connect, given, service_options
+from coatcheck.cli.exits import Exit, Failure, echo, fail
+from coatcheck.cli.http_client import ask, connect, given, service_options, timeout_option
+from coatcheck.cli.pipes import PipeCommand, open_input, unreadable
 from coatcheck.cli.waiting import waiting
 from coatcheck.core.text.plural import plural
 
 
-@click.command()
-@click.argument("file", type=click.File("rb"))
+def _rescue(_pipe: str, stream: BufferedReader, _failure: Failure, as_json: bool) -> None:
+    _print_unchanged(stream.read(), as_json=as_json)
+
+
+@click.command(cls=PipeCommand, rescue=_rescue)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--session", help="Conversation that the request belongs to.")
 @click.option("--format", help="The body's format (default: detected by its structure).")
 @click.option(
@@ -20,10 +29,12 @@ from coatcheck.core.text.plural import plural
     type=int,
     help="Maximum tokens of the request. If replacing outputs is not enough, the oldest messages are left out.",
 )
+@timeout_option
 @service_options
 def compact(
-    file: BinaryIO,
+    file: str,
     max_tokens: int | None,
+    timeout: float,
     service: str | None,
     key: str | None,
     as_json: bool,
@@ -32,15 +43,47 @@ def compact(
     """Print a model request with cards in place of bulky outputs.
 
     FILE is the request, - for standard input. With --json the whole answer is printed: the body, and the report of
-    what changed and why.
+    what changed and why. If anything fails, the request is printed as it came, and the reason on standard error; with
+    --json as the body, with null as the report.
     """
+    with open_input(file) as stream:
+        data = _read(file, stream)
     try:
-        body: Any = json.load(file)
-    except ValueError as error:
-        fail(Exit.WRONG, f"the request is not JSON: {error}.")
-    asked = {"body": body, **given(fields), "policy": {} if max_tokens is None else {"max_tokens": max_tokens}}
-    with connect(service, key) as client, waiting("Compacting"):
-        found = ask(lambda: client.post("/v1/context/compact", json=asked), client, body=object, report=dict)
-    echo(json.dumps(found if as_json else found["body"], ensure_ascii=False, indent=2 if as_json else None))
+        body = _parsed(data)
+        asked = {"body": body, **given(fields), "policy": {} if max_tokens is None else {"max_tokens": max_tokens}}
+        with connect(service, key, timeout) as client, waiting("Compacting"):
+            found = ask(lambda: client.post("/v1/context/compact", json=asked), client, body=object, report=dict)
+        printed = json.dumps(found if as_json else found["body"], ensure_ascii=False, indent=2 if as_json else None)
+    except BaseException:
+        _print_unchanged(data, as_json=as_json)
+        raise
+    echo(printed)
     if not as_json:
         echo(f"coatcheck: {plural(len(found['report']['changes']), 'change')}; --json says which.", err=True)
+
+
+def _read(file: str, stream: BufferedReader) -> bytes:
+    try:
+        return stream.read()
+    except OSError as error:
+        unreadable(file, error)
+
+
+def _parsed(data: bytes) -> Any:  # noqa: ANN401 - JSON
+    """Returns the request; ends the command if it is not JSON."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        fail(Exit.WRONG, f"the request is not JSON: {error}.")
+
+
+def _print_unchanged(data: bytes, *, as_json: bool) -> None:
+    """Prints the request as it came; as JSON the answer that changes nothing, in which what is not JSON is a text."""
+    if not as_json:
+        echo(data, nl=False)
+        return
+    try:
+        body: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        body = data.decode(errors="replace")
+    echo(json.dumps({"body": body, "report": None}, indent=2))

@@ -27,6 +27,16 @@ class Exit(IntEnum):
     """The code that a shell reports for a command that SIGPIPE has ended."""
 
 
+class Failure(SystemExit):
+    """The end of a command whose reason has been printed; a command that was given a text still has to print that."""
+
+    def __init__(self, exit_code: Exit, message: str, error_code: str | None = None) -> None:
+        """See `fail`."""
+        super().__init__(exit_code)
+        self.message = message
+        self.error_code = error_code
+
+
 def fail(exit_code: Exit, message: str, *, code: str | None = None) -> NoReturn:
     """Prints what is wrong on standard error, with --json as an object, and exits.
 
@@ -34,6 +44,9 @@ def fail(exit_code: Exit, message: str, *, code: str | None = None) -> NoReturn:
         exit_code: how the command ends.
         message: a sentence for people.
         code: the permanent name of the error, if the service has one.
+
+    Raises:
+        Failure: always.
     """
     context = click.get_current_context(silent=True)
     if context is not None and context.params.get("as_json"):
@@ -44,7 +57,7 @@ def fail(exit_code: Exit, message: str, *, code: str | None = None) -> NoReturn:
     with contextlib.suppress(OSError):  # if nothing can be printed, the exit code still tells
         click.echo(said, err=True)  # without colours if standard error is not a terminal
     _forget_outputs()
-    sys.exit(exit_code)
+    raise Failure(exit_code, message, code)
 
 
 def echo(message: str | bytes = "", *, nl: bool = True, err: bool = False) -> None:

@@ -11,11 +11,10 @@ import sys
 from typing import Any, Final
 
 import click
-import httpx
 
 from coatcheck.cli.exits import Exit, echo, standard_input
 from coatcheck.cli.http_client import service_settings
-from coatcheck_client import Client, Retries, ServiceError
+from coatcheck_client import Client, Retries
 from coatcheck_client.integrations.claude_code_event import whole_event
 
 SECONDS: Final = 10.0
@@ -47,8 +46,8 @@ def claude_code(service: str | None, key: str | None, label: tuple[str, ...], **
         event = whole_event(json.load(given))
         with Client(settings.url, key=settings.key or None, timeout=SECONDS, retries=Retries(attempts=1)) as client:
             answer = client.answer_hook(event, labels=label, **options)
-    except (ServiceError, ValueError, OSError, httpx.HTTPError) as e:
+    except Exception as e:  # noqa: BLE001 - whatever it is, the host goes on with what it has
         echo(f"coatcheck: the tool's output stays as it is: {e}", err=True)
         return
-    if answer:
+    if "hookSpecificOutput" in answer:
         echo(json.dumps(answer))

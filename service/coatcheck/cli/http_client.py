@@ -15,6 +15,8 @@ from coatcheck.settings import Settings, load
 
 PAGE: Final = 200
 """Items per request of a list."""
+_SILENCE: Final = 600.0
+"""Seconds without any progress after which a request has failed: an answer may take a search of a large artifact."""
 
 
 def service_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -22,6 +24,14 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
     command = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")(command)
     command = click.option("--key", help="Key to use (COATCHECK_KEY).")(command)
     return click.option("--url", "service", help="URL of the service (COATCHECK_URL).")(command)
+
+
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=60,
+    help="Seconds without any progress after which the service counts as away (60).",
+)
 
 
 def service_settings(service: str | None, key: str | None) -> Settings:
@@ -46,11 +56,17 @@ def in_header(text: str) -> bool:
     return text.isascii() and text.isprintable() and text == text.strip()
 
 
-def connect(service: str | None, key: str | None) -> httpx.Client:
-    """Returns a client of the service that presents the key; close it after use."""
+def connect(service: str | None, key: str | None, silence: float = _SILENCE) -> httpx.Client:
+    """Returns a client of the service that presents the key; close it after use.
+
+    Args:
+        service: URL of the service; None for the configured one.
+        key: the key; None for the configured one.
+        silence: seconds without any progress after which a request has failed; at most 30 until it is sent.
+    """
     settings = service_settings(service, key)
     headers = {"authorization": f"Bearer {settings.key}"} if settings.key else {}
-    timeout = httpx.Timeout(30, read=600)
+    timeout = httpx.Timeout(min(30, silence), read=silence)
     return httpx.Client(base_url=settings.url, headers=headers, timeout=timeout, trust_env=False)
 
 

@@ -107,9 +107,9 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
         None if nothing changes.
         """
         policy = {name: value for name, value in self._policy.items() if name not in _OF_REQUESTS}
-        if not history.is_worth_asking([message], policy):
-            return None
         try:
+            if not history.is_worth_asking([message], policy):
+                return None
             sent = history.raws(state.answered(message))
             done = self._client.compact({"messages": sent}, format="langchain", policy=policy, **_said(session))
             if not done.report["changed"] or not all(payload["stored"] for payload in done.payloads):
@@ -120,18 +120,22 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
             return None
 
     def _carded(self, message: ToolMessage, name: str, session: str | None) -> ToolMessage:
+        receipt = None
         try:
             call = {"tool_name": message.name or name, "tool_call_id": message.tool_call_id}
             said: dict[str, Any] = {**call, **_said(session)}
             payload = results.payload(message, _SMALL)
-            receipt = None
             if payload is not None:
                 receipt = self._client.put(payload, on_unreachable=self._on_unreachable, **said)
             pictures = [self._client.put([image], **said) for image in results.images(message)]
             return results.carded(message, None if receipt is None or receipt.inline else receipt, pictures)
         except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
-            log.warning("the result of %s stays as it is: %s", name, e)
-            return message
+            if receipt is None or receipt.inline:
+                log.warning("the result of %s stays as it is: %s", name, e)
+                return message
+            # The result itself must not come back: it may have been refused for a secret in it.
+            log.warning("of the result of %s only the card is shown: %s", name, e)
+            return message.model_copy(update={"content": receipt.text})
 
     # ------------------------------------------------------------------------------------------ model requests
 
@@ -149,9 +153,9 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _compacted(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         messages = cast("list[BaseMessage]", request.messages)
-        if not self._compact or not history.is_worth_asking(messages, self._policy):
-            return request
         try:
+            if not self._compact or not history.is_worth_asking(messages, self._policy):
+                return request
             system = [] if request.system_message is None else [request.system_message]
             smaller = self._smaller([*system, *messages], self._session or _thread(request.runtime))
             return request.override(messages=cast("list[AnyMessage]", smaller[len(system) :]))

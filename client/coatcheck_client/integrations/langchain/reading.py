@@ -4,7 +4,7 @@ from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
-from coatcheck_client import Client, ServiceError, declarations
+from coatcheck_client import Client, declarations
 from coatcheck_client.fallback import sentence
 
 
@@ -16,11 +16,12 @@ def read_tool(client: Client) -> BaseTool:
         call = {"name": declared["name"], "arguments": arguments}
         try:
             answer: dict[str, Any] = client.call(call, form="text")
-        except ServiceError as e:
+            text, is_error = str(answer["text"]), bool(answer["is_error"])
+        except Exception as e:  # another program may answer anything
             raise ToolException(sentence(e)) from e
-        if answer["is_error"]:
-            raise ToolException(answer["text"])
-        return answer["text"]
+        if is_error:
+            raise ToolException(text)
+        return text
 
     return StructuredTool(
         name=declared["name"],

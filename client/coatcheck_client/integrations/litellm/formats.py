@@ -6,7 +6,7 @@
 from collections.abc import Collection
 from typing import Any, Final, Literal
 
-from coatcheck_client import Client, ServiceError
+from coatcheck_client import Client
 from coatcheck_client.fallback import sentence
 from coatcheck_client.integrations.litellm.messages import Raw
 from coatcheck_client.integrations.litellm.usage import plain
@@ -168,5 +168,5 @@ def answered(client: Client, call: Raw, around: Raw, member: str) -> Raw:
     """Returns the result of a call from the service; if that fails, a sentence that a model can act on."""
     try:
         return client.call([call])[0]
-    except ServiceError as e:
+    except Exception as e:  # noqa: BLE001 - a model can act on a sentence
         return {**around, member: sentence(e)}

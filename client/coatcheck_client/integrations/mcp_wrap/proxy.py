@@ -13,9 +13,16 @@ import msgspec
 from coatcheck_client import AsyncClient, declarations
 from coatcheck_client.contract.cards import is_own
 from coatcheck_client.contract.tools import READ
-from coatcheck_client.fallback import sentence
+from coatcheck_client.fallback import is_withheld, sentence
 from coatcheck_client.integrations.mcp_wrap.messages import Members, encoded, encoded_raw, line, members, number, value
-from coatcheck_client.integrations.mcp_wrap.results import MAX_TOKENS, card_of, declared_of, payload_of, placed, text_of
+from coatcheck_client.integrations.mcp_wrap.results import (
+    MAX_TOKENS,
+    declared_of,
+    payload_of,
+    placed,
+    receipt_of,
+    text_of,
+)
 
 log = logging.getLogger("coatcheck_client")
 
@@ -77,25 +84,36 @@ class Proxy:
 
     async def host_said(self, said: bytes) -> None:
         """Takes a line from the host: passes it on, unless it is for the added tool."""
-        message = members(said)
-        if message is not None and self._is_read(message):
+        message = None
+        try:
+            message = members(said)
+            is_read = message is not None and self._is_read(message)
+        except Exception as e:  # noqa: BLE001 - a session is worth more than a card
+            log.warning("a message of the host is passed on as it is: %s: %s", type(e).__name__, e)
+            is_read = False
+        if message is not None and is_read:
             self._reads[number(message.get("id"))] = self._start(self._read(message))
         else:
             await self._to_server(said)
 
     async def server_said(self, said: bytes) -> None:
         """Takes a line from the server: passes it on, now, or once a card has replaced its result."""
-        message = members(said)
-        asked = None
-        if message is not None and "method" not in message and self._asked:
-            asked = self._asked.pop(number(message.get("id")), None)
-        if message is None or "result" not in message or self._aside:
-            await self._to_host(said)
-        elif isinstance(asked, _Call) and len(said) > self._options.max_tokens:
+        message, asked, passed = None, None, said
+        try:
+            message = members(said)
+            if message is not None and "method" not in message and self._asked:
+                asked = self._asked.pop(number(message.get("id")), None)
+            if message is None or "result" not in message or self._aside:
+                asked = None
+            elif not isinstance(asked, _Call):
+                passed = self._changed(said, message, asked)
+        except Exception as e:  # noqa: BLE001 - as above
+            log.warning("a message of the server is passed on as it is: %s: %s", type(e).__name__, e)
+        if message is not None and isinstance(asked, _Call) and len(said) > self._options.max_tokens:
             await self._slots.acquire()
             self._start(self._card(said, message, asked))
         else:
-            await self._to_host(self._changed(said, message, asked))
+            await self._to_host(passed)
 
     async def drained(self) -> None:
         """Waits until everything that was taken has been passed on."""
@@ -189,29 +207,34 @@ class Proxy:
         if payload is None:
             return None
         said = {"tool_name": call.tool, "session": self._options.session, **declared_of(call.arguments, self._server)}
-        card = await card_of(self._client, payload, self._options.max_tokens, **said)
-        if card is None:
+        receipt = await receipt_of(self._client, payload, self._options.max_tokens, **said)
+        if receipt.inline:
             return None
         texts = [at for at, block in enumerate(blocks) if text_of(block) is not None]
-        smaller = {**result, "content": encoded(placed(blocks, texts, {"type": "text", "text": card}))}
+        smaller = {**result, "content": encoded(placed(blocks, texts, {"type": "text", "text": receipt.text}))}
         if not self._options.output_schemas:
             smaller.pop("structuredContent", None)  # a copy, which some hosts show in place of the text
+        elif is_withheld(receipt) and smaller.pop("structuredContent", None) is not None:
+            smaller["isError"] = encoded(True)  # for which the schema promises nothing
         return line({**message, "result": encoded_raw(smaller)})
 
     async def _read(self, message: Members) -> None:
         """Answers a call of the added tool."""
         try:
-            params: dict[str, Any] = value(message.get("params"))
-            result = await self._answer(params.get("arguments") or {})
-            if _VERSION in (params.get("_meta") or {}):
+            params = members(message.get("params", msgspec.Raw(b"{}"))) or {}
+            result = await self._answer(params)
+            if _VERSION in (members(params.get("_meta", msgspec.Raw(b"{}"))) or {}):
                 result["resultType"] = "complete"
             answer = {"jsonrpc": encoded("2.0"), "id": message["id"], "result": encoded(result)}
             await self._to_host(line(answer))
         finally:
             self._reads.pop(number(message["id"]), None)
 
-    async def _answer(self, arguments: object) -> dict[str, Any]:
+    async def _answer(self, params: Members) -> dict[str, Any]:
         try:
-            return await self._client.call({"name": READ.name, "arguments": arguments}, form="mcp")
+            arguments: object = value(params.get("arguments")) or {}
+            answer = await self._client.call({"name": READ.name, "arguments": arguments}, form="mcp")
+            # Another program may answer anything.
+            return {**answer, "content": msgspec.convert(answer["content"], list[Any])}
         except Exception as e:  # noqa: BLE001 - a model can act on a sentence
             return {"content": [{"type": "text", "text": sentence(e)}], "isError": True}

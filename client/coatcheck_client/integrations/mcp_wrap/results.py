@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
-from coatcheck_client import AsyncClient
+from coatcheck_client import AsyncClient, Receipt
 from coatcheck_client.contract.cards import is_card
 from coatcheck_client.fallback import CARD_TOKENS
 from coatcheck_client.requests import DeclaredFields
@@ -64,8 +64,8 @@ def _parsed(text: str) -> object:
         return text
 
 
-async def card_of(client: AsyncClient, payload: str, max_tokens: int, **declared: Any) -> str | None:  # noqa: ANN401
-    """Returns the card of a payload; None if the result stays as it is: it is small, or was not stored.
+async def receipt_of(client: AsyncClient, payload: str, max_tokens: int, **declared: Any) -> Receipt:  # noqa: ANN401
+    """Returns the receipt of a payload; if it is inline, the result stays as it is: it is small, or was not stored.
 
     Args:
         client: how to reach the service.
@@ -75,8 +75,7 @@ async def card_of(client: AsyncClient, payload: str, max_tokens: int, **declared
     """
     limits: DeclaredFields = {"inline_tokens": max_tokens, "card_tokens": min(max_tokens, CARD_TOKENS)}
     said = cast("DeclaredFields", {**limits, **{name: value for name, value in declared.items() if value}})
-    receipt = await client.put(payload, on_unreachable="original", **said)
-    return None if receipt.inline else receipt.text
+    return await client.put(payload, on_unreachable="original", **said)
 
 
 def declared_of(arguments: object, server: object) -> dict[str, Any]:

@@ -78,8 +78,8 @@ async def answer_claude_code_hook(call: RouteCall, query: HookQuery) -> HookAnsw
     WebFetch. It does not change files that were read or written, images, answers of `read_artifact`, or output that the
     host has cut and keeps in a file itself, since the hook sees only its beginning.
 
-    If storing fails or takes longer than 5 seconds, the answer is 200 with `{}`, and nothing changes. Every other event
-    gets the same answer.
+    If storing fails or takes longer than 5 seconds, the answer is 200 with `{}`, and nothing changes; only a text that
+    the policy refuses because of a secret in it is replaced by a sentence. Every other event gets `{}` too.
     """
     request = HookRequest(
         card_tokens=query.card_tokens,

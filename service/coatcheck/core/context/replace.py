@@ -30,7 +30,10 @@ _OUR_WORDS: Final = 64
 
 
 class StoredPayload(Struct, frozen=True):
-    """The result of storing a payload. Leave it out, or without an ID, if it could not be stored."""
+    """The result of storing a payload. Leave it out, or without an ID, if it could not be stored.
+
+    A card without an ID replaces an output that is withheld.
+    """
 
     artifact_id: str | None
     card: str | None = None

@@ -1,7 +1,7 @@
 """Answer a host's hook after a tool call: store what is bulky in the response and return the response with cards.
 
 A hook never costs the host anything: whatever cannot be stored in time, or cannot be read back at once, stays as it is.
-Nothing that is certainly small enough is stored.
+Only a text that is refused because of a secret in it is withheld. Nothing that is certainly small enough is stored.
 """
 
 import asyncio
@@ -13,11 +13,12 @@ from msgspec import UNSET, Struct, UnsetType
 
 from coatcheck.core import hooks
 from coatcheck.core.artifact import Caller, DeclaredMetadata
-from coatcheck.core.errors import CoatcheckError
+from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.metadata_bounds import adjust_metadata
 from coatcheck.core.views import parts
 from coatcheck.storing.ingest_request import IngestRequest
 from coatcheck.usecases.payloads.ingest import Ingest
+from coatcheck_client.contract.cards import withheld
 from coatcheck_client.contract.identifiers import SESSION_CHARS, bound_identifier
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,12 @@ async def _card(
         card_tokens=request.card_tokens,
         inline_tokens=request.inline_tokens,
     )
-    receipt = await ingest(caller, _pieces(parted.data), lambda: offer)
+    try:
+        receipt = await ingest(caller, _pieces(parted.data), lambda: offer)
+    except CoatcheckError as e:
+        if e.code is not Code.SECRET_REFUSED:
+            raise
+        return withheld(f"{slot.size:,} bytes")
     return receipt.text if receipt.stored and not receipt.inline else None
 
 

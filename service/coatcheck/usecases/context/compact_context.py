@@ -198,7 +198,7 @@ def _written(body: HistoryBody, decided: _Decided) -> bytes:
 def _carried_out(
     value: Value, planned: CompactionPlan, cards: dict[str, PayloadCard], ask: MeasureRequest, counter: Counter
 ) -> tuple[CompactedBody, Meters]:
-    stored = {key: StoredPayload(one.id, one.text, one.stored) for key, one in cards.items() if one.id is not None}
+    stored = {key: StoredPayload(one.id, one.text, one.stored) for key, one in cards.items() if one.id or one.text}
     try:
         done = carry_out(value, planned, stored, counter)
         return done, measure_both(planned, done, ask, counter)

@@ -52,6 +52,7 @@ from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest, Notice
 from coatcheck.usecases.payloads.ingest import Ingest
+from coatcheck_client.contract.cards import withheld
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class PayloadCard(Struct, frozen=True, kw_only=True):
     id: str | None
     """None: the payload could not be stored, as `notices` say."""
     text: str | None = None
-    """The card; None if none was asked for."""
+    """The card, or what replaces a payload that is withheld; None if none was asked for."""
     tokens: int = 0
     """Tokens of the card."""
     stored: bool = True
@@ -153,7 +154,7 @@ class FindOrIngest:
         async def work() -> None:
             for payload, identity in waiting:
                 cards[payload.key] = (
-                    _unstored(identity)
+                    _unstored(payload, identity)
                     if isinstance(identity, CoatcheckError)
                     else await self._one(caller, payload, identity, asked)
                 )
@@ -182,7 +183,7 @@ class FindOrIngest:
             known = await self._recalled(caller, identity, found, source, declared, budget)
             return known or await self._stored(caller, identity, source, declared, asked.keep, budget)
         except CoatcheckError as error:
-            return _unstored(error)
+            return _unstored(payload, error)
 
     async def _parted(self, payload: PlannedPayload) -> tuple[PartsPayload, "_Source"]:
         small = is_text(payload.content) and len(payload.content) <= SMALL
@@ -296,9 +297,11 @@ class FindOrIngest:
         self._cards.put(key, known)
 
 
-def _unstored(error: CoatcheckError) -> PayloadCard:
+def _unstored(payload: PlannedPayload, error: CoatcheckError) -> PayloadCard:
     log.debug("a payload of a history is not stored: %s", error.detail)
-    return PayloadCard(id=None, stored=False, notices=(Notice(str(error.code), error.detail),))
+    # Nothing of a payload with a secret may stand in the history, not even its ends.
+    text = withheld(f"{payload.tokens:,} tokens") if error.code is Code.SECRET_REFUSED else None
+    return PayloadCard(id=None, text=text, stored=False, notices=(Notice(str(error.code), error.detail),))
 
 
 def _own(stored: DeclaredMetadata, declared: DeclaredMetadata) -> DeclaredMetadata:
