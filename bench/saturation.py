@@ -1,8 +1,9 @@
-"""How reads fare while uploads fill every place: their latency beside the quiet case of the same run.
+"""How reads fare while uploads fill every slot: their latency beside the quiet case of the same run.
 
-Three storms. *Slow*: as many uploads as there are places, each a piece of 8 KiB every 100 ms, so that all places are
-held and little is worked. *Fast*: 16 uploads that send as fast as they are taken, so that every thread for ingest is
-busy. *Puts*: 16 clients that put 16 KB as fast as they are answered, so that the event loop is busy.
+Three storms. *Slow*: more uploads than there are slots, each of a session of its own and a piece of 8 KiB every 100 ms,
+so that all slots are held and little is worked. *Fast*: 16 uploads that send as fast as they are taken, so that every
+thread for ingest is busy. *Puts*: 16 clients that put 16 KB as fast as they are answered, so that the event loop is
+busy.
 """
 
 import asyncio
@@ -21,14 +22,14 @@ from support.service import Service, serving
 Storm = Callable[[Connection, int], Coroutine[None, None, None]]
 """Sends over a connection, by its number, until it is cancelled."""
 READS = 300
-PLACES = 64
-HEAD = "POST /v1/artifacts/raw HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+SLOTS = 64
+HEAD = "POST /v1/artifacts/raw?session={seed} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 def run() -> None:
     """Print the table."""
     print(f"{'storm':>6} {'held':>5} {'waiting':>7} | {'p50 ms':>7} {'p99 ms':>7} {'max ms':>7} | of quiet: p50  p99")
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "data", ingests=PLACES) as service:
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "data", ingests=SLOTS) as service:
         rng = random.Random("saturation")
         ids = [service.post(text(rng, 200_000))["id"] for _ in range(8)]
         paths = [
@@ -39,7 +40,7 @@ def run() -> None:
         quiet = asyncio.run(_measure(service, reads))
         _row("none", (0, 0), quiet, quiet)
         storms: tuple[tuple[str, int, Storm], ...] = (
-            ("slow", PLACES + 20, partial(_upload, pause=0.1)),
+            ("slow", SLOTS + 20, partial(_upload, pause=0.1)),
             ("fast", 16, partial(_upload, pause=0.0)),
             ("puts", 16, _put),
         )
@@ -76,7 +77,7 @@ async def _sending(url: str, storm: Storm, seed: int) -> AsyncGenerator[None]:
 
 async def _upload(connection: Connection, seed: int, *, pause: float) -> None:
     piece = text(random.Random(seed), 8192 if pause else 256 * 1024)
-    connection.writer.write(HEAD.encode())
+    connection.writer.write(HEAD.format(seed=seed).encode())
     while True:
         connection.writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
         await connection.writer.drain()

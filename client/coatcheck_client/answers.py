@@ -11,9 +11,18 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from coatcheck_client.errors import CHANGED, UNEXPECTED, UNREACHABLE, WRONG, ServiceError, is_code
+from coatcheck_client.errors import (
+    CHANGED,
+    OVERLOADED,
+    UNEXPECTED,
+    UNREACHABLE,
+    WRONG,
+    ServiceError,
+    UnstoredError,
+    is_code,
+)
 from coatcheck_client.requests import ClientRequest
-from coatcheck_client.results import Verdict
+from coatcheck_client.results import Receipt, Verdict
 from coatcheck_client.retry import AGAIN, seconds
 from coatcheck_client.wire import Pairs
 
@@ -23,6 +32,8 @@ _SHOWN: Final = 200
 """Characters of a foreign answer that an error repeats."""
 _OURS: Final = frozenset({UNREACHABLE, UNEXPECTED, CHANGED})
 """Codes that the service never uses: their meaning here must not come from outside."""
+_TRUNCATED: Final = "truncated_body"
+"""The code of a body that stopped arriving for too long, perhaps because others waited: nothing of it was stored."""
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 """Matches what may be half of a surrogate pair."""
 _NOT_READ: Final = (ValueError, RecursionError)
@@ -41,21 +52,27 @@ def read(status: int, headers: Mapping[str, str], data: bytes, kind: type[T], *,
 
     Raises:
         ServiceError: the service's problem, or `unexpected_answer`.
+        UnstoredError: the receipt of a payload that the service was too busy to store.
     """
     if not 200 <= status < 300:  # noqa: PLR2004 - success (RFC 9110)
         raise problem(status, headers, data, url=url)
     if kind is type(None):
         return None  # pyright: ignore[reportReturnType] - T is None
     try:
-        return _decoded(data, kind)
+        answer = _decoded(data, kind)
     except _NOT_READ as e:
         detail = f"{url} answered {status}, but not as this client expects: {e}."
         raise ServiceError(UNEXPECTED, detail, status=status) from e
+    if isinstance(answer, Receipt) and not answer.stored:
+        for warning in answer.warnings:
+            if warning.code == OVERLOADED:
+                raise UnstoredError(answer, warning.message, status=status, retry_after=_retry_after(headers))
+    return answer
 
 
 def problem(status: int, headers: Mapping[str, str], data: bytes, *, url: str) -> ServiceError:
     """Returns the error in an answer."""
-    after = seconds(headers.get("retry-after"), headers.get("date"))
+    after = _retry_after(headers)
     said = _members(data)
     code, detail = said.pop("code", None), said.pop("detail", None)
     if not is_code(code) or code in _OURS or not isinstance(detail, str):
@@ -63,6 +80,10 @@ def problem(status: int, headers: Mapping[str, str], data: bytes, *, url: str) -
         detail = f"{url} answered {status}, but not as Coatcheck does: {shown!r}."
         return ServiceError(UNEXPECTED, detail, status=status, retry_after=after)
     return ServiceError(cast("str", code), detail, status=status, extra=said, retry_after=after)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    return seconds(headers.get("retry-after"), headers.get("date"))
 
 
 def _members(data: bytes) -> dict[str, Any]:
@@ -105,7 +126,7 @@ def unsendable(error: Exception) -> ServiceError:
 
 def worth_repeating(error: ServiceError) -> bool:
     """Returns whether the same request may succeed a little later."""
-    return error.code in {UNREACHABLE, CHANGED} or error.status in AGAIN
+    return error.code in {UNREACHABLE, CHANGED, OVERLOADED, _TRUNCATED} or error.status in AGAIN
 
 
 def verdicts(answer: dict[str, Any]) -> tuple[Verdict, ...]:

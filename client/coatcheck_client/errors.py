@@ -21,6 +21,9 @@ def is_code(value: object) -> bool:
     return isinstance(value, str) and _CODE.fullmatch(value) is not None
 
 
+OVERLOADED: Final = "overloaded"
+
+
 class ServiceError(Exception):
     """A request that was not answered as intended.
 
@@ -47,3 +50,14 @@ class ServiceError(Exception):
         self.status = status
         self.extra = extra or {}
         self.retry_after = retry_after
+
+
+class UnstoredError(ServiceError):
+    """A service that was too busy to store a payload, and returned its card nevertheless.
+
+    It is raised so that the payload is sent again; after the last attempt, `answer` is what the caller gets.
+    """
+
+    def __init__(self, answer: Any, detail: str, *, status: int, retry_after: float | None) -> None:  # noqa: ANN401 - a Receipt, whose module is not needed here
+        super().__init__(OVERLOADED, detail, status=status, retry_after=retry_after)
+        self.answer = answer

@@ -1,7 +1,7 @@
 """Sends requests: attempts, pauses, contents in pieces. Independent of the service's operations."""
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, Protocol, TypeVar
 
@@ -10,7 +10,7 @@ import httpx
 from coatcheck_client import answers
 from coatcheck_client.bytes import ContentDownload, framed
 from coatcheck_client.connection import Connection, Exchange
-from coatcheck_client.errors import UNREACHABLE, ServiceError
+from coatcheck_client.errors import UNREACHABLE, ServiceError, UnstoredError
 from coatcheck_client.options import Options
 from coatcheck_client.requests import ClientRequest, get
 from coatcheck_client.retry import Retries
@@ -62,20 +62,13 @@ class Sender:
         Raises:
             ServiceError: how the last attempt ended, or `unreachable` at the deadline.
         """
-        return await self.within(
-            self.repeat(lambda: self.once(ask, seconds=self._setup.deadline), again=lambda: ask.again, soon=True)
-        )
-
-    async def within(self, work: Coroutine[Any, Any, T]) -> T:
-        """Returns the result of some work, if it is there by the deadline.
-
-        Raises:
-            ServiceError: `unreachable` at the deadline.
-        """
-        seconds = self._setup.deadline
+        seconds, cards = self._setup.deadline, list[T]()
+        work = self.repeat(lambda: self.once(ask, seconds=seconds), again=lambda: ask.again, soon=True, cards=cards)
         try:
             return await self._connection.within(seconds, work)
         except TimeoutError as e:
+            if cards:
+                return cards[-1]
             self._breaker.failed(math.inf)  # what waited until the deadline was silent, however short that is
             raise ServiceError(
                 UNREACHABLE, f"Coatcheck at {self._setup.url} did not answer within {seconds:g} seconds."
@@ -98,13 +91,21 @@ class Sender:
             raise
         retry_state.answered()
 
-    async def repeat(self, attempt: Callable[[], Awaitable[T]], *, again: Callable[[], bool], soon: bool = False) -> T:
-        """Returns the result of an attempt that succeeds.
+    async def repeat(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        again: Callable[[], bool],
+        soon: bool = False,
+        cards: list[T] | None = None,
+    ) -> T:
+        """Returns the result of an attempt that succeeds, or the last card of a payload that could not be stored.
 
         Args:
             attempt: begins one.
             again: returns whether another may follow, after each that failed.
             soon: whether an agent waits: no further attempt begins after the deadline.
+            cards: takes such cards, for a caller who gives up before the attempts end.
 
         Raises:
             ServiceError: how the last attempt ended, or `unreachable` if none is made because the service is silent.
@@ -112,11 +113,18 @@ class Sender:
         if self._breaker.needs_probe(self._setup.url):
             await self._ask_health()
         retry_state = self._breaker.retry_state(self._setup.retries, self._setup.deadline if soon else None)
+        cards = [] if cards is None else cards
         while True:
             try:
                 answer = await attempt()
             except ServiceError as e:
+                if isinstance(e, UnstoredError):
+                    cards.append(e.answer)
+                elif not answers.worth_repeating(e):
+                    cards.clear()  # whatever was refused for its content must not be shown
                 wait = retry_state.after(e, again=again())
+                if wait is None and cards:
+                    return cards[-1]
                 if wait is None:
                     raise
             else:

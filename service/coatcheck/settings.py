@@ -108,11 +108,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     readers: int = 4
     """Threads in a separate pool for reads, so that reads never queue behind writes."""
     ingests: int = 64
-    """Payloads ingested at the same time, at most half of them with one key; each may use a few MiB of memory."""
+    """Uploads received at the same time, at most half of them from one caller; each may use a few MiB of memory. As
+    many payloads that have arrived are processed beside them."""
     ingests_waiting: int = 256
-    """Payloads that may wait for an ingest slot; any beyond that receive 503 at once."""
-    ingests_wait_seconds: int = 10
-    """Maximum seconds that a payload waits for an ingest slot; keep it below the clients' own timeouts."""
+    """Uploads that may wait for an ingest slot, and payloads that have arrived; any beyond that get a card at once, but
+    are not stored."""
+    ingests_wait_seconds: int = 5
+    """Maximum seconds that a payload waits for an ingest slot before it gets a card without being stored; keep it below
+    the clients' own timeouts."""
     rate_requests: int = 0
     """Requests that a caller may make per minute, unless its key sets another limit; 0: no limit. Each process counts
     separately."""

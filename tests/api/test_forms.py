@@ -9,6 +9,7 @@ from coatcheck.api.http.body import RequestBody
 from coatcheck.api.http.forms import Form
 from coatcheck.api.http.limits import RequestLimits
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.runtime.concurrency_limiter import Sender
 from support.faces import FaceHarness
 
 BOUNDARY = "b0und"
@@ -46,7 +47,7 @@ class Pieces:
 
 
 async def parsed(pieces: list[bytes]) -> tuple[bytes, list[tuple[str, str]]]:
-    form = Form(RequestBody(Pieces(pieces), None), BOUNDARY, RequestLimits())
+    form = Form(RequestBody(Pieces(pieces), None, Sender()), BOUNDARY, RequestLimits())
     await form.open()
     data = b"".join([piece async for piece in form])
     return data, form.fields
@@ -138,7 +139,7 @@ async def test_a_file_is_handed_on_while_it_arrives() -> None:
             seen.append(1)
             return await super().read()
 
-    form = Form(RequestBody(Endless([head, *[b"x" * 100_000] * 50, tail]), None), BOUNDARY, RequestLimits())
+    form = Form(RequestBody(Endless([head, *[b"x" * 100_000] * 50, tail]), None, Sender()), BOUNDARY, RequestLimits())
     await form.open()
     assert len(seen) == 1
     sizes = [(len(piece), len(seen)) async for piece in form]

@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -121,6 +122,105 @@ def test_a_service_that_is_out_of_reach_is_waited_for_once_and_not_at_each_call(
     for _ in range(10):
         opened.put("a")
     assert (len(line.requests), len(pauses)) == (14, 3)
+
+
+# ---------------------------------------------------------------------------------------------- a card, not stored
+
+
+def unstored(code: str, text: str = "a card", **headers: str) -> Step:
+    """An answer with a card of what was not stored."""
+    receipt = json.loads(STORED) | {"stored": False, "inline": False, "text": text}
+    receipt["warnings"] = [{"code": code, "message": "The payload is not stored, and the card says so."}]
+    return answers(202, json.dumps(receipt).encode(), **headers)
+
+
+BUSY = unstored("overloaded", retry_after="2")
+
+
+def test_a_payload_that_a_busy_service_did_not_store_is_sent_again_after_the_time_it_names() -> None:
+    line, pauses = Scripted(BUSY, answers(201, STORED)), Pauses()
+    receipt = client(line, pauses).put("ok")
+    assert (receipt.stored, receipt.text, len(line.requests), len(set(line.bodies))) == (True, "ok", 2, 1)
+    assert 2 <= pauses[0] < 2.2
+    assert len({request.headers["idempotency-key"] for request in line.requests}) == 1
+
+
+def test_a_service_that_stays_busy_has_its_last_card_given_to_the_model(tmp_path: Path) -> None:
+    cards = [unstored("overloaded", f"card {n}", retry_after="0") for n in range(1, 5)]
+    line = Scripted(*cards)
+    receipt = client(line).put(LOG)
+    assert (receipt.stored, receipt.text, receipt.id, len(line.requests)) == (
+        False,
+        "card 4",
+        "art_482913077564201876",
+        4,
+    )
+    assert [warning.code for warning in receipt.warnings] == ["overloaded"]
+    file = tmp_path / "log.txt"
+    file.write_text(LOG)
+    line = Scripted(*cards)
+    assert (client(line).put_file(file).text, len(line.requests)) == ("card 4", 4)
+    assert line.bodies == [LOG.encode()] * 4
+    line = Scripted(*cards)  # a stream that was read cannot be sent again
+    assert (client(line).put_stream(io.BytesIO(LOG.encode())).text, len(line.requests)) == ("card 1", 1)
+
+
+def test_a_wait_beyond_the_client_s_patience_leaves_the_card_that_there_is() -> None:
+    line, pauses = Scripted(unstored("overloaded", retry_after="3600")), Pauses()
+    assert (client(line, pauses).put(LOG).text, len(line.requests), list(pauses)) == ("a card", 1, [])
+    assert client(Scripted(BUSY), retries=Retries(attempts=1)).put(LOG).text == "a card"
+
+
+@pytest.mark.parametrize("code", ["storage_unavailable", "storage_full"])
+def test_a_card_because_of_storage_is_accepted_at_once(code: str) -> None:
+    line, pauses = Scripted(unstored(code), answers(201, STORED)), Pauses()
+    receipt = client(line, pauses).put("ok")
+    assert (receipt.stored, receipt.text, len(line.requests), list(pauses)) == (False, "a card", 1, [])
+
+
+def test_a_card_outlives_an_outage_after_it_but_not_a_refusal_of_the_payload() -> None:
+    away = [problem(503, "overloaded")] * 3
+    assert client(Scripted(BUSY, *away)).put(LOG).text == "a card"
+    assert client(Scripted(BUSY, refuses)).put(LOG).text == "a card"
+    refused = client(Scripted(BUSY, problem(422, "secret_refused"))).put(LOG)
+    assert (refused.stored, "withheld" in refused.text, "a card" in refused.text) == (False, True, False)
+
+
+def test_a_card_that_came_is_given_at_the_deadline_of_the_next_attempt() -> None:
+    release = threading.Event()
+
+    def hangs(_: httpx.Request) -> httpx.Response:
+        release.wait(30)
+        return httpx.Response(201, content=STORED)
+
+    line = Scripted(unstored("overloaded", retry_after="0"), hangs)
+    assert client(line, deadline=1.0).put(LOG).text == "a card"
+    assert client(Scripted(hangs), deadline=0.2).put("no card").warnings[0].code == "unreachable"  # control
+    release.set()
+
+
+async def test_the_asynchronous_client_sends_again_as_well() -> None:
+    waited = list[float]()
+
+    async def pause(seconds: float) -> None:
+        waited.append(seconds)
+
+    line = Scripted(BUSY, answers(201, STORED))
+    async with AsyncClient("http://127.0.0.1:1", transport=line, sleep=pause) as opened:
+        assert (await opened.put("ok")).stored
+    assert (len(line.requests), 2 <= waited[0] < 2.2) == (2, True)
+    line = Scripted(BUSY)
+    async with AsyncClient("http://127.0.0.1:1", transport=line, sleep=pause) as opened:
+        assert (await opened.put(LOG)).text == "a card"
+    assert len(line.requests) == 4
+
+
+def test_a_body_that_gave_way_to_others_is_sent_again(tmp_path: Path) -> None:
+    file = tmp_path / "log.txt"
+    file.write_text(LOG)
+    line, pauses = Scripted(problem(400, "truncated_body"), answers(201, STORED)), Pauses()
+    assert client(line, pauses).put_file(file).stored
+    assert (line.bodies, len(pauses)) == ([LOG.encode()] * 2, 1)
 
 
 # ---------------------------------------------------------------------------------------------- an excerpt instead

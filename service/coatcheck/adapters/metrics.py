@@ -29,7 +29,9 @@ class Standing(Struct, frozen=True, kw_only=True):
 
     ingests_running: int = 0
     ingests_waiting: int = 0
+    ingests_shed_total: int = 0
     ingests_refused_total: int = 0
+    ingests_stalled_total: int = 0
     reads_waiting: int = 0
     reads_refused_total: int = 0
     fallback_payloads: int = 0
@@ -52,8 +54,9 @@ class Standing(Struct, frozen=True, kw_only=True):
 _SAID: Final = {
     "ingests_running": "Payloads being ingested now.",
     "ingests_waiting": "Payloads waiting for an ingest slot.",
-    "ingests_refused_total": "Payloads refused because every ingest slot was busy and the queue was full, or the wait "
-    "timed out.",
+    "ingests_shed_total": "Payloads that got a card but were not stored, because no ingest slot became free in time.",
+    "ingests_refused_total": "Payloads refused because there was no slot for that either.",
+    "ingests_stalled_total": "Uploads that were ended because their senders were silent while others waited.",
     "reads_waiting": "Read tasks waiting for a reader thread.",
     "reads_refused_total": "Read tasks refused because too many were waiting.",
     "fallback_payloads": "Payloads in the fallback buffer: storage did not accept them yet.",

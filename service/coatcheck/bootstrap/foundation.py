@@ -121,7 +121,7 @@ def _ingest_deps(
         fallback=fallback,
         catalog_breaker=watched.catalog_breaker,
         blobs_breaker=watched.blobs_breaker,
-        slots=watched.slots,
+        limiters=watched.limiters,
         approaching=watched.approaching,
         meter=watched.meter,
         tracer=watched.tracer,

@@ -96,7 +96,7 @@ async def open_service(
                     FlushFallback(base.deps),
                     index,
                     context.note,
-                    calm=WaitUntilIdle(watched.slots),
+                    calm=WaitUntilIdle(watched.limiters),
                     meter=watched.meter,
                 ),
             ):

@@ -20,12 +20,12 @@ from coatcheck.jobs.lag import lagging
 from coatcheck.ports.blobs import BlobStore
 from coatcheck.ports.telemetry import Tracer
 from coatcheck.runtime.circuit_breaker import CircuitBreaker
-from coatcheck.runtime.concurrency_limiter import ConcurrencyLimiter
 from coatcheck.runtime.noop_telemetry import UNTRACED
 from coatcheck.runtime.pool import in_pool
 from coatcheck.settings import Settings
 from coatcheck.storing.commit_artifact import ApproachingCommits
 from coatcheck.storing.fallback_buffer import FallbackBuffer
+from coatcheck.storing.ingest_deps import IngestLimiters
 from coatcheck.upkeep.backlog import CountBacklog
 from coatcheck.upkeep.clock_jumps import ClockJumpGuard
 
@@ -46,9 +46,7 @@ class Telemetry:
         self.meter = Metrics(__version__, self._standing)
         self._all = None if metrics is None else MetricsOfAll(metrics, self.meter.registry)
         self._pool = store.pool
-        self.slots = ConcurrencyLimiter(
-            "payloads", settings.ingests, settings.ingests_waiting, float(settings.ingests_wait_seconds)
-        )
+        self.limiters = IngestLimiters(settings.ingests, settings.ingests_waiting, float(settings.ingests_wait_seconds))
         self.catalog_breaker = CircuitBreaker("catalogue", meter=self.meter)
         self.blobs_breaker = CircuitBreaker("blob store", meter=self.meter)
         self.allowances = Allowances(settings.rate_requests, settings.rate_bytes, self.meter)
@@ -97,9 +95,11 @@ class Telemetry:
         overdue = None if counted is None else counted.overdue
         fallback, extract, deletions = self._fallback, self._extract, self._deletions
         return Standing(
-            ingests_running=self.slots.used,
-            ingests_waiting=self.slots.waiting,
-            ingests_refused_total=self.slots.refused,
+            ingests_running=self.limiters.running,
+            ingests_waiting=self.limiters.waiting,
+            ingests_shed_total=self.limiters.cards.granted,
+            ingests_refused_total=self.limiters.cards.refused,
+            ingests_stalled_total=self.limiters.stalled,
             reads_waiting=self._readers.waiting,
             reads_refused_total=self._readers.refused,
             fallback_payloads=0 if fallback is None else fallback.count,

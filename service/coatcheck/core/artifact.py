@@ -65,6 +65,8 @@ class Caller(Struct, frozen=True):
     """The key that was presented; None: none was needed."""
     rates: Rates | None = None
     """The key's own rate limits; None: it has none."""
+    address: str | None = None
+    """The network address of a caller without a key; None: it is this machine's own, and tells nobody apart."""
 
     def sees(self, session: str | None) -> bool:
         """Returns whether what is in a session exists for this caller."""

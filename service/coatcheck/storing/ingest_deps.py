@@ -14,7 +14,7 @@ from coatcheck.ports.catalog import Catalog
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.telemetry import Meter, Tracer
 from coatcheck.runtime.circuit_breaker import CircuitBreaker
-from coatcheck.runtime.concurrency_limiter import ConcurrencyLimiter
+from coatcheck.runtime.concurrency_limiter import PATIENCE, STALL_SECONDS, ConcurrencyLimiter
 from coatcheck.runtime.noop_telemetry import UNMETERED, UNTRACED
 from coatcheck.storing.commit_artifact import ApproachingCommits
 from coatcheck.storing.evict import NoQuota, QuotaEnforcer
@@ -26,6 +26,46 @@ AT_ONCE: Final = 64
 """Default number of concurrent ingests ..."""
 WAITING: Final = 256
 """... and of those that may wait for their turn."""
+_CARDS: Final = 16
+"""Payloads that get a card without being stored, at once: they have up to 4 MiB each in memory ..."""
+_CARDS_WAITING: Final = 64
+"""... and payloads that may wait for that, with 64 KiB each ..."""
+_CARD_SECONDS: Final = STALL_SECONDS + 1
+"""... for so many seconds, in which a sender gives way to them."""
+
+
+class IngestLimiters:
+    """What limits concurrent ingests. What has arrived is never kept waiting by what is still being sent."""
+
+    def __init__(self, at_once: int = AT_ONCE, waiting: int = WAITING, patience: float = PATIENCE) -> None:
+        """Creates the limiters; `waiting` callers may wait for each, for `patience` seconds."""
+        self.payloads = ConcurrencyLimiter("payloads", at_once, waiting, patience)
+        """Payloads that have arrived."""
+        half = -(-at_once // 2)
+        self.uploads = ConcurrencyLimiter("uploads", at_once, waiting, patience, max_per_key=half)
+        """Payloads of which there is more to come than was read before they needed a slot."""
+        self.cards = ConcurrencyLimiter("cards", _CARDS, _CARDS_WAITING, _CARD_SECONDS, max_seconds=STALL_SECONDS)
+        """Payloads that got neither in time: they get their card, and are not stored."""
+
+    @property
+    def running(self) -> int:
+        """Number of payloads being ingested."""
+        return self.payloads.running + self.uploads.running
+
+    @property
+    def waiting(self) -> int:
+        """Number of payloads waiting for a slot."""
+        return self.payloads.waiting + self.uploads.waiting
+
+    @property
+    def granted(self) -> int:
+        """Number of payloads that got a slot so far."""
+        return self.payloads.granted + self.uploads.granted
+
+    @property
+    def stalled(self) -> int:
+        """Number of uploads that gave way so far because their senders were silent."""
+        return self.uploads.stalled + self.cards.stalled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +95,7 @@ class IngestDeps:
     loop."""
     approaching: ApproachingCommits = field(default_factory=ApproachingCommits)
     rooms: QuotaEnforcer = field(default_factory=NoQuota)
-    slots: ConcurrencyLimiter = field(default_factory=lambda: ConcurrencyLimiter("payloads", AT_ONCE, WAITING))
+    limiters: IngestLimiters = field(default_factory=IngestLimiters)
     meter: Meter = UNMETERED
     tracer: Tracer = UNTRACED
     rules: Callable[[], Rules] = lambda: NO_RULES

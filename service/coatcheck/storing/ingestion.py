@@ -147,19 +147,21 @@ class Ingestion:
     async def _known(self) -> Receipt | None:
         """Returns the receipt of an existing artifact, if it is worth looking for; also finds what to compare with."""
         request, encoder = self._request, self._encoder
-        worth_asking = self._upload.begun or encoder.size >= WORTH_ASKING
+        sheds = self._upload.sheds
+        # What is not stored now may have been stored before: then its card must not deny that.
+        worth_asking = self._upload.begun or encoder.size >= WORTH_ASKING or sheds
         if not worth_asking and request.compare_to is None:
             return None
         said = request.said
         identity = ids.identity(self._caller.namespace, said.session, said.tool_call_id, encoder.sha256)
         artifact = await self._steps.before.artifact(self._caller, identity)
         if artifact is not None:
-            if request.key is not None or said.beside(artifact.said) != artifact.said:
+            if not sheds and (request.key is not None or said.beside(artifact.said) != artifact.said):
                 return None
             text = await self._steps.before.card_source(self._caller, artifact, None) if request.carded else None
             draft = await self._work(lambda: redrafted(artifact, encoder.sample(), text, encoder.survey()))
             return await self._receipt(IngestResult(artifact, created=False, blob_used=False), draft)
-        if request.compare_to is not None:
+        if request.compare_to is not None and (encoder.sample().whole or not sheds):  # lines of the middle are unknown
             earlier = await earlier_run(self._deps, self._caller, request, identity, self._steps.open_content)
             if earlier is not None:
                 said = structs.replace(said, compared_to=earlier.id)
@@ -291,7 +293,8 @@ class Ingestion:
         waits = held is not None and self._deps.fallback.keep(draft.id, change, held)
         del held
         log.debug("%s is not stored%s: %s", draft.id, ", and waits" if waits else "", why.detail)
-        notices = (*self._request.notices, Notice(str(why.code), not_stored(why)))
+        told = not_stored(why, ends=self._upload.sheds and not draft.sample.whole)
+        notices = (*self._request.notices, Notice(str(why.code), told))
         self._request = structs.replace(self._request, notices=notices)
         artifact = IngestResult(unstored(draft.id, change), created=True, blob_used=False)
         receipt = await self._receipt(artifact, draft, stored=False)

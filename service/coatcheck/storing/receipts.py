@@ -86,8 +86,10 @@ def _not_taken(artifact: Artifact, asked: IngestRequest, life: RetentionTerms) -
     return [Notice("said_before", told + how)]
 
 
-def not_stored(why: CoatcheckError) -> str:
-    """Returns why a payload is not stored, for its receipt."""
-    reasons = {Code.STORAGE_FULL: "The disk is full", Code.OVERLOADED: "Storage is too busy"}
-    first = reasons.get(why.code, "Storage does not answer")
-    return f"{first}: the payload is not stored, and the card says so. The card itself is complete."
+def not_stored(why: CoatcheckError, *, ends: bool) -> str:
+    """Returns why a payload is not stored, for its receipt; `ends`: its card considers only its two ends."""
+    reasons = {Code.STORAGE_FULL: "The disk is full", Code.OVERLOADED: "The service is too busy"}
+    first = f"{reasons.get(why.code, 'Storage does not answer')}: the payload is not stored, and the card says so."
+    card = "Its sizes are right, but it shows only the two ends." if ends else "The card itself is complete."
+    again = " Post the payload again after the time in Retry-After." if why.code is Code.OVERLOADED else ""
+    return f"{first} {card}{again}"

@@ -115,23 +115,39 @@ class UploadSession:
     """One payload being received. An async context manager: its exit removes bytes that no commit points at."""
 
     def __init__(
-        self, deps: UploadSessionDeps, caller: Caller, intake: PayloadEncoder, *, limited: bool = True
+        self,
+        deps: UploadSessionDeps,
+        caller: Caller,
+        intake: PayloadEncoder,
+        *,
+        limited: bool = True,
+        refusal: CoatcheckError | None = None,
     ) -> None:
-        """Begins; `limited` is false for what is stored whether or not its namespace has room."""
+        """Begins.
+
+        Args:
+            deps: what an upload needs.
+            caller: who sends it.
+            intake: encodes it.
+            limited: false for what is stored whether or not its namespace has room.
+            refusal: why nothing of the payload is stored, now or later; None: it is to be stored.
+        """
         self._deps = deps
         self._caller = caller
         self._pending: asyncio.Task[None] | None = None
         self._writer: BlobWriter | None = None
         self._lease_until = deps.clock.now()
-        self._held: list[bytes] | None = []
+        self._held: list[bytes] | None = [] if refusal is None else None
         self._asked = 0
         """Bytes of memory that the fallback buffer reserved for it."""
         self.begun = False
         """Whether the bytes go to the blob store, under an intent."""
         self._committing: asyncio.Task[CommitResult] | None = None
         self.intake = intake
-        self.refusal: CoatcheckError | None = None
-        """Why storage refused this payload, once it has. Digesting continues, as a card is made nevertheless."""
+        self.sheds = refusal is not None
+        """Whether the payload only gets a card, because the service is too busy."""
+        self.refusal = refusal
+        """Why it is not stored, once that is known. Digesting continues, as a card is made nevertheless."""
         self.blob_id = deps.new_blob_id()
         self._room = Reservation(deps, caller.namespace, self.blob_id, limited=limited)
 

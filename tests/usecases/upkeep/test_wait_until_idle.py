@@ -16,19 +16,19 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_it_waits_while_a_payload_is_on_its_way_and_for_a_moment_after() -> None:
-    slots = ConcurrencyLimiter("payloads", 4, 4)
-    async with slots.place():
-        waiting = asyncio.ensure_future(WaitUntilIdle(slots)())
+    limiter = ConcurrencyLimiter("payloads", 4, 4)
+    with await limiter.acquire():
+        waiting = asyncio.ensure_future(WaitUntilIdle(limiter)())
         await asyncio.sleep(0.1)
         assert not waiting.done()
     await asyncio.wait_for(waiting, 0.2)
 
 
 async def test_payloads_that_follow_each_other_are_no_pause() -> None:
-    slots = ConcurrencyLimiter("payloads", 4, 4)
-    waiting = asyncio.ensure_future(WaitUntilIdle(slots)())
+    limiter = ConcurrencyLimiter("payloads", 4, 4)
+    waiting = asyncio.ensure_future(WaitUntilIdle(limiter)())
     for _ in range(20):
-        async with slots.place():
+        with await limiter.acquire():
             pass
         await asyncio.sleep(0.005)
         assert not waiting.done()
@@ -36,6 +36,6 @@ async def test_payloads_that_follow_each_other_are_no_pause() -> None:
 
 
 async def test_what_never_pauses_keeps_nothing_from_being_done() -> None:
-    slots = ConcurrencyLimiter("payloads", 4, 4)
-    async with slots.place():
-        await asyncio.wait_for(WaitUntilIdle(slots)(), 2)
+    limiter = ConcurrencyLimiter("payloads", 4, 4)
+    with await limiter.acquire():
+        await asyncio.wait_for(WaitUntilIdle(limiter)(), 2)

@@ -7,6 +7,7 @@ Two different keys in one request are refused. No answer repeats a key.
 from typing import Final
 
 from litestar.types import HTTPScope, Scope
+from msgspec.structs import replace
 
 from coatcheck.api.http.headers import field
 from coatcheck.core.keys import PREFIX, unauthenticated
@@ -15,6 +16,8 @@ from coatcheck.usecases.tenants.authenticate import Authenticate
 INGEST, READ, DELETE, ADMIN = "ingest", "read", "delete", "admin"
 
 _BEARER: Final = "bearer "
+_LOOPBACK: Final = frozenset({"", "127.0.0.1", "::1"})
+"""Addresses of clients on this machine. The empty one is that of a Unix socket."""
 
 
 def presented(scope: Scope) -> str | None:
@@ -51,4 +54,12 @@ async def let_in(authenticate: Authenticate, scope: HTTPScope, needed: str | Non
         CoatcheckError: `unauthenticated`, `forbidden`; `storage_unavailable` while keys cannot be looked up.
     """
     if needed is not None:
-        scope["state"]["caller"] = await authenticate(presented(scope), needed)
+        caller = await authenticate(presented(scope), needed)
+        address = None if caller.key_id is not None else _address(scope)
+        scope["state"]["caller"] = caller if address is None else replace(caller, address=address)
+
+
+def _address(scope: HTTPScope) -> str | None:
+    """Returns the client's address, from a proxy on this machine if it names one; None for this machine's own."""
+    client = scope["client"]
+    return None if client is None or client[0] in _LOOPBACK else client[0]

@@ -16,6 +16,7 @@ from coatcheck.api.http.limits import RequestLimits
 from coatcheck.api.http.memory_budget import MemoryReservation
 from coatcheck.api.http.rates import RateAllowance, allowance_of
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.runtime.concurrency_limiter import Sender, stalled
 
 INLINE = 64 * 1024
 """Size in bytes up to which data is hashed, decoded or parsed on the event loop; more goes to a thread."""
@@ -80,6 +81,7 @@ class Wire:
         self._waited = 0.0
         """Seconds spent waiting for the sender, not counting the time spent processing the bytes."""
         self._digests = digests if digests and digests.hashes_wire else None
+        self.sender = Sender()
         self._seen = 0
         self._ended = False
 
@@ -112,12 +114,17 @@ class Wire:
         began = loop.time()
         left = self._stall + self._seen / self._rate - self._waited
         try:
-            async with asyncio.timeout(min(self._stall, left)):
-                return await self._receive()
+            async with asyncio.timeout(min(self._stall, left)) as timeout:
+                self.sender.wait(timeout)
+                message = await self._receive()
         except TimeoutError:
+            if self.sender.error is not None:
+                raise self.sender.error from None
             raise stalled(self._stall) if left >= self._stall else too_slow(self._rate) from None
-        finally:
-            self._waited += loop.time() - began
+        now = loop.time()
+        self.sender.hear(now)
+        self._waited += now - began
+        return message
 
 
 class DecodedStream:
@@ -157,7 +164,9 @@ class DecodedStream:
 class RequestBody:
     """The decoded body of one request; its digests are checked when the last byte has been read."""
 
-    def __init__(self, reader: ByteStream, digests: Digests | None) -> None:
+    def __init__(self, reader: ByteStream, digests: Digests | None, sender: Sender) -> None:
+        """`sender` sends what `reader` decodes."""
+        self.sender = sender
         self._reader = reader
         self._digests = digests
 
@@ -193,11 +202,12 @@ class RequestBody:
         """
         parts: list[bytes] = []
         size = 0
+        reservation.sender = self.sender
         while data := await self.read():
             size += len(data)
             if size > limit:
                 raise body_too_large(limit)
-            reservation.take(len(data))
+            await reservation.take(len(data))
             parts.append(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -213,11 +223,12 @@ def open_body(scope: Scope, receive: Receive, limits: RequestLimits) -> RequestB
     representation = _promised(scope, "Repr-Digest")
     digests = Digests(content, representation, coded=bool(codings)) if content or representation else None
     expansion = Expansion(limits, allowance_of(scope))
-    reader: ByteStream = Wire(receive, content_length(scope), digests, expansion, limits)
+    wire = Wire(receive, content_length(scope), digests, expansion, limits)
+    reader: ByteStream = wire
     for coding in reversed(codings):
         decoder = gzip_decoder() if coding == "gzip" else zstd_decoder(limits.zstd_window)
         reader = DecodedStream(reader, decoder, expansion)
-    return RequestBody(reader, digests)
+    return RequestBody(reader, digests, wire.sender)
 
 
 def content_length(scope: Scope) -> int | None:
@@ -275,13 +286,6 @@ def truncated() -> CoatcheckError:
     return CoatcheckError(
         Code.TRUNCATED_BODY,
         "The body ended before its declared length. Nothing was stored; send it again.",
-    )
-
-
-def stalled(seconds: float) -> CoatcheckError:
-    """Returns the error for a body that stopped arriving."""
-    return CoatcheckError(
-        Code.TRUNCATED_BODY, f"No byte of the body arrived for {seconds:g} seconds. Nothing was stored; send it again."
     )
 
 

@@ -55,9 +55,11 @@ _RECEIPTS: Final = {
         headers=("Location",),
     ),
     202: Answer(
-        "Storage did not accept it: `stored` is false and a warning says why. The text can be used, and says that the "
-        "payload cannot be read back. It may still be stored later, from memory, and counts as stored only then.",
-        headers=("Location",),
+        "Not stored: `stored` is false and a warning says why. The text can be used, and says that the payload cannot "
+        "be read back. If storage did not accept it, it may still be stored later, from memory, and counts as stored "
+        "only then. The warning `overloaded` comes with `Retry-After`, which says when to post it again; the card of a "
+        "payload over 512 KiB then may show only its two ends.",
+        headers=("Location", "Retry-After"),
     ),
 }
 
@@ -130,10 +132,11 @@ async def store_raw_artifact(call: RouteCall, query: RawQuery) -> Reply[ReceiptV
     declared, notices = to_declared(query, media_type=given)
     request = to_ingest_request(query, declared, key=idempotency_key(call.scope), notices=notices)
     _refuse_early(call, keep_ends=request.keep_ends)
-    body: AsyncIterator[bytes] = open_body(call.scope, call.receive, call.limits)
-    if not query.allow_empty:
-        body = _not_empty(body)
-    receipt = await call.services.ingest(call.caller, body, lambda: request, keep_ends=request.keep_ends)
+    body = open_body(call.scope, call.receive, call.limits)
+    source = body if query.allow_empty else _not_empty(body)
+    receipt = await call.services.ingest(
+        call.caller, source, lambda: request, keep_ends=request.keep_ends, sender=body.sender
+    )
     return _reply(call.scope, receipt)
 
 
@@ -254,7 +257,9 @@ async def _store_form(call: RouteCall) -> Receipt:
     keep_ends = before.oversize == "keep_ends"
     _refuse_early(call, keep_ends=keep_ends, extra=_FORM_ROOM)
     request = _form_request(form, key, before)
-    return await call.services.ingest(call.caller, form, request, keep_ends=keep_ends, before=to_declared(before)[0])
+    return await call.services.ingest(
+        call.caller, form, request, keep_ends=keep_ends, before=to_declared(before)[0], sender=body.sender
+    )
 
 
 def _form_request(form: Form, key: str | None, before: DeclaredParameters) -> Callable[[], IngestRequest]:
@@ -304,7 +309,10 @@ def _reply(scope: Scope, receipt: Receipt) -> Reply[ReceiptView]:
     allowance = allowance_of(scope)
     if receipt.replayed and allowance is not None:
         allowance.give_back()
-    return Reply(receipt_view(receipt), _status(receipt), {"location": f"/v1/artifacts/{receipt.id}"})
+    headers = {"location": f"/v1/artifacts/{receipt.id}"}
+    if any(notice.code == Code.OVERLOADED for notice in receipt.warnings):
+        headers["retry-after"] = str(TABLE[Code.OVERLOADED].retry_after)
+    return Reply(receipt_view(receipt), _status(receipt), headers)
 
 
 def _status(receipt: Receipt) -> int:

@@ -169,6 +169,8 @@ def _last(
     part = section is not None or inputs.facts.path is not None
     sought, words = (None, "") if shown is None else shown.rest(CLASSES[:1] if part else CLASSES)
     words = words if inputs.evidence.whole and not inputs.brief else ""
+    if not inputs.stored and inputs.survey is None and not (inputs.evidence.whole or inputs.brief):
+        words = render.COUNTED
     told = render.left_out(excerpts, omitted, inputs.measure, words)
     if not inputs.stored:
         return f"{told} {render.lost_line(brief=inputs.brief)}", None

@@ -8,6 +8,8 @@ from coatcheck.core.text.plural import counted
 from coatcheck_client.contract.inert import MARK
 
 EMPTY: Final = f"{MARK} The payload is empty."
+COUNTED: Final = "the middle was counted, but not looked at"
+"""What is said of lines left out, if the service was too busy to look at them."""
 KEPT: Final = f"{MARK} It is kept under this ID."
 """The line for omissions if the model has no tool to read them."""
 _CUTS: Final = {"": "", "start": ", start cut", "end": ", end cut", "both": ", both ends cut"}

@@ -43,7 +43,7 @@ _IDLE: Final[deque[zstd.ZstdCompressor]] = deque(maxlen=16)
 
 
 class FrameEncoder:
-    """Compresses one payload. Holds at most a frame of it. Not thread-safe.
+    """Compresses one payload, or only counts it. Holds at most a frame of it. Not thread-safe.
 
     Attributes:
         size: bytes of content taken so far.
@@ -53,7 +53,9 @@ class FrameEncoder:
         index: after `finish`, the index of the whole.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, stores: bool = True) -> None:
+        """Begins a payload; unless `stores`, there are no stored bytes, and the index is of no use."""
+        self._stores = stores
         self.size = 0
         self.newlines = 0
         self.chars = 0
@@ -121,6 +123,8 @@ class FrameEncoder:
         self._frame_chars += chars
 
     def _close(self, content: bytearray | memoryview) -> bytes:
+        if not self._stores:
+            return b""
         if len(self._stored) == FRAME_LIMIT:
             raise CoatcheckError(Code.PAYLOAD_TOO_LARGE, "The payload has more frames than the storage format allows.")
         stored = self._compressor.compress(content, zstd.ZstdCompressor.FLUSH_FRAME)

@@ -1,14 +1,17 @@
 """Take in a payload, keep it, and return what the model should read instead."""
 
 from collections.abc import AsyncIterator, Callable
+from typing import Self
 
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.card.compose import MAX_BUDGET
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
+from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.policies.policy import said as decided
-from coatcheck.runtime.work_placement import WorkPlacement
+from coatcheck.runtime.concurrency_limiter import Sender
+from coatcheck.runtime.work_placement import SMALL, WorkPlacement
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.card_text import CardText
 from coatcheck.storing.commit_artifact import CommitArtifact
@@ -48,26 +51,44 @@ class Ingest:
         *,
         keep_ends: bool = False,
         before: DeclaredMetadata | None = None,
+        sender: Sender | None = None,
     ) -> Receipt:
         """Returns a payload's receipt, once the payload is durable or known not to be stored.
 
         If storage does not take it, the receipt says so (`stored` is False, with the refusal as a warning), the card
-        is made all the same, and a payload of up to 4 MiB stored bytes waits in memory to be stored later.
+        is made all the same, and a payload of up to 4 MiB stored bytes waits in memory to be stored later. If too many
+        payloads are under way, the same applies, except that it does not wait, and that the card of a payload over
+        512 KiB considers its middle only in its sizes.
 
         Args:
             caller: who offers the payload; names the namespace.
             source: the payload's identity bytes. What it raises is raised here, and nothing is stored.
-            offer: called once, when the source has ended: a form's fields may follow its file.
+            offer: called when the source has ended, as a form's fields may follow its file; without `before`, also at
+                once.
             before: what was declared before the payload's first byte, where the offer may declare more; None: all of
                 it.
             keep_ends: whether a payload over the limit keeps its two ends instead of being refused.
+            sender: who sends the source while it is read; None: it is in memory.
 
         Raises:
-            CoatcheckError: `overloaded` when too many others are being taken in, before anything is asked of the
-                source; `payload_too_large`, `idempotency_key_reused`, `artifact_gone` (the key's artifact was
-                deleted), `invalid_request` (an idle TTL under a minute), `upload_fenced`.
+            CoatcheckError: `overloaded` when so many are being taken in that there is no room for a card either;
+                `truncated_body` if the sender gave way to others; `payload_too_large`, `idempotency_key_reused`,
+                `artifact_gone` (the key's artifact was deleted), `invalid_request` (an idle TTL under a minute),
+                `upload_fenced`.
         """
-        receipt = await self._run(caller, source, offer, keep_ends=keep_ends, before=before)
+        limiters, declared = self._deps.limiters, before or offer().said
+        opening = await _Opening.read(source)
+        holder = _holder(caller, declared)
+        sender = None if opening.is_whole else sender
+        limiter = limiters.payloads if sender is None else limiters.uploads
+        busy: CoatcheckError | None = None
+        try:
+            slot = await limiter.acquire(holder, sender)
+        except CoatcheckError as error:
+            busy = error
+            slot = await limiters.cards.acquire(holder, sender)
+        with slot:
+            receipt = await self._take_in(caller, opening, offer, declared, keep_ends=keep_ends, busy=busy)
         self._count(receipt)
         return receipt
 
@@ -87,30 +108,33 @@ class Ingest:
             CoatcheckError: as the ingest itself.
         """
         shorter = replace(request, key=None, inline_tokens=0, card_tokens=min(room, MAX_BUDGET))
-        again = await self._run(caller, source, lambda: shorter, keep_ends=request.keep_ends, before=None)
+        opening = await _Opening.read(source)
+        with await self._deps.limiters.payloads.acquire(_holder(caller, request.said)):
+            again = await self._take_in(caller, opening, lambda: shorter, request.said, keep_ends=request.keep_ends)
         if receipt.stored and receipt.created:
             self._deps.ledger.gave(caller.namespace, request.said.session, again.tokens - receipt.tokens)
         if again.stored != receipt.stored:
             return replace(again, created=receipt.created or again.created)
         return replace(receipt, inline=again.inline, text=again.text, tokens=again.tokens, card=again.card)
 
-    async def _run(
+    async def _take_in(
         self,
         caller: Caller,
-        source: AsyncIterator[bytes],
+        opening: "_Opening",
         offer: Callable[[], IngestRequest],
+        declared: DeclaredMetadata,
         *,
         keep_ends: bool,
-        before: DeclaredMetadata | None,
+        busy: CoatcheckError | None = None,
     ) -> Receipt:
+        """Stores a payload, or only makes its card if the service is too `busy`; the caller holds a slot for that."""
         deps = self._deps
-        async with deps.slots.place(caller.key_id):
-            declared = (before or offer().said) if deps.redacting is not None or keep_ends else None
-            redacted = RedactedIngest(deps.redacting, caller.namespace, declared, deps.pool)
-            limit = self.limit(caller, declared if keep_ends else None)
-            oversize = OversizeGuard(limit, keep_ends=keep_ends)
-            async with UploadSession(deps, caller, PayloadEncoder(deps.tokenizer)) as upload:
-                return await Ingestion(self._steps, caller, upload, oversize, redacted).run(source, offer)
+        redacted = RedactedIngest(deps.redacting, caller.namespace, declared, deps.pool)
+        limit = self.limit(caller, declared if keep_ends else None)
+        oversize = OversizeGuard(limit, keep_ends=keep_ends)
+        encoder = PayloadEncoder(deps.tokenizer, stores=busy is None)
+        async with UploadSession(deps, caller, encoder, refusal=busy) as upload:
+            return await Ingestion(self._steps, caller, upload, oversize, redacted).run(opening.pieces(), offer)
 
     def limit(self, caller: Caller, declared: DeclaredMetadata | None = None) -> int:
         """Returns the most bytes that any payload from this caller may have, whatever the payload turns out to be.
@@ -136,3 +160,42 @@ class Ingest:
         outcome = "unstored" if not receipt.stored else "stored" if receipt.created else "repeated"
         card, shown = receipt.card, None if receipt.inline or not receipt.text else receipt.tokens
         self._deps.meter.ingested(card.kind, outcome, card.size, card.tokens.count, shown)
+
+
+class _Opening:
+    """A payload of which enough was read to know whether it needs a slot while more of it is sent.
+
+    A small one needs none until it has arrived, so that a slow sender holds nothing that others wait for.
+    """
+
+    def __init__(self, source: AsyncIterator[bytes], first: list[bytes], *, is_whole: bool) -> None:
+        self._source = source
+        self._first = first
+        self.is_whole = is_whole
+        """Whether it has arrived completely."""
+
+    @classmethod
+    async def read(cls, source: AsyncIterator[bytes]) -> Self:
+        """Reads a payload up to SMALL bytes, or to its end."""
+        first: list[bytes] = []
+        size = 0
+        async for piece in source:
+            first.append(piece)
+            size += len(piece)
+            if size >= SMALL:
+                return cls(source, first, is_whole=False)
+        return cls(source, first, is_whole=True)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yields the payload from its beginning; once."""
+        for piece in self._first:
+            yield piece
+        self._first.clear()
+        if not self.is_whole:
+            async for piece in self._source:
+                yield piece
+
+
+def _holder(caller: Caller, declared: DeclaredMetadata) -> str | None:
+    """Returns who holds a slot: a key, else an address, else a session on this machine."""
+    return caller.key_id or caller.address or declared.session
