@@ -23,6 +23,7 @@ _SAME: Final = frozenset(
         "build_info",
         "catalog_silent",
         "blobs_silent",
+        "degraded",
         "artifacts",
         "stored_bytes",
         "expired_artifacts",
@@ -81,8 +82,6 @@ class MetricsOfAll(Collector):
                 key = name, tuple(labels.items())
                 if key not in mine:
                     mine[key] = value
-                elif name.endswith("_created"):
-                    mine[key] = min(mine[key], value)
                 else:
                     mine[key] = max(mine[key], value) if metric.name in _SAME else mine[key] + value
         for name, metric in found.items():

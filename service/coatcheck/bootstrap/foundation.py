@@ -24,6 +24,7 @@ from coatcheck.storing.reads import NoteReads, ReadLog
 from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
+from coatcheck.usecases.operations.check_readiness import CheckReadiness, StoreCheck
 from coatcheck.usecases.tenants.authenticate import Authenticate
 
 
@@ -46,6 +47,7 @@ class Foundation:
     job_schedule: JobSchedule
     tidy: Maintenance
     deps: IngestDeps
+    readiness: CheckReadiness
 
     tombstone_life: timedelta
     """How long routes answer that an artifact is gone."""
@@ -84,6 +86,9 @@ async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Fo
         job_schedule=job_schedule,
         tidy=_tidier(settings, store, reads, note, policies, job_schedule),
         deps=_ingest_deps(settings, store, watched, tokenizer, fallback, make_room, policies, redacting),
+        readiness=CheckReadiness(
+            StoreCheck(store.catalog, watched.catalog_breaker), StoreCheck(store.blobs, watched.blobs_breaker)
+        ),
         tombstone_life=life,
     )
 

@@ -1,6 +1,7 @@
 """Builds what an administrator sees of the running service: metrics, traces, and the state of its limits."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from coatcheck.adapters.metrics import Metrics, Standing, rendered
 from coatcheck.adapters.metrics_of_all import MetricsOfAll
 from coatcheck.adapters.traced import TracedBlobs, traced_catalog
 from coatcheck.api.http.rates import Allowances
+from coatcheck.api.routes import ROUTES
 from coatcheck.bootstrap.stores import Store
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.jobs.lag import lagging
@@ -27,6 +29,7 @@ from coatcheck.settings import Settings
 from coatcheck.storing.commit_artifact import ApproachingCommits
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.upkeep.backlog import CountBacklog
+from coatcheck.usecases.operations.check_readiness import CheckReadiness
 
 log = logging.getLogger(__name__)
 _LEFT_SECONDS: Final = 1.0
@@ -39,9 +42,12 @@ class Telemetry:
         self._readers = store.readers
         self._census = CountBacklog(store.catalog, store.clock)
         self._fallback: FallbackBuffer | None = None
+        self._readiness: CheckReadiness | None = None
         self._extract: Workers | None = None
         self.tracer = tracer
-        self.meter = Metrics(__version__, self._standing)
+        self.meter = Metrics(
+            __version__, self._standing, [(route.path, str(route.method)) for route in ROUTES if route.method != "HEAD"]
+        )
         self._all = None if metrics is None else MetricsOfAll(metrics, self.meter.registry)
         self._pool = store.pool
         self.slots = ConcurrencyLimiter(
@@ -54,13 +60,16 @@ class Telemetry:
         store.catalog.watch_commits(self.meter.committed)
         store.catalog.gather_commits(lambda: self.approaching.count)
 
-    def look_at(self, fallback: FallbackBuffer, extract: Workers) -> None:
+    def look_at(self, fallback: FallbackBuffer, extract: Workers, readiness: CheckReadiness) -> None:
         """Observes these as well."""
-        self._fallback, self._extract = fallback, extract
+        self._fallback, self._extract, self._readiness = fallback, extract, readiness
 
     async def render(self, accept: str) -> tuple[bytes, str]:
-        """Returns the metrics, with a count of the catalogue that is at most a few seconds old, if it responds."""
-        await self._census()
+        """Returns the metrics, with a count of the catalogue that is at most a few seconds old, if it responds.
+
+        Also checks the readiness: while nobody stores anything, nobody else would notice that a store is away.
+        """
+        await asyncio.gather(self._census(), self._checked())
         if self._all is not None:
             return await in_pool(self._pool, rendered, self._all.registry, accept)
         return rendered(self.meter.registry, accept)
@@ -86,6 +95,12 @@ class Telemetry:
                 log.warning("the other workers do not report this worker's metrics: %s", error.strerror)
             await asyncio.sleep(_LEFT_SECONDS)
 
+    async def _checked(self) -> None:
+        """Checks the readiness; a check that takes longer counts at the next scrape."""
+        if self._readiness is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._readiness(), _LEFT_SECONDS)
+
     async def close(self) -> None:
         """Cancels a count in progress."""
         await self._census.settled()
@@ -94,6 +109,9 @@ class Telemetry:
         counted = self._census.known
         overdue = None if counted is None else counted.overdue
         fallback, extract = self._fallback, self._extract
+        known = None if self._readiness is None else self._readiness.known
+        reasons = () if known is None else known.reasons
+        away = {reason.component for reason in reasons if reason.health == "away"}
         return Standing(
             ingests_running=self.slots.used,
             ingests_waiting=self.slots.waiting,
@@ -102,8 +120,9 @@ class Telemetry:
             reads_refused_total=self._readers.refused,
             fallback_payloads=0 if fallback is None else fallback.count,
             fallback_bytes=0 if fallback is None else fallback.used,
-            catalog_silent=self.catalog_breaker.silent,
-            blobs_silent=self.blobs_breaker.silent,
+            catalog_silent=self.catalog_breaker.silent or self.catalog_breaker.name in away,
+            blobs_silent=self.blobs_breaker.silent or self.blobs_breaker.name in away,
+            degraded=bool(reasons),
             extract_workers_started_total=0 if extract is None else extract.started,
             extract_workers_lost_total=0 if extract is None else extract.lost,
             artifacts=None if overdue is None else overdue.artifacts,

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 from coatcheck.jobs.schedule import rounds
 from coatcheck.ports.decisions import Decisions
+from coatcheck.ports.telemetry import Meter
 from coatcheck.storing.evict import Evict
 from coatcheck.storing.policies import REFRESH_SECONDS, Policies
 from coatcheck.usecases.tenants.empty_namespace import EmptyNamespace, EmptyRound
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def deciding(
-    policies: Policies, empty: EmptyNamespace, make_room: Evict, decisions: Decisions, pause: float
+    policies: Policies, empty: EmptyNamespace, make_room: Evict, decisions: Decisions, pause: float, meter: Meter
 ) -> AsyncGenerator[None]:
     """Loads new policies every two seconds; every `pause` seconds, carries out what they and deletions require."""
     stop = asyncio.Event()
@@ -32,8 +33,10 @@ async def deciding(
         await make_room.relieve_all(decisions)
 
     workers = [
-        asyncio.create_task(rounds("learning policies", policies.refresh, REFRESH_SECONDS, stop), name="policies"),
-        asyncio.create_task(rounds("carrying out decisions", carried_out, pause, stop), name="decisions"),
+        asyncio.create_task(
+            rounds("learning policies", policies.refresh, REFRESH_SECONDS, stop, meter=meter), name="policies"
+        ),
+        asyncio.create_task(rounds("carrying out decisions", carried_out, pause, stop, meter=meter), name="decisions"),
     ]
     try:
         yield

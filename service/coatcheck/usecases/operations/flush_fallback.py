@@ -49,12 +49,15 @@ class _Placed(msgspec.Struct):
 class FlushFallback:
     """Stores the payloads in the fallback buffer once storage accepts them."""
 
-    def __init__(self, deps: FlushFallbackDeps) -> None:
-        """Shares ingest's circuit breakers, so that a silent store is not called for every payload."""
+    def __init__(self, deps: FlushFallbackDeps, readiness: CheckReadiness) -> None:
+        """Shares ingest's circuit breakers, so that a silent store is not called for every payload.
+
+        `readiness` asks the stores that are silent whether they answer again, and closes their breakers.
+        """
         self._deps = deps
         health = BlobHealth(deps.catalog, deps.blobs, deps.clock)
         self._commit = CommitArtifact(deps.catalog, health, deps.catalog_breaker, deps.blobs_breaker, deps.rooms)
-        self._ready = CheckReadiness(deps.catalog, deps.catalog_breaker)
+        self._readiness = readiness
         self._placed: dict[Key, _Placed] = {}
 
     @property
@@ -70,7 +73,7 @@ class FlushFallback:
         Raises:
             CoatcheckError: the error of the store that refused last.
         """
-        await self._probe()
+        await self._ask_silent_stores()
         done = 0
         refused: CoatcheckError | None = None
         for entry in self._fallback.waiting(self._deps.clock.now()):
@@ -108,19 +111,10 @@ class FlushFallback:
     def _is_small(self, entry: FallbackPayload) -> bool:
         return len(entry.stored) <= self._deps.inline_bytes
 
-    async def _probe(self) -> None:
-        """Asks the stores that were silent. Raises nothing: a store that is still silent stays marked so."""
-        if self._deps.catalog_breaker.silent:
-            try:
-                await self._ready()
-            except CoatcheckError:
-                return
-        if self._deps.blobs_breaker.silent:
-            try:
-                await self._deps.blobs.size("default", self._deps.new_blob_id())
-            except CoatcheckError:
-                return
-            self._deps.blobs_breaker.answers()
+    async def _ask_silent_stores(self) -> None:
+        """Raises nothing: a store that is still silent stays marked so."""
+        if self._deps.catalog_breaker.silent or self._deps.blobs_breaker.silent:
+            await self._readiness()
 
     async def _store(self, entry: FallbackPayload) -> bool:
         if not self._fallback.waits(entry):
