@@ -4,9 +4,11 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.tokenizer import OnDemandTokenizer
+from coatcheck.adapters.waiting_files import WaitingFileFolder
 from coatcheck.bootstrap.stores import Store, is_embedded
 from coatcheck.bootstrap.telemetry import Telemetry
 from coatcheck.core.encoding.blob_ids import RANDOM_BYTES, new_blob_id
@@ -62,7 +64,8 @@ async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Fo
     authenticate = Authenticate(store.catalog, store.clock, required=settings.require_keys)
     await authenticate.learn()
     tokenizer, reads = OnDemandTokenizer(), ReadLog()
-    fallback = FallbackBuffer(settings.fallback_bytes)
+    fallback = FallbackBuffer(settings.fallback_bytes, WaitingFileFolder(Path(settings.data)))
+    fallback.restore()
     policies = Policies(store.catalog, store.clock)
     await policies.refresh()
     redacting = await _redacting(settings, store, policies)

@@ -2,7 +2,8 @@
 
 Crash story: each payload is stored as an ingest stores it, with an intent before its file. It waits in memory until it
 is committed, so that a crash loses only what was never acknowledged. A commit whose answer was lost is repeated with
-the same file.
+the same file. At the end of the process, what still waits goes to a file; a payload of an earlier process is settled
+there after its commit, and if a crash comes between the two, it is offered again and found to be stored.
 """
 
 import asyncio
@@ -34,6 +35,10 @@ LAST_SECONDS = 5.0
 
 class FlushFallbackDeps(upload_session.UploadSessionDeps, Protocol):
     """What the composition hands to this verb: what ingest needs too."""
+
+
+def _payloads(count: int) -> str:
+    return "1 payload" if count == 1 else f"{count} payloads"
 
 
 class _Placed(msgspec.Struct):
@@ -73,6 +78,7 @@ class FlushFallback:
         Raises:
             CoatcheckError: the error of the store that refused last.
         """
+        self._fallback.restore()
         await self._ask_silent_stores()
         done = 0
         refused: CoatcheckError | None = None
@@ -100,13 +106,16 @@ class FlushFallback:
         return done
 
     async def last(self) -> None:
-        """Runs the last round, bounded in time, and logs what is lost with this process."""
+        """Runs the last round, bounded in time; saves what still waits, and logs what is lost with this process."""
         try:
             await asyncio.wait_for(self(), LAST_SECONDS)
         except (CoatcheckError, TimeoutError) as error:
             log.warning("storing what waits failed at the end: %s", error)
-        if self._fallback.count:
-            log.error("%d payloads that waited for storage are lost with this process", self._fallback.count)
+        lost = self._fallback.save()
+        if self._fallback.count - lost:
+            log.warning("Saved %s for the next start.", _payloads(self._fallback.count - lost))
+        if lost:
+            log.error("Lost %s that had not reached storage yet.", _payloads(lost))
 
     def _is_small(self, entry: FallbackPayload) -> bool:
         return len(entry.stored) <= self._deps.inline_bytes
