@@ -143,9 +143,12 @@ class Metrics:
             "commit_wait_seconds", "Seconds that the first change of a commit had waited.", _SHORT_SECONDS
         )
         self._took = self._histogram("commit_seconds", "Seconds that a commit took, including retries.", _SHORT_SECONDS)
+        # Not called `job`: Prometheus gives every series a label of that name.
         jobs, results = get_args(Job), get_args(JobResult)
-        self._runs = self._counter("job_runs", "Runs of maintenance jobs.", job=jobs, result=results)
-        self._run_seconds = self._histogram("job_seconds", "Seconds that a maintenance job took.", _JOB_SECONDS, "job")
+        self._runs = self._counter("job_runs", "Runs of maintenance jobs.", task=jobs, result=results)
+        self._run_seconds = self._histogram("job_seconds", "Seconds that a maintenance job took.", _JOB_SECONDS, "task")
+        for job in jobs:
+            self._run_seconds.labels(job)
         self._tidied = self._counter("tidied", "Rows that maintenance removed.", what=get_args(RemovedRows))
         self._lag = self._histogram(
             "event_loop_lag_seconds", "Event-loop lag in seconds; it delays every request.", _SHORT_SECONDS
