@@ -6,7 +6,7 @@ UV := .uv/bin/uv
 READY := $(VENV)/.ready
 SITE = $(BIN)/sphinx-build -W --keep-going -c maintenance/site -d dist/doctrees docs dist/docs
 
-.PHONY: help run setup test pythons browser test-integrations test-resolve check format bench soak fuzz-api openapi reference picture screenshots docs lock clean
+.PHONY: help run setup test pythons browser promtool test-integrations test-resolve check format bench soak fuzz-api openapi reference picture screenshots docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -29,7 +29,7 @@ $(READY): $(UV) requirements.lock pyproject.toml client/pyproject.toml
 	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation --offline --editable client --editable .
 	@touch $@
 
-test: setup pythons browser ## run the tests
+test: setup pythons browser promtool ## run the tests
 	@$(BIN)/pytest -n auto $(ARGS)
 
 pythons: setup ## environments of the other Pythons of this machine, for the tests that run on each
@@ -37,6 +37,9 @@ pythons: setup ## environments of the other Pythons of this machine, for the tes
 
 browser: setup ## a Chromium, as a package carries it, for the tests of the page
 	@$(BIN)/python tests/support/browser.py
+
+promtool: setup ## Prometheus' checker of rules, as a Debian package carries it, for the tests of deploy/alerts.yaml
+	@$(BIN)/python tests/support/promtool.py
 
 test-integrations: setup ## test each framework's integration against its release of today; ARGS="agno crewai" for some
 	@$(BIN)/python tests/stacks/run.py $(ARGS)
@@ -82,7 +85,7 @@ lock: setup ## resolve the dependencies again
 	@$(UV) pip compile --quiet --system-certs --universal --generate-hashes --no-header --python-version 3.11 --upgrade --all-extras --group dev --no-emit-package coatcheck-client pyproject.toml -o requirements.lock
 
 clean: ## remove what the tasks made
-	rm -rf $(VENV) .uv .stacks .pythons .browser .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .uv .stacks .pythons .browser .promtool .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
 
 fuzz-api: setup ## thousands of requests made up from the OpenAPI document; ARGS="--cases 500 --seed 2"
 	@PYTHONPATH=tests $(BIN)/python tests/fuzz/api_fuzz.py $(ARGS)

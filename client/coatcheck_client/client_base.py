@@ -27,7 +27,10 @@ class ClientBase:
 
     @client_method
     async def ready(self) -> bool:
-        """Returns whether the service serves requests now; asks once, and waits for at most a second."""
+        """Returns whether the service answers now; asks once, and waits for at most a second.
+
+        While its storage is away, it still answers `put` with cards.
+        """
         return await self._sender.is_ready()
 
     def _declared(self, declared: DeclaredFields) -> DeclaredFields:

@@ -75,7 +75,7 @@ class Sender:
             ) from e
 
     async def is_ready(self) -> bool:
-        """Returns whether the service serves requests now, by one short attempt."""
+        """Returns whether the service answers now, by one short attempt: without storage, it still makes cards."""
         try:
             await self._ask_health()
         except ServiceError:
@@ -85,7 +85,7 @@ class Sender:
     async def _ask_health(self) -> None:
         retry_state = self._breaker.retry_state(Retries(attempts=1), None)
         try:
-            await self.once(get("/health/ready", dict[str, Any]), seconds=PROBE_SECONDS)
+            await self.once(get("/health/live", dict[str, Any]), seconds=PROBE_SECONDS)
         except ServiceError as e:
             retry_state.after(e)
             raise

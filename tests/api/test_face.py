@@ -340,7 +340,14 @@ async def test_readiness_follows_the_database_and_liveness_does_not(
 ) -> None:
     assert (await client.get("/health/ready")).json() == {"status": "ready"}
     harness.catalog.fault = RuntimeError()
-    assert (await client.get("/health/ready")).status_code == 503
+    answer = await client.get("/health/ready")
+    assert (answer.status_code, answer.headers["content-type"], answer.json()["status"]) == (
+        503,
+        "application/json",
+        "away",
+    )
+    (reason,) = answer.json()["reasons"]
+    assert (reason["component"], reason["health"], reason["code"]) == ("catalogue", "away", "storage_unavailable")
     assert (await client.get("/health/live")).json() == {"status": "live"}
 
 

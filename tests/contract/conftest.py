@@ -39,7 +39,7 @@ async def _s3_store(server: S3Server) -> AsyncGenerator[BlobStore]:
         for name, value in server.environment.items():
             environment.setenv(name, value)
         store = S3BlobStore.open(server.url())
-        await store.ready()
+        await store.reaches()
         yield store
 
 

@@ -578,7 +578,9 @@ async def test_changes_at_once_all_take_effect_and_duplicates_make_one_artifact(
 
 
 async def test_a_ready_catalogue_says_so(catalog: Everything) -> None:
-    await catalog.ready()
+    await catalog.check_reads()
+    await catalog.check_writes()
+    await catalog.check_writes(room=True)
 
 
 def test_expiry_is_the_earlier_of_ttl_and_idle_ttl_and_never_when_pinned() -> None:

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 from coatcheck.cli import COMMANDS
 from coatcheck.cli.serve import GRACE_SECONDS, LAST_SECONDS
-from coatcheck.settings import PREFIX, Settings
+from coatcheck.settings import PREFIX, Settings, load
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -269,6 +269,59 @@ def test_probes_ports_and_selectors_fit_each_other() -> None:
     assert kubernetes("Job")["spec"]["template"]["metadata"]["labels"] != labels, "a job must get no requests"
     assert deployment["replicas"] > kubernetes("PodDisruptionBudget")["spec"]["minAvailable"]
     assert deployment["template"]["spec"]["terminationGracePeriodSeconds"] > DRAIN + 5
+
+
+def admits(rule: dict[str, Any], namespace: dict[str, str], pod: dict[str, str]) -> bool:
+    """Whether a rule of a NetworkPolicy in another namespace lets a pod in, by its labels and its namespace's."""
+
+    def selects(selector: dict[str, Any] | None, labels: dict[str, str]) -> bool:
+        return selector is not None and selector.get("matchLabels", {}).items() <= labels.items()
+
+    return any(
+        selects(peer.get("namespaceSelector"), namespace) and selects(peer.get("podSelector", {}), pod)
+        for peer in rule["from"]
+    )
+
+
+def test_the_network_policy_admits_clients_of_any_namespace_the_ingress_controller_and_prometheus() -> None:
+    (rule,) = kubernetes("NetworkPolicy")["spec"]["ingress"]
+    assert rule["ports"] == [{"port": "http"}]
+    name = "kubernetes.io/metadata.name"
+    prometheus, controller = (
+        {"app.kubernetes.io/name": "prometheus"},
+        {"app.kubernetes.io/name": "ingress-nginx"},
+    )
+    assert admits(rule, {name: "agents"}, {"coatcheck-client": "yes"})
+    assert admits(rule, {name: "monitoring"}, prometheus)
+    assert admits(rule, {name: "ingress-nginx"}, controller)
+    assert not admits(rule, {name: "agents"}, {"app": "anything"})
+    assert not admits(rule, {name: "agents"}, prometheus)
+    only_here = {"from": [{"podSelector": {"matchLabels": {"coatcheck-client": "yes"}}}]}
+    assert not admits(only_here, {name: "agents"}, {"coatcheck-client": "yes"}), "a podSelector alone is of this place"
+
+
+def test_prometheus_finds_the_metrics_where_they_are_and_needs_no_key() -> None:
+    annotations = kubernetes("Deployment")["spec"]["template"]["metadata"]["annotations"]
+    assert annotations == {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(PORT),
+        "prometheus.io/path": "/metrics",
+    }
+    data = kubernetes("ConfigMap")["data"]
+    assert load({f"{PREFIX}DATABASE_URL": "postgresql://host/name", **data}).metrics_open
+
+
+SERVICE_BYTES = 1 << 30
+"""What a replica itself may use. It is at 115 MiB when idle, 64 payloads of a few MiB each are ingested at once, and
+64 MiB wait for storage."""
+
+
+def test_a_replicas_memory_limit_has_room_for_the_service_and_all_of_its_extraction_processes() -> None:
+    settings = load({f"{PREFIX}DATABASE_URL": "postgresql://host/name", **kubernetes("ConfigMap")["data"]})
+    (container,) = pods()["Deployment"]["containers"]
+    limit = int(container["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
+    assert limit >= SERVICE_BYTES + settings.workers * settings.extract_workers * settings.extract_memory
+    assert limit < SERVICE_BYTES + Settings().extract_workers * Settings().extract_memory, "or the default would do"
 
 
 # -------------------------------------------------------------------------------------------------- systemd

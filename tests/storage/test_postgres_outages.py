@@ -53,7 +53,7 @@ async def answers_of(calls: list[Awaitable[Any]]) -> tuple[list[Any], float]:
 
 def load(catalog: PostgresCatalog, number: int, marker: str) -> list[Awaitable[Any]]:
     stores: list[Awaitable[Any]] = [catalog.commit(store(b"%d" % i + marker.encode())) for i in range(20)]
-    return [*stores, *(catalog.find("acme", number, START) for _ in range(20)), catalog.ready()]
+    return [*stores, *(catalog.find("acme", number, START) for _ in range(20)), catalog.check_reads()]
 
 
 def codes(answers: list[Any]) -> set[Code | None]:
@@ -91,7 +91,7 @@ async def test_while_the_server_is_away_every_call_says_so_and_afterwards_all_is
         assert "postgres:***@127.0.0.1" in caught.value.detail
     finally:
         await asyncio.to_thread(server.start)
-    await catalog.ready()
+    await catalog.check_reads()
     await works(catalog, number_of(change), "back")
 
 

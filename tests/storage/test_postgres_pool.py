@@ -45,7 +45,7 @@ async def test_lists_that_take_long_keep_nobody_from_storing_and_reading(catalog
     await asyncio.sleep(0)
     await catalog.commit(change)
     assert isinstance(await catalog.find("acme", number_of(change), START), FoundArtifact)
-    await catalog.ready()
+    await catalog.check_reads()
     assert not all(task.done() for task in lists)
     assert set(codes(await asyncio.gather(*lists, return_exceptions=True))) == {None, Code.OVERLOADED}
 

@@ -68,7 +68,7 @@ async def refusal(url: str) -> CoatcheckError:
     catalog = await PostgresCatalog.open(url)
     try:
         with pytest.raises(CoatcheckError) as caught:
-            await catalog.ready()
+            await catalog.check_reads()
     finally:
         await catalog.close()
     assert caught.value.code is Code.SCHEMA_OUTDATED

@@ -36,7 +36,7 @@ async def test_an_earlier_releases_embedded_catalogue_opens(revision: str, tmp_p
     schema.migrate(sqlite_url(path))
     catalog = SqliteCatalog.open(path)
     try:
-        await catalog.ready()
+        await catalog.check_reads()
         numbers, lines = expected(f"{revision}.sqlite")
         assert await told(catalog, numbers) == lines
     finally:
@@ -52,7 +52,7 @@ async def test_an_earlier_releases_postgresql_catalogue_opens(revision: str) -> 
         await asyncio.to_thread(schema.migrate, url)
         catalog = await PostgresCatalog.open(url)
         try:
-            await catalog.ready()
+            await catalog.check_reads()
             numbers, lines = expected(f"{revision}.postgresql")
             assert await told(catalog, numbers) == lines
         finally:

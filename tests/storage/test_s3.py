@@ -38,7 +38,7 @@ async def test_each_call_costs_the_requests_that_it_needs(server: S3Server, prox
         await call  # type: ignore[misc]
         return [request.method for request in proxy.requests]
 
-    assert await asked(store.ready()) == ["GET"]
+    assert await asked(store.reaches()) == ["GET"]
     assert await asked(put(store, name, bytes(3_000_000))) == ["PUT"]
     assert await asked(store.read("acme", name, 1_000_000, 4096)) == ["GET"]
     assert proxy.requests[0].headers["range"] == "bytes=1000000-1004095"

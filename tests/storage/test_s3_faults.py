@@ -63,7 +63,7 @@ def store(url: str) -> S3BlobStore:
 @pytest.fixture
 async def hasty(url: str) -> S3BlobStore:
     """The same store, for stalls; it has been used, so that the server is past what it does only once."""
-    await S3BlobStore.open(url, USUAL).ready()
+    await S3BlobStore.open(url, USUAL).reaches()
     return S3BlobStore(parse_s3_url(url), SHORT, part_bytes=PART)
 
 
@@ -254,7 +254,7 @@ async def test_while_the_store_is_down_every_call_says_so_in_time_and_afterwards
     await writer.write(SMALL)
     began = time.monotonic()
     answers = await asyncio.gather(
-        failure_of(hasty.ready()),
+        failure_of(hasty.reaches()),
         failure_of(hasty.read("acme", blob_id(1), 0, 1)),
         failure_of(hasty.size("acme", blob_id(1))),
         failure_of(hasty.remove("acme", blob_id(1))),
@@ -265,7 +265,7 @@ async def test_while_the_store_is_down_every_call_says_so_in_time_and_afterwards
     assert answers == [Code.STORAGE_UNAVAILABLE] * 7
     assert time.monotonic() - began < 8 * SHORT.call
     (proxy.accept if how == "refuse" else proxy.resume)()
-    await hasty.ready()
+    await hasty.reaches()
     await writer.abort()
     assert await hasty.read("acme", blob_id(1), 0, len(SMALL)) == SMALL
     await put(hasty, blob_id(4), LARGE)
@@ -354,7 +354,7 @@ async def test_what_the_store_answers_becomes_a_sentence_for_whoever_can_help(
     proxy.fault = every(1, answer)
     writer = await store.create("acme", blob_id(1))
     await writer.write(SMALL)
-    calls = [store.ready(), store.read("acme", blob_id(1), 0, 1)]
+    calls = [store.reaches(), store.read("acme", blob_id(1), 0, 1)]
     if answer.status != 200:
         calls.append(writer.finish())
     for call in calls:
@@ -385,6 +385,6 @@ async def test_without_credentials_the_store_says_which_to_set(
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_METADATA_ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
         with pytest.raises(CoatcheckError) as caught:
-            await S3BlobStore.open(server.url(), USUAL).ready()
+            await S3BlobStore.open(server.url(), USUAL).reaches()
     assert caught.value.code is Code.STORAGE_UNAVAILABLE
     assert "Set AWS_ACCESS_KEY_ID" in caught.value.detail

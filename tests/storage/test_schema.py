@@ -70,7 +70,7 @@ def test_a_database_is_its_owners_alone(database: Path) -> None:
 async def refusal(path: Path) -> CoatcheckError:
     catalog = SqliteCatalog.open(path)
     with pytest.raises(CoatcheckError) as caught:
-        await catalog.ready()
+        await catalog.check_reads()
     catalog.close()
     assert caught.value.code is Code.SCHEMA_OUTDATED
     return caught.value

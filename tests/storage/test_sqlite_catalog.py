@@ -168,24 +168,24 @@ async def test_a_full_disk_is_said_so_loses_nothing_acknowledged_and_passes_with
     for change in lost:
         assert await catalog.find("acme", number_of(change), START) is None
     await disk.leave_room_for(10_000)
-    await catalog.ready()
+    await catalog.check_writes()
     assert isinstance(await catalog.commit(lost[0]), IngestResult)
 
 
 async def test_a_catalogue_that_cannot_write_is_not_ready_until_a_write_succeeds(
     path: Path, catalog: SqliteCatalog
 ) -> None:
-    await catalog.ready()
+    await catalog.check_writes()
     other = sqlite3.connect(path, isolation_level=None)
     await catalog._writer.run(lambda conn: pragma(conn, "busy_timeout = 10"))
     other.execute("BEGIN IMMEDIATE")
     answers = await asyncio.gather(catalog.commit(store()), return_exceptions=True)
     assert [a.code for a in answers if isinstance(a, CoatcheckError)] == [Code.STORAGE_UNAVAILABLE]
     with pytest.raises(CoatcheckError) as caught:
-        await catalog.ready()
+        await catalog.check_writes()
     assert caught.value.code is Code.STORAGE_UNAVAILABLE
     other.close()
-    await catalog.ready()
+    await catalog.check_writes()
     assert catalog._writer.fault is None
 
 
@@ -200,7 +200,7 @@ async def test_looking_reads_everything_writes_nothing_and_makes_no_store(path: 
     for _ in ("beside a server", "alone"):
         files = sizes(path)
         looking = SqliteCatalog.look(path)
-        await looking.ready()
+        await looking.check_reads()
         assert isinstance(await looking.find("acme", number_of(change), START), FoundArtifact)
         with pytest.raises(CoatcheckError) as caught:
             await looking.commit(store())
@@ -213,7 +213,7 @@ async def test_looking_reads_everything_writes_nothing_and_makes_no_store(path: 
         catalog.close()
     absent = SqliteCatalog.look(path.parent / "none" / "absent.db")
     with pytest.raises(CoatcheckError) as caught:
-        await absent.ready()
+        await absent.check_reads()
     assert caught.value.code is Code.STORAGE_UNAVAILABLE
     absent.close()
     assert not (path.parent / "none").exists()
@@ -228,7 +228,7 @@ async def test_a_lock_that_stays_is_unavailable_for_the_whole_group_at_once(path
     assert (codes, len(answers)) == ({Code.STORAGE_UNAVAILABLE}, 50)
     assert isinstance(await catalog.find("acme", 97, START), Gone | None)
     other.close()
-    await catalog.ready()
+    await catalog.check_writes()
     assert isinstance(await catalog.commit(store()), IngestResult)
 
 

@@ -47,7 +47,7 @@ from coatcheck.usecases.web_search.budget_search import SearchResults, SearchRes
 from coatcheck.usecases.web_search.verify_citations import VerifyCitations
 from support.clock import HandClock
 from support.faulty_catalog import FaultyCatalog
-from support.harness import GRACE, THREADS, TOMBSTONE_LIFE, Harness
+from support.harness import GRACE, THREADS, TOMBSTONE_LIFE, Harness, readiness_of
 from support.outlines import SmallExtractor
 
 
@@ -113,7 +113,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             retention=self._retention(deps, content),
             clock=clock,
             deletions=clock,
-            ready=catalog.ready,
+            readiness=readiness_of(deps),
             allowances=Allowances(0, 0, UNMETERED),
             metrics=_no_metrics,
         )
@@ -135,7 +135,10 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
     def deps(self, *, catalog: Catalog | None = None, **changed: Any) -> IngestDeps:
         """As the harness's, but a breaker lets the next call through: each look at its clock is an hour later."""
         hurried = itertools.count(0.0, 3600.0).__next__
-        breakers = {f"{name}_breaker": CircuitBreaker(name, hurried) for name in ("catalog", "blobs")}
+        breakers = {
+            "catalog_breaker": CircuitBreaker("catalogue", hurried),
+            "blobs_breaker": CircuitBreaker("blob store", hurried),
+        }
         return super().deps(catalog=catalog, **(breakers | changed))
 
 

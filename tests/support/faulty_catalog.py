@@ -33,7 +33,7 @@ class FaultyCatalog(SqliteCatalog):
         return await super().list_artifacts(namespace, where, now, before=before, limit=limit)
 
     @override
-    async def ready(self) -> None:
+    async def check_reads(self) -> None:
         if self.fault is not None:
             raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The database does not answer. Retry the same call.")
-        await super().ready()
+        await super().check_reads()

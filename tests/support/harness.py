@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import itertools
 import random
 import shutil
 import sqlite3
@@ -34,6 +35,8 @@ from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.storing.reads import ReadLog
 from coatcheck.upkeep.maintenance import Maintenance
 from coatcheck.upkeep.seal_key import SealKey
+from coatcheck.usecases.operations.check_readiness import CheckReadiness, StoreCheck
+from coatcheck.usecases.operations.flush_fallback import FlushFallback
 from coatcheck.usecases.operations.verify_store import VerifyStore
 from coatcheck.usecases.payloads.browse import Browse
 from coatcheck.usecases.payloads.describe import Describe
@@ -206,6 +209,18 @@ class Harness(Generic[CatalogT, BlobsT]):
     def is_empty(self) -> bool:
         """No artifact, no intent, no blob, no file."""
         return self.stored_files() == [] and not any(map(self.count, ("artifacts", "uploads", "blobs")))
+
+
+def readiness_of(deps: IngestDeps) -> CheckReadiness:
+    """A check of the stores behind these breakers that is made anew each time."""
+    catalog = StoreCheck(deps.catalog, deps.catalog_breaker)
+    blobs = StoreCheck(deps.blobs, deps.blobs_breaker)
+    return CheckReadiness(catalog, blobs, ticks=itertools.count(step=60).__next__)
+
+
+def flushing(deps: IngestDeps) -> FlushFallback:
+    """What stores the payloads that wait."""
+    return FlushFallback(deps, readiness_of(deps))
 
 
 @contextlib.contextmanager

@@ -37,6 +37,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class SendBytes:
+    """Do not pass the request on; send these bytes, which need not be HTTP, and close."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
 class LoseAnswer:
     """Let the server do what it was asked for, and close the connection instead of telling."""
 
@@ -77,7 +84,7 @@ class CorruptResponse:
     at: int
 
 
-Fault = Answer | LoseAnswer | CutRequest | CutResponse | Stall | CorruptRequest | CorruptResponse
+Fault = Answer | SendBytes | LoseAnswer | CutRequest | CutResponse | Stall | CorruptRequest | CorruptResponse
 Decide = Callable[[Request], Fault | None]
 
 
@@ -157,10 +164,10 @@ class _Exchange:
 
     async def run(self, method: str, head: bytes, body: bytes, fault: Fault | None) -> bool:
         """Answer one request; whether the connection may be used again."""
-        if isinstance(fault, Answer):
-            self.writer.write(_answered(fault))
+        if isinstance(fault, Answer | SendBytes):
+            self.writer.write(_answered(fault) if isinstance(fault, Answer) else fault.data)
             await self.writer.drain()
-            return True
+            return isinstance(fault, Answer)
         if isinstance(fault, Stall) and not fault.reached:
             await self.reader.read(1)
             return False

@@ -66,6 +66,39 @@ def test_every_metric_that_an_alert_asks_for_is_there() -> None:
         assert rule["labels"]["severity"] in {"page", "ticket"}
 
 
+def test_every_counter_of_the_documentation_exists_in_a_process_that_has_just_started(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    counters = set(re.findall(r"^\| `(coatcheck_\w+)` \| counter \|", page, re.MULTILINE))
+    with serving(tmp_path / "data") as fresh:
+        found = samples(fresh.client.get("/metrics").text)
+    assert counters
+    assert counters <= {name for name, _ in found}
+    for name, label, values in (
+        ("coatcheck_problems_total", "code", {str(code) for code in Code}),
+        ("coatcheck_ingested_total", "kind", {str(kind) for kind in Kind}),
+        ("coatcheck_storage_faults_total", "store", {"catalogue", "blob store"}),
+        ("coatcheck_http_requests_total", "status", {"2xx", "4xx", "5xx"}),
+    ):
+        assert values == {dict(labels)[label] for other, labels in found if other == name}
+
+
+def test_what_happens_makes_no_new_series_of_a_counter() -> None:
+    metrics = Metrics("1", Standing, [("/v1/artifacts", "POST")])
+    before = set(samples(rendered(metrics.registry, "")[0].decode()))
+    metrics.answered("/v1/artifacts", "POST", 201, 0.1, 1)
+    metrics.problem(Code.INTEGRITY)
+    metrics.limited("bytes")
+    metrics.ingested(Kind.LOG, "unstored", 10, 5, 3)
+    metrics.refused("blob store", Code.STORAGE_FULL)
+    metrics.ran("tidying", "failed", 1.0)
+    metrics.tidied("purged", 3)
+    after = samples(rendered(metrics.registry, "")[0].decode())
+    assert {name for name, _ in after.keys() - before} <= {
+        f"coatcheck_http_request_seconds_{part}" for part in ("bucket", "count", "sum")
+    }
+    assert total(after, "coatcheck_problems_total") == 1
+
+
 def test_what_callers_choose_makes_no_series() -> None:
     metrics = Metrics("1", Standing)
     before = rendered(metrics.registry, "")[0].count(b"\n")

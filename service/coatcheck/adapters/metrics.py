@@ -5,10 +5,18 @@ session. `docs/metrics.md` explains every name; a test compares the two.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from itertools import product
+from typing import Final, get_args
 
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -16,8 +24,21 @@ from prometheus_client.registry import Collector
 from coatcheck.core.artifact import ENGINE, Kind
 from coatcheck.core.caches import cache_sizes
 from coatcheck.core.errors import Code
+from coatcheck.ports.health import FAULTS
+from coatcheck.ports.telemetry import (
+    IngestOutcome,
+    Job,
+    JobResult,
+    RateLimit,
+    RemovedRows,
+    StoreName,
+)
+
+disable_created_metrics()  # a second series beside each counter, with the time at which it was made
 
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+_STATUSES: Final = ("2xx", "4xx", "5xx")
+"""Classes of statuses that any route may answer."""
 _REQUEST_SECONDS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 _SHORT_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _JOB_SECONDS: Final = (0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0)
@@ -38,6 +59,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     fallback_bytes: int = 0
     catalog_silent: bool = False
     blobs_silent: bool = False
+    degraded: bool = False
     extract_workers_started_total: int = 0
     extract_workers_lost_total: int = 0
     deletions_paused: bool = False
@@ -63,6 +85,7 @@ _SAID: Final = {
     "fallback_bytes": "Bytes of memory used by the fallback buffer.",
     "catalog_silent": "1 while the catalogue does not answer.",
     "blobs_silent": "1 while the blob store does not answer.",
+    "degraded": "1 while the service is not ready: a store is away or refuses writes, as of the last check.",
     "extract_workers_started_total": "Extraction worker processes started.",
     "extract_workers_lost_total": "Extraction worker processes that crashed or were killed by a payload.",
     "deletions_paused": "1 while nothing is deleted by time, because the clock may be wrong or by an administrator.",
@@ -81,15 +104,26 @@ _SAID: Final = {
 class Metrics:
     """The metrics of one process. Implements Meter."""
 
-    def __init__(self, version: str, standing: Callable[[], Standing]) -> None:
-        """All metrics start at zero. `standing` is called at every rendering, and must not block."""
+    def __init__(self, version: str, standing: Callable[[], Standing], routes: Iterable[tuple[str, str]] = ()) -> None:
+        """All metrics start at zero.
+
+        Args:
+            version: the release.
+            standing: returns the present state; called at every rendering, it must not block.
+            routes: templates and methods of the routes; requests of others are counted as they come.
+        """
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         told = "Always 1; the labels name the release."
         Gauge("coatcheck_build_info", told, ["version", "engine"], registry=self.registry).labels(
             version, str(ENGINE)
         ).set(1)
-        self._requests = self._counter("http_requests", "HTTP requests answered.", "route", "method", "status")
+        self._requests = Counter(
+            "coatcheck_http_requests", "HTTP requests answered.", ["route", "method", "status"], registry=self.registry
+        )
+        for route, method in routes:
+            for status in _STATUSES:
+                self._requests.labels(route, method, status)
         self._request_seconds = self._histogram(
             "http_request_seconds",
             "Seconds from the head of a request to the end of its response.",
@@ -98,24 +132,32 @@ class Metrics:
             "method",
         )
         self._received = self._counter("http_received_bytes", "Bytes received in request bodies.")
-        self._problems = self._counter("problems", "Error responses, including failed items of a batch.", "code")
+        self._problems = self._counter("problems", "Error responses, including failed items of a batch.", code=Code)
         self._limited = self._counter(
-            "rate_limited", "Requests refused because the caller exceeded a rate limit.", "limit"
+            "rate_limited", "Requests refused because the caller exceeded a rate limit.", limit=get_args(RateLimit)
         )
-        self._ingested = self._counter("ingested", "Payloads ingested.", "kind", "outcome")
-        self._ingested_bytes = self._counter("ingested_bytes", "Decoded bytes of ingested payloads.", "kind")
-        self._cards = self._counter("cards", "Ingested payloads that were answered with a card.", "kind")
-        self._carded = self._counter("carded_tokens", "Tokens of the payloads that were answered with a card.", "kind")
-        self._shown = self._counter("card_tokens", "Tokens of the cards returned in place of payloads.", "kind")
-        self._faults = self._counter("storage_faults", "Calls to a store that failed.", "store", "code")
+        self._ingested = self._counter("ingested", "Payloads ingested.", kind=Kind, outcome=get_args(IngestOutcome))
+        self._ingested_bytes = self._counter("ingested_bytes", "Decoded bytes of ingested payloads.", kind=Kind)
+        self._cards = self._counter("cards", "Ingested payloads that were answered with a card.", kind=Kind)
+        self._carded = self._counter(
+            "carded_tokens", "Tokens of the payloads that were answered with a card.", kind=Kind
+        )
+        self._shown = self._counter("card_tokens", "Tokens of the cards returned in place of payloads.", kind=Kind)
+        self._faults = self._counter(
+            "storage_faults", "Calls to a store that failed.", store=get_args(StoreName), code=FAULTS
+        )
         self._changes = self._histogram("commit_changes", "Changes committed in one transaction.", _CHANGES)
         self._waited = self._histogram(
             "commit_wait_seconds", "Seconds that the first change of a commit had waited.", _SHORT_SECONDS
         )
         self._took = self._histogram("commit_seconds", "Seconds that a commit took, including retries.", _SHORT_SECONDS)
-        self._runs = self._counter("job_runs", "Runs of maintenance jobs.", "job", "result")
-        self._run_seconds = self._histogram("job_seconds", "Seconds that a maintenance job took.", _JOB_SECONDS, "job")
-        self._tidied = self._counter("tidied", "Rows that maintenance removed.", "what")
+        # Not called `job`: Prometheus gives every series a label of that name.
+        jobs, results = get_args(Job), get_args(JobResult)
+        self._runs = self._counter("job_runs", "Runs of maintenance jobs.", task=jobs, result=results)
+        self._run_seconds = self._histogram("job_seconds", "Seconds that a maintenance job took.", _JOB_SECONDS, "task")
+        for job in jobs:
+            self._run_seconds.labels(job)
+        self._tidied = self._counter("tidied", "Rows that maintenance removed.", what=get_args(RemovedRows))
         self._lag = self._histogram(
             "event_loop_lag_seconds", "Event-loop lag in seconds; it delays every request.", _SHORT_SECONDS
         )
@@ -125,8 +167,12 @@ class Metrics:
         self._kinds: dict[tuple[Kind, str], tuple[Counter, ...]] = {}
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
-    def _counter(self, name: str, told: str, *labels: str) -> Counter:
-        return Counter(f"coatcheck_{name}", told, labels, registry=self.registry)
+    def _counter(self, name: str, told: str, **labels: Iterable[str]) -> Counter:
+        """Creates a counter with all its series; `labels` have all values that each may take."""
+        counter = Counter(f"coatcheck_{name}", told, labels, registry=self.registry)
+        for values in product(*labels.values()) if labels else ():
+            counter.labels(*values)
+        return counter
 
     def _histogram(self, name: str, told: str, buckets: Iterable[float], *labels: str) -> Histogram:
         return Histogram(f"coatcheck_{name}", told, labels, buckets=tuple(buckets), registry=self.registry)
@@ -150,11 +196,11 @@ class Metrics:
         """See Meter."""
         self._problems.labels(code).inc()
 
-    def limited(self, what: str) -> None:
+    def limited(self, what: RateLimit) -> None:
         """See Meter."""
         self._limited.labels(what).inc()
 
-    def ingested(self, kind: Kind, outcome: str, size: int, tokens: int, shown: int | None) -> None:
+    def ingested(self, kind: Kind, outcome: IngestOutcome, size: int, tokens: int, shown: int | None) -> None:
         """See Meter."""
         found = self._kinds.get((kind, outcome))
         if found is None:
@@ -169,7 +215,7 @@ class Metrics:
             carded.inc(tokens)
             told.inc(shown)
 
-    def refused(self, store: str, code: Code) -> None:
+    def refused(self, store: StoreName, code: Code) -> None:
         """See Meter."""
         self._faults.labels(store, code).inc()
 
@@ -179,12 +225,12 @@ class Metrics:
         self._waited.observe(waited)
         self._took.observe(took)
 
-    def ran(self, job: str, result: str, seconds: float) -> None:
+    def ran(self, job: Job, result: JobResult, seconds: float) -> None:
         """See Meter."""
         self._runs.labels(job, result).inc()
         self._run_seconds.labels(job).observe(seconds)
 
-    def tidied(self, what: str, rows: int) -> None:
+    def tidied(self, what: RemovedRows, rows: int) -> None:
         """See Meter."""
         self._tidied.labels(what).inc(rows)
 

@@ -25,6 +25,7 @@ _SAME: Final = frozenset(
         "blobs_silent",
         "deletions_paused",
         "clock_drift_seconds",
+        "degraded",
         "artifacts",
         "stored_bytes",
         "expired_artifacts",
@@ -83,8 +84,6 @@ class MetricsOfAll(Collector):
                 key = name, tuple(labels.items())
                 if key not in mine:
                     mine[key] = value
-                elif name.endswith("_created"):
-                    mine[key] = min(mine[key], value)
                 else:
                     mine[key] = max(mine[key], value) if metric.name in _SAME else mine[key] + value
         for name, metric in found.items():

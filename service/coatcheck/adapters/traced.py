@@ -77,6 +77,14 @@ class TracedBlobs:
         """Those of the wrapped store."""
         return self._blobs.others
 
+    async def check_reads(self) -> None:
+        """See CheckedStore."""
+        await self._blobs.check_reads()
+
+    async def check_writes(self, *, room: bool = False) -> None:
+        """See CheckedStore."""
+        await self._blobs.check_writes(room=room)
+
     async def create(self, namespace: str, blob_id: str) -> BlobWriter:
         """See BlobStore."""
         with self._tracer.stage("blob create"):

@@ -249,9 +249,19 @@ def _operation(route: Route, schemas: dict[str, Node], *, body: bool) -> Node:
             "content": {media: {"schema": {"$ref": _REF + _schema_name(body)}} for media, body in route.body.items()},
         }
     responses: Node = {str(status): _answer(answer, route.model) for status, answer in route.answers.items()}
-    responses |= _problems(route, body=body)
+    for status, problem in _problems(route, body=body).items():
+        _join(responses.setdefault(status, {}), problem)
     operation["responses"] = {status: responses[status] for status in sorted(responses)}
     return operation
+
+
+def _join(response: Node, problem: Node) -> None:
+    """Adds a problem to what is answered with its status; most statuses have nothing else."""
+    for key, value in problem.items():
+        if isinstance(value, dict):
+            response[key] = {**response.get(key, {}), **value}
+        else:
+            response[key] = f"{response[key]} Or: {value}" if key in response else value
 
 
 def _query(schema: Node) -> list[Node]:

@@ -18,6 +18,7 @@ from coatcheck.upkeep.seal_key import SealKey
 from coatcheck.usecases.context.compact_context import Compact
 from coatcheck.usecases.context.measure_context import MeasureContext
 from coatcheck.usecases.context.show_session_usage import ShowSessionUsage
+from coatcheck.usecases.operations.check_readiness import CheckReadiness
 from coatcheck.usecases.operations.list_events import ListEvents
 from coatcheck.usecases.operations.show_overview import ShowOverview
 from coatcheck.usecases.payloads.browse import Browse
@@ -126,8 +127,7 @@ class Services:
     tracer: Tracer = UNTRACED
     inspection: Inspection | None = None
     """None: the page is not served."""
-    ready: Callable[[], Awaitable[None]]
-    """Returns if requests can be served; otherwise raises an error that says what is missing."""
+    readiness: CheckReadiness
 
 
 @dataclass(frozen=True)

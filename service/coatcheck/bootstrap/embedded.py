@@ -69,7 +69,7 @@ async def open_embedded(
     with explained(root):
         catalog = SqliteCatalog.look(root / DATABASE) if beside else SqliteCatalog.open(root / DATABASE)
     try:
-        await catalog.ready()
+        await catalog.check_reads()
         blobs, clock = FileBlobStore(root, pool, make=not beside, readers=readers), SystemClock()
         await belonging(catalog, clock, looking=beside)(blobs, beside_database=True)
         examinations = (SqliteExamination(root / DATABASE), ExposureExamination(root))

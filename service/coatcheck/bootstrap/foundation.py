@@ -4,10 +4,12 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 from coatcheck.adapters.clock import steady_seconds
 from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.tokenizer import OnDemandTokenizer
+from coatcheck.adapters.waiting_files import WaitingFileFolder
 from coatcheck.bootstrap.stores import Store, is_embedded
 from coatcheck.bootstrap.telemetry import Telemetry
 from coatcheck.core.encoding.blob_ids import RANDOM_BYTES, new_blob_id
@@ -26,6 +28,7 @@ from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.upkeep.clock_jumps import ClockJumpGuard
 from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
+from coatcheck.usecases.operations.check_readiness import CheckReadiness, StoreCheck
 from coatcheck.usecases.tenants.authenticate import Authenticate
 
 
@@ -49,6 +52,7 @@ class Foundation:
     deletions: ClockJumpGuard
     tidy: Maintenance
     deps: IngestDeps
+    readiness: CheckReadiness
 
     tombstone_life: timedelta
     """How long routes answer that an artifact is gone."""
@@ -63,7 +67,8 @@ async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Fo
     authenticate = Authenticate(store.catalog, store.clock, required=settings.require_keys)
     await authenticate.learn()
     tokenizer, reads = OnDemandTokenizer(), ReadLog()
-    fallback = FallbackBuffer(settings.fallback_bytes)
+    fallback = FallbackBuffer(settings.fallback_bytes, WaitingFileFolder(Path(settings.data)))
+    fallback.restore()
     policies = Policies(store.catalog, store.clock)
     await policies.refresh()
     redacting = await _redacting(settings, store, policies)
@@ -90,6 +95,9 @@ async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Fo
         deletions=deletions,
         tidy=_tidier(settings, store, deletions, reads, note, policies, job_schedule),
         deps=_ingest_deps(settings, store, watched, tokenizer, fallback, make_room, policies, redacting),
+        readiness=CheckReadiness(
+            StoreCheck(store.catalog, watched.catalog_breaker), StoreCheck(store.blobs, watched.blobs_breaker)
+        ),
         tombstone_life=life,
     )
 

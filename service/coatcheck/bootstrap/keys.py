@@ -34,7 +34,7 @@ async def _embedded(root: Path) -> AsyncGenerator[tuple[Keys, Clock]]:
     with embedded.explained(root):
         catalog = await asyncio.to_thread(SqliteCatalog.beside, root / embedded.DATABASE)
     try:
-        await catalog.ready()
+        await catalog.check_reads()
         yield catalog, SystemClock()
     finally:
         await asyncio.to_thread(catalog.close)
@@ -48,7 +48,7 @@ async def _scale(url: str) -> AsyncGenerator[tuple[Keys, Clock]]:
 
     catalog = await PostgresCatalog.open(url, limits=PostgresLimits(connections=1))
     try:
-        await catalog.ready()
+        await catalog.check_reads()
         yield catalog, catalog.clock
     finally:
         await catalog.close()

@@ -12,6 +12,7 @@ from coatcheck.core.retention.jobs import Job
 from coatcheck.core.text.plural import plural
 from coatcheck.jobs.schedule import rounds
 from coatcheck.ports.clock import DeletionClock
+from coatcheck.ports.telemetry import Meter
 from coatcheck.settings import Settings
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.policies import Policies
@@ -67,11 +68,11 @@ def retention_desk(
 
 
 @asynccontextmanager
-async def retaining(desk: AdministerRetention) -> AsyncGenerator[None]:
+async def retaining(desk: AdministerRetention, meter: Meter) -> AsyncGenerator[None]:
     """Resumes interrupted runs while the service runs; on exit, stops what is in progress."""
     stop = asyncio.Event()
     resuming = asyncio.create_task(
-        rounds("taking up runs", desk.running.resume, _RESUME_SECONDS, stop), name="taking up runs"
+        rounds("taking up runs", desk.running.resume, _RESUME_SECONDS, stop, meter=meter), name="taking up runs"
     )
     try:
         yield

@@ -46,7 +46,7 @@ async def open_scale(
     opening = PostgresCatalog.look(url, limits=PATIENT) if beside else PostgresCatalog.open(url, limits=limits)
     catalog = await opening
     try:
-        await catalog.ready()
+        await catalog.check_reads()
         belong = belonging(catalog, catalog.clock, looking=beside)
         blobs, warnings = await open_bytes(settings, pool, readers, belong, make=not beside)
         warnings += await catalog.warnings()

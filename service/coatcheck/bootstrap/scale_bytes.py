@@ -32,7 +32,7 @@ async def open_bytes(
         bucket = S3BlobStore.open(settings.blob_url)
     except ValueError as error:
         raise CoatcheckError(Code.INVALID_REQUEST, f"COATCHECK_BLOB_URL: {error}") from error
-    await bucket.ready()
+    await bucket.reaches()
     await belong(bucket)
     before = await in_pool(pool, _files, Path(settings.data), pool, readers, make=False)
     if await belong.holds(before):

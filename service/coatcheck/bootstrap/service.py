@@ -28,7 +28,6 @@ from coatcheck.settings import Settings, is_loopback
 from coatcheck.storing.find import Find
 from coatcheck.storing.keep_text import KeepText
 from coatcheck.upkeep.index import Index
-from coatcheck.usecases.operations.check_readiness import CheckReadiness
 from coatcheck.usecases.operations.flush_fallback import LAST_SECONDS, FlushFallback
 from coatcheck.usecases.payloads.extend import Extend
 from coatcheck.usecases.payloads.forget import Forget, ForgetSession
@@ -73,7 +72,7 @@ async def open_service(
             log.warning(warning)
         base = await foundation(settings, store, watched)
         extractor = text_extractor(base)
-        watched.look_at(base.fallback, extractor.workers, base.deletions)
+        watched.look_at(base.fallback, extractor.workers, base.deletions, base.readiness)
         keep_text = KeepText(base.deps, store.open_content, extractor)
         index = _index(base, keep_text)
         reading = readers(base, extractor, keep_text, index)
@@ -87,13 +86,21 @@ async def open_service(
         services = _services(base, reading, ingest, context, empty, retention)
         try:
             async with (
-                deciding(base.policies, empty, base.make_room, base.deletions, store.catalog, settings.sweep_seconds),
-                retaining(retention),
+                deciding(
+                    base.policies,
+                    empty,
+                    base.make_room,
+                    base.deletions,
+                    store.catalog,
+                    settings.sweep_seconds,
+                    watched.meter,
+                ),
+                retaining(retention, watched.meter),
                 running(
                     base.tidy,
                     base.job_schedule.pause,
                     base.note,
-                    FlushFallback(base.deps),
+                    FlushFallback(base.deps, base.readiness),
                     index,
                     context.note,
                     calm=WaitUntilIdle(watched.limiters),
@@ -113,6 +120,7 @@ async def _close(base: Foundation, reading: Readers) -> None:
     await reading.keep_text.settled(LAST_SECONDS)
     reading.extractor.close()
     await base.tidy.leave()
+    await base.readiness.close()
 
 
 def _services(
@@ -161,7 +169,7 @@ def _services(
         meter=watched.meter,
         tracer=watched.tracer,
         inspection=inspection(base, reading, context.note) if base.settings.page else None,
-        ready=CheckReadiness(catalog, base.deps.catalog_breaker),
+        readiness=base.readiness,
     )
 
 

@@ -1,6 +1,7 @@
 """Builds what an administrator sees of the running service: metrics, traces, and the state of its limits."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from coatcheck.adapters.metrics import Metrics, Standing, rendered
 from coatcheck.adapters.metrics_of_all import MetricsOfAll
 from coatcheck.adapters.traced import TracedBlobs, traced_catalog
 from coatcheck.api.http.rates import Allowances
+from coatcheck.api.routes import ROUTES
 from coatcheck.bootstrap.stores import Store
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.jobs.lag import lagging
@@ -28,6 +30,7 @@ from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.ingest_deps import IngestLimiters
 from coatcheck.upkeep.backlog import CountBacklog
 from coatcheck.upkeep.clock_jumps import ClockJumpGuard
+from coatcheck.usecases.operations.check_readiness import CheckReadiness
 
 log = logging.getLogger(__name__)
 _LEFT_SECONDS: Final = 1.0
@@ -40,10 +43,13 @@ class Telemetry:
         self._readers = store.readers
         self._census = CountBacklog(store.catalog, store.clock)
         self._fallback: FallbackBuffer | None = None
+        self._readiness: CheckReadiness | None = None
         self._extract: Workers | None = None
         self._deletions: ClockJumpGuard | None = None
         self.tracer = tracer
-        self.meter = Metrics(__version__, self._standing)
+        self.meter = Metrics(
+            __version__, self._standing, [(route.path, str(route.method)) for route in ROUTES if route.method != "HEAD"]
+        )
         self._all = None if metrics is None else MetricsOfAll(metrics, self.meter.registry)
         self._pool = store.pool
         self.limiters = IngestLimiters(settings.ingests, settings.ingests_waiting, float(settings.ingests_wait_seconds))
@@ -54,13 +60,19 @@ class Telemetry:
         store.catalog.watch_commits(self.meter.committed)
         store.catalog.gather_commits(lambda: self.approaching.count)
 
-    def look_at(self, fallback: FallbackBuffer, extract: Workers, deletions: ClockJumpGuard) -> None:
+    def look_at(
+        self, fallback: FallbackBuffer, extract: Workers, deletions: ClockJumpGuard, readiness: CheckReadiness
+    ) -> None:
         """Observes these as well."""
         self._fallback, self._extract, self._deletions = fallback, extract, deletions
+        self._readiness = readiness
 
     async def render(self, accept: str) -> tuple[bytes, str]:
-        """Returns the metrics, with a count of the catalogue that is at most a few seconds old, if it responds."""
-        await self._census()
+        """Returns the metrics, with a count of the catalogue that is at most a few seconds old, if it responds.
+
+        Also checks the readiness: while nobody stores anything, nobody else would notice that a store is away.
+        """
+        await asyncio.gather(self._census(), self._checked())
         if self._all is not None:
             return await in_pool(self._pool, rendered, self._all.registry, accept)
         return rendered(self.meter.registry, accept)
@@ -86,6 +98,12 @@ class Telemetry:
                 log.warning("the other workers do not report this worker's metrics: %s", error.strerror)
             await asyncio.sleep(_LEFT_SECONDS)
 
+    async def _checked(self) -> None:
+        """Checks the readiness; a check that takes longer counts at the next scrape."""
+        if self._readiness is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._readiness(), _LEFT_SECONDS)
+
     async def close(self) -> None:
         """Cancels a count in progress."""
         await self._census.settled()
@@ -94,6 +112,9 @@ class Telemetry:
         counted = self._census.known
         overdue = None if counted is None else counted.overdue
         fallback, extract, deletions = self._fallback, self._extract, self._deletions
+        known = None if self._readiness is None else self._readiness.known
+        reasons = () if known is None else known.reasons
+        away = {reason.component for reason in reasons if reason.health == "away"}
         return Standing(
             ingests_running=self.limiters.running,
             ingests_waiting=self.limiters.waiting,
@@ -104,8 +125,9 @@ class Telemetry:
             reads_refused_total=self._readers.refused,
             fallback_payloads=0 if fallback is None else fallback.count,
             fallback_bytes=0 if fallback is None else fallback.used,
-            catalog_silent=self.catalog_breaker.silent,
-            blobs_silent=self.blobs_breaker.silent,
+            catalog_silent=self.catalog_breaker.silent or self.catalog_breaker.name in away,
+            blobs_silent=self.blobs_breaker.silent or self.blobs_breaker.name in away,
+            degraded=bool(reasons),
             extract_workers_started_total=0 if extract is None else extract.started,
             extract_workers_lost_total=0 if extract is None else extract.lost,
             deletions_paused=deletions is not None and deletions.doubt is not None,

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 from coatcheck.jobs.schedule import rounds
 from coatcheck.ports.decisions import Decisions
+from coatcheck.ports.telemetry import Meter
 from coatcheck.storing.evict import Evict
 from coatcheck.storing.policies import REFRESH_SECONDS, Policies
 from coatcheck.upkeep.clock_jumps import CHECK_SECONDS, ClockJumpGuard
@@ -27,6 +28,7 @@ async def deciding(
     deletions: ClockJumpGuard,
     decisions: Decisions,
     pause: float,
+    meter: Meter,
 ) -> AsyncGenerator[None]:
     """Carries out what policies and deletions of namespaces require every `pause` seconds.
 
@@ -41,9 +43,13 @@ async def deciding(
         await make_room.relieve_all(decisions)
 
     workers = [
-        asyncio.create_task(rounds("learning policies", policies.refresh, REFRESH_SECONDS, stop), name="policies"),
-        asyncio.create_task(rounds("comparing clocks", deletions.check, CHECK_SECONDS, stop), name="clocks"),
-        asyncio.create_task(rounds("carrying out decisions", carried_out, pause, stop), name="decisions"),
+        asyncio.create_task(
+            rounds("learning policies", policies.refresh, REFRESH_SECONDS, stop, meter=meter), name="policies"
+        ),
+        asyncio.create_task(
+            rounds("comparing clocks", deletions.check, CHECK_SECONDS, stop, meter=meter), name="clocks"
+        ),
+        asyncio.create_task(rounds("carrying out decisions", carried_out, pause, stop, meter=meter), name="decisions"),
     ]
     try:
         yield

@@ -10,11 +10,10 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-
-from msgspec import structs
+from typing import get_args
 
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.ports.telemetry import Meter
+from coatcheck.ports.telemetry import Job, Meter, RemovedRows
 from coatcheck.runtime.noop_telemetry import UNMETERED
 from coatcheck.storing.reads import NoteReads
 from coatcheck.upkeep.index import Index
@@ -57,12 +56,12 @@ async def running(
         done = await tidy()
         if done != MaintenanceRound():
             log.info("tidied: %s", done)
-            for what, rows in structs.asdict(done).items():
-                meter.tidied(what, rows)
+            for what in get_args(RemovedRows):
+                meter.tidied(what, getattr(done, what))
 
     workers = [asyncio.create_task(rounds("tidying", tidied, pause, stop, meter=meter), name="tidy")]
-    noting = [("noting reads", note), ("noting accounts", accounts)]
-    notes = [(what, work) for what, work in noting if work is not None]
+    noting: list[tuple[Job, NoteReads | NoteAccounts | None]] = [("noting reads", note), ("noting accounts", accounts)]
+    notes: list[tuple[Job, NoteReads | NoteAccounts]] = [(what, work) for what, work in noting if work is not None]
     workers += [
         asyncio.create_task(rounds(what, work, NOTE_SECONDS, stop, meter=meter), name=what) for what, work in notes
     ]
@@ -93,7 +92,7 @@ async def running(
 
 
 async def rounds(
-    what: str,
+    what: Job,
     work: Callable[[], Awaitable[object]],
     pause: float | Callable[[], float],
     stop: asyncio.Event,
@@ -119,7 +118,7 @@ async def rounds(
             continue
 
 
-async def _round(what: str, work: Callable[[], Awaitable[object]], meter: Meter) -> None:
+async def _round(what: Job, work: Callable[[], Awaitable[object]], meter: Meter) -> None:
     began, result = time.monotonic(), "failed"
     try:
         await work()

@@ -7,6 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from coatcheck.core.artifact import Placement
+from coatcheck.ports.health import CheckedStore
 
 
 class StoredName(Struct, frozen=True):
@@ -34,7 +35,7 @@ class BlobWriter(Protocol):
         ...
 
 
-class BlobStore(Protocol):
+class BlobStore(CheckedStore, Protocol):
     """Bytes under names that the server generates and uses once."""
 
     @property

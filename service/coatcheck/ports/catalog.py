@@ -14,6 +14,7 @@ from coatcheck.ports.artifacts import (
     KeyRecord,
 )
 from coatcheck.ports.change import Commits
+from coatcheck.ports.health import CheckedStore
 
 
 class FoundArtifact(Struct, frozen=True):
@@ -81,7 +82,7 @@ class InlineBytes(Protocol):
         ...
 
 
-class Catalog(Commits, InlineBytes, Protocol):
+class Catalog(Commits, InlineBytes, CheckedStore, Protocol):
     """Rows: what exists, for whom, until when. Every method names the namespace; there is no ambient caller.
 
     All raise CoatcheckError `storage_unavailable` if the database cannot be reached or is busy for too long, and
@@ -138,11 +139,4 @@ class Catalog(Commits, InlineBytes, Protocol):
         self, namespace: str, where: ArtifactFilter, now: datetime, *, before: int | None, limit: int
     ) -> ArtifactPage:
         """Returns live artifacts, newest first. `limit` is 1 to 200."""
-        ...
-
-    async def ready(self) -> None:
-        """Returns if the database responds, accepts writes and has this release's schema; otherwise raises the reason.
-
-        After a write that storage refused, it raises that fault until a write succeeds.
-        """
         ...

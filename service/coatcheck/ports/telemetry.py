@@ -2,12 +2,31 @@
 
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import Code
+
+StoreName = Literal["catalogue", "blob store"]
+RateLimit = Literal["requests", "bytes"]
+IngestOutcome = Literal["stored", "repeated", "unstored"]
+Job = Literal[
+    "tidying",
+    "noting reads",
+    "noting accounts",
+    "indexing",
+    "storing what waits",
+    "learning policies",
+    "comparing clocks",
+    "carrying out decisions",
+    "taking up runs",
+]
+JobResult = Literal["done", "failed"]
+RemovedRows = Literal["expired", "reaped", "removed", "purged"]
+"""Values of labels. Every series of a counter exists from the start, because the first event of one that did not exist
+before is no increase."""
 
 
 class Overdue(Struct, frozen=True, kw_only=True):
@@ -49,11 +68,11 @@ class Meter(Protocol):
         """Counts an expected failure that a caller was told."""
         ...
 
-    def limited(self, what: str) -> None:
+    def limited(self, what: RateLimit) -> None:
         """Counts a request refused by a rate limit, for `requests` or `bytes`."""
         ...
 
-    def ingested(self, kind: Kind, outcome: str, size: int, tokens: int, shown: int | None) -> None:
+    def ingested(self, kind: Kind, outcome: IngestOutcome, size: int, tokens: int, shown: int | None) -> None:
         """Counts an ingested payload.
 
         Args:
@@ -65,7 +84,7 @@ class Meter(Protocol):
         """
         ...
 
-    def refused(self, store: str, code: Code) -> None:
+    def refused(self, store: StoreName, code: Code) -> None:
         """Counts a refusal by a store."""
         ...
 
@@ -73,11 +92,11 @@ class Meter(Protocol):
         """Counts a commit of several changes, of which the first waited for `waited` seconds."""
         ...
 
-    def ran(self, job: str, result: str, seconds: float) -> None:
+    def ran(self, job: Job, result: JobResult, seconds: float) -> None:
         """Counts a round of a job: `done` or `failed`."""
         ...
 
-    def tidied(self, what: str, rows: int) -> None:
+    def tidied(self, what: RemovedRows, rows: int) -> None:
         """Counts rows of a sort that upkeep removed."""
         ...
 

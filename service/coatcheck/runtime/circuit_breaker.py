@@ -10,16 +10,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.ports.telemetry import Meter
+from coatcheck.ports.health import FAULTS
+from coatcheck.ports.telemetry import Meter, StoreName
 from coatcheck.runtime.noop_telemetry import UNMETERED
 
 log = logging.getLogger(__name__)
 
 REFUSALS = frozenset({Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.OVERLOADED})
 """Codes of a store that refuses a valid operation. Only the first one means that it is silent."""
-
-FAULTS = REFUSALS | {Code.INTEGRITY}
-"""Codes of a store that fails to serve a call."""
 
 PATIENCE = 30.0
 """Seconds after which a caller may try although no probe has succeeded. A full store is tried every time."""
@@ -28,9 +26,12 @@ PATIENCE = 30.0
 class CircuitBreaker:
     """The circuit breaker of one store. Logs when it opens and when it closes."""
 
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic, meter: Meter = UNMETERED) -> None:
-        """`name` names the store in the log and the metrics; `clock` is monotonic, in seconds."""
-        self._name = name
+    def __init__(self, name: StoreName, clock: Callable[[], float] = time.monotonic, meter: Meter = UNMETERED) -> None:
+        """`clock` is monotonic, in seconds."""
+        self.name: StoreName = name
+        """Name of the store in the log, the metrics and the answers about its health."""
+        self.full = False
+        """Whether the store had no room for what it was last offered."""
         self._meter = meter
         self._clock = clock
         self._reported = False
@@ -58,22 +59,25 @@ class CircuitBreaker:
             yield
         except CoatcheckError as error:
             if error.code in FAULTS:
-                self._meter.refused(self._name, error.code)
+                self._meter.refused(self.name, error.code)
             if error.code in REFUSALS:
                 self._tell(error)
             if error.code is Code.STORAGE_UNAVAILABLE:
                 self._fault, self._since = error, self._clock()
+            self.full = self.full or error.code is Code.STORAGE_FULL
             raise
         self._fault = None
+        self.full = False
         if self._reported:
             self._reported = False
-            log.info("the %s takes payloads again", self._name)
+            log.info("the %s takes payloads again", self.name)
 
     def answers(self) -> None:
-        """Closes the breaker: a probe found that the store responds."""
+        """Closes the breaker: a probe found that the store responds, and has room."""
         self._fault = None
+        self.full = False
 
     def _tell(self, error: CoatcheckError) -> None:
         if not self._reported:
             self._reported = True
-            log.warning("the %s takes no payloads; the log will say when it does again: %s", self._name, error.detail)
+            log.warning("the %s takes no payloads; the log will say when it does again: %s", self.name, error.detail)

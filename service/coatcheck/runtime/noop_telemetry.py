@@ -5,7 +5,17 @@ from typing import Final
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import Code
-from coatcheck.ports.telemetry import Meter, Stage, Tracer
+from coatcheck.ports.telemetry import (
+    IngestOutcome,
+    Job,
+    JobResult,
+    Meter,
+    RateLimit,
+    RemovedRows,
+    Stage,
+    StoreName,
+    Tracer,
+)
 
 
 class _Unmetered:
@@ -17,22 +27,22 @@ class _Unmetered:
     def problem(self, code: Code) -> None:
         """Does nothing: telemetry is off."""
 
-    def limited(self, what: str) -> None:
+    def limited(self, what: RateLimit) -> None:
         """Does nothing: telemetry is off."""
 
-    def ingested(self, kind: Kind, outcome: str, size: int, tokens: int, shown: int | None) -> None:
+    def ingested(self, kind: Kind, outcome: IngestOutcome, size: int, tokens: int, shown: int | None) -> None:
         """Does nothing: telemetry is off."""
 
-    def refused(self, store: str, code: Code) -> None:
+    def refused(self, store: StoreName, code: Code) -> None:
         """Does nothing: telemetry is off."""
 
     def committed(self, changes: int, waited: float, took: float) -> None:
         """Does nothing: telemetry is off."""
 
-    def ran(self, job: str, result: str, seconds: float) -> None:
+    def ran(self, job: Job, result: JobResult, seconds: float) -> None:
         """Does nothing: telemetry is off."""
 
-    def tidied(self, what: str, rows: int) -> None:
+    def tidied(self, what: RemovedRows, rows: int) -> None:
         """Does nothing: telemetry is off."""
 
     def lagged(self, seconds: float) -> None:

@@ -1,13 +1,17 @@
 """Payloads that storage refused: kept in memory for a while, readable here, stored when storage returns.
 
 None of them counts as stored: a crash loses them, and so does a newer payload when there is no more room. Bounded in
-bytes. Other replicas do not see it.
+bytes. Other replicas do not see it. Payloads that still wait when the process ends go to a file, if there is a place
+for it, with the bytes that storage would have got: masked where the policy masks what is stored. The next process takes
+them up as room permits; a record is settled when its payload is stored, deleted or beyond hope, and so never returns.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +21,9 @@ from coatcheck.core.artifact import Artifact
 from coatcheck.core.policies.expiry import expiry
 from coatcheck.ports.artifacts import FoundView, NewView, StoreArtifact
 from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.waiting_files import WaitingFiles
+
+log = logging.getLogger(__name__)
 
 _ROW_BYTES = 4096
 """Approximate cost of an entry besides its bytes."""
@@ -24,6 +31,13 @@ _SECTION_BYTES = 400
 """Approximate cost of a section of its view."""
 
 Key = tuple[str, int]
+
+
+class _SavedPayload(NamedTuple):
+    """A payload in a file: where its record is, and its session."""
+
+    position: int
+    session: str | None
 
 
 class FallbackPayload(Struct, frozen=True):
@@ -53,9 +67,14 @@ class FallbackPayload(Struct, frozen=True):
 class FallbackBuffer:
     """Waiting payloads, oldest first, and reserved memory for those that may have to wait."""
 
-    def __init__(self, limit: int) -> None:
-        """`limit` is in bytes; 0 keeps nothing."""
+    def __init__(self, limit: int, files: WaitingFiles | None = None) -> None:
+        """`limit` is in bytes; 0 keeps nothing. Without `files`, the end of the process loses what waits."""
         self._room = limit
+        self._files = files
+        self._saved: dict[Key, _SavedPayload] = {}
+        """Records of the open file that are not settled, by key."""
+        self._more = files is not None
+        """Whether there may be another file: one that is written later is for the process that starts then."""
         self._used = 0
         self._held = 0
         self._waiting: dict[Key, FallbackPayload] = {}
@@ -98,12 +117,61 @@ class FallbackBuffer:
         entry = FallbackPayload(change, unstored(artifact_id, change))
         if entry.cost > self._room:
             return False
-        self.forget(*entry.key)
+        self._drop(entry.key)
         while self._used + entry.cost > self._room:
-            self.forget(*next(iter(self._waiting)))
+            self._drop(next(iter(self._waiting)))
+        self._add(entry)
+        return True
+
+    def save(self) -> int:
+        """Writes to a file what is in none yet, at the end of the process; returns how many payloads are lost."""
+        unsaved = [entry for key, entry in self._waiting.items() if key not in self._saved]
+        if self._files is None:
+            return len(unsaved)
+        saved = self._files.save([msgspec.msgpack.encode(entry) for entry in unsaved], self._room) if unsaved else 0
+        self._files.close(done=not self._saved)
+        return len(unsaved) - saved
+
+    def restore(self) -> None:
+        """Takes up payloads of earlier processes, as many as there is room for; repeat it when some are settled.
+
+        One that needs more than all the room is taken up alone.
+        """
+        if self._files is None:
+            return
+        if not self._saved and self._more:
+            self._files.close(done=True)
+            positions = self._files.open_next()
+            self._more = bool(positions)
+            for position in positions:
+                entry = self._decode(self._files, position)
+                if entry is not None:
+                    self._saved[entry.key] = _SavedPayload(position, entry.change.said.session)
+        for key, saved in list(self._saved.items()):
+            entry = None if key in self._waiting else self._decode(self._files, saved.position)
+            if entry is not None:
+                if self._waiting and self._used + entry.cost > self._room:
+                    break
+                self._add(entry)
+
+    def _decode(self, files: WaitingFiles, position: int) -> FallbackPayload | None:
+        try:
+            return msgspec.msgpack.decode(files.read(position), type=FallbackPayload)
+        except (msgspec.MsgspecError, ValueError) as error:
+            log.warning("a payload that waited for storage was written by another release: %s", type(error).__name__)
+            files.set_aside()
+            return None
+
+    def _add(self, entry: FallbackPayload) -> None:
         self._waiting[entry.key] = entry
         self._used += entry.cost
-        return True
+
+    def _drop(self, key: Key) -> bool:
+        """Takes a payload out of memory; if it is in a file as well, it returns when there is room."""
+        entry = self._waiting.pop(key, None)
+        if entry is not None:
+            self._used -= entry.cost
+        return entry is not None
 
     def find(self, namespace: str, number: int, now: datetime) -> FoundArtifact | None:
         """Returns a waiting payload that has not expired, with its text view if it has one."""
@@ -118,12 +186,15 @@ class FallbackBuffer:
         """Returns whether this entry still waits."""
         return self._waiting.get(entry.key) is entry
 
-    def forget(self, namespace: str, number: int) -> bool:
-        """Drops an entry; returns whether there was one."""
-        entry = self._waiting.pop((namespace, number), None)
-        if entry is not None:
-            self._used -= entry.cost
-        return entry is not None
+    def forget(self, namespace: str, number: int, *, durably: bool = False) -> bool:
+        """Drops an entry for good; returns whether there was one.
+
+        `durably`: it was deleted, so not even a power loss may bring it back from a file. Blocks briefly then.
+        """
+        saved = self._saved.pop((namespace, number), None)
+        if saved is not None and self._files is not None:
+            self._files.settle(saved.position, durably=durably)
+        return self._drop((namespace, number)) or saved is not None
 
     @asynccontextmanager
     async def alone_with(self, namespace: str, number: int) -> AsyncGenerator[None]:
@@ -137,13 +208,11 @@ class FallbackBuffer:
             if not lock.locked() and self._one_at_a_time.get(key) is lock:
                 del self._one_at_a_time[key]
 
-    def of_session(self, namespace: str, session: str) -> list[FallbackPayload]:
-        """Returns the waiting payloads of a session."""
-        return [
-            entry
-            for (space, _), entry in self._waiting.items()
-            if space == namespace and entry.change.said.session == session
-        ]
+    def of_session(self, namespace: str, session: str) -> list[Key]:
+        """Returns the keys of the waiting payloads of a session, also of those for which there is no memory."""
+        sessions = {key: saved.session for key, saved in self._saved.items()}
+        sessions |= {key: entry.change.said.session for key, entry in self._waiting.items()}
+        return [key for key, each in sessions.items() if key[0] == namespace and each == session]
 
     def waiting(self, now: datetime) -> Iterator[FallbackPayload]:
         """Yields the waiting payloads, oldest first, and drops expired ones."""

@@ -15,9 +15,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from coatcheck.usecases.operations.check_readiness import REUSE_SECONDS
 from faults import combos
 from faults.caller import Answer, Caller
 from faults.fork_server import Nursery, Running, nursery
@@ -125,10 +127,13 @@ def one_round(service: Running, ledger: Ledger, rng: random.Random, disk: Disk, 
     size = rng.choice((INLINE, FILE)) if disk.folder else INLINE
     fill(caller, ledger, rng, size, disk, report)
     if size == INLINE and disk.folder:  # within a mere limit, what the log has room for can still be written
-        report.expect("a full service is not ready", refuses(caller.ready(), disk), caller.ready())
+        ready = caller.ready()
+        codes = {reason["code"] for reason in ready.json.get("reasons", ())}
+        report.expect("a full service is not ready", (ready.status, codes) == (503, {"storage_full"}), ready)
     for name in rng.sample(ledger.names(), min(20, len(ledger.names()))):
         ledger.verify(caller, name, report)
     disk.give(service)
+    time.sleep(REUSE_SECONDS)
     ready = caller.ready()
     report.expect("room makes it ready", ready.status == 200, ready)
     for payload in (rng.randbytes(INLINE), rng.randbytes(FILE)):

@@ -18,12 +18,11 @@ from coatcheck.runtime.circuit_breaker import PATIENCE, CircuitBreaker
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_request import Receipt
-from coatcheck.usecases.operations.check_readiness import CheckReadiness
 from coatcheck.usecases.operations.flush_fallback import FlushFallback
 from coatcheck.usecases.payloads.extend import Extend
 from coatcheck.usecases.payloads.forget import Forget, ForgetSession
 from support.clock import INSTANT
-from support.harness import CALLER, GRACE, LEASE, TOMBSTONE_LIFE, Harness
+from support.harness import CALLER, GRACE, LEASE, TOMBSTONE_LIFE, Harness, flushing, readiness_of
 from support.refusals import code_of
 from support.samples import lines, noise
 
@@ -94,7 +93,7 @@ class Degraded:
         return await self.harness.put(payload, settings=self.deps, **offer)
 
     async def write_through(self, **changed: Any) -> int:  # noqa: ANN401 - settings
-        return await FlushFallback(self.harness.deps(**(self.deps | changed)))()
+        return await flushing(self.harness.deps(**(self.deps | changed)))()
 
     async def stored_nothing(self) -> bool:
         """Whether writing through stores nothing at this moment, whatever it says of that."""
@@ -192,13 +191,14 @@ async def test_a_silent_store_is_asked_once_in_a_while_not_by_every_payload(harn
 
 async def test_what_is_ready_takes_the_next_payload(harness: Harness) -> None:
     place = Degraded(harness, "catalog", Fault())
-    ready = CheckReadiness(place.catalog, place.deps["catalog_breaker"])
+    ready = readiness_of(harness.deps(**place.deps))
     assert not (await place.put(SMALL)).stored
-    assert await code_of(ready()) == Code.STORAGE_UNAVAILABLE
+    (reason,) = (await ready()).reasons
+    assert (reason.component, reason.health, reason.code) == ("catalogue", "away", Code.STORAGE_UNAVAILABLE)
     assert not (await place.put(SMALL + b"1")).stored
     place.fault.down = False
     assert not (await place.put(SMALL + b"2")).stored  # nobody has asked it since
-    await ready()
+    assert (await ready()).health == "ready"
     assert (await place.put(SMALL + b"3")).stored
 
 
@@ -339,7 +339,7 @@ async def test_a_full_disk_or_a_lost_answer_leaves_no_more_than_one_file_behind(
     world.fault.down = False
     for error in (Code.STORAGE_FULL, Code.STORAGE_UNAVAILABLE):
         deaf: dict[str, Any] = {**world.deps, "catalog": Deaf(harness, error)}
-        lost = FlushFallback(harness.deps(**deaf))
+        lost = flushing(harness.deps(**deaf))
         for _ in range(3):
             assert await code_of(lost()) is error
             lost._deps.catalog_breaker.answers()  # pyright: ignore[reportPrivateUsage]

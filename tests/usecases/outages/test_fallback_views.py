@@ -6,11 +6,9 @@ from coatcheck.core import ids
 from coatcheck.ports.artifacts import FoundView, StoreArtifact
 from coatcheck.ports.catalog import Catalog, FoundArtifact
 from coatcheck.ports.change import CatalogChange
-from coatcheck.runtime.circuit_breaker import CircuitBreaker
 from coatcheck.storing.fallback_buffer import FallbackBuffer
-from coatcheck.usecases.operations.flush_fallback import FlushFallback
 from contract.sample_changes import number_of, store, view
-from support.harness import CALLER, Harness
+from support.harness import CALLER, Harness, flushing
 
 
 def page(harness: Harness, text: bytes | None) -> StoreArtifact:
@@ -31,10 +29,7 @@ async def test_a_view_that_waits_is_found_with_its_payload_and_stored_with_it(ha
         waiting = fallback.find(CALLER.namespace, number_of(change), harness.clock.now())
         assert waiting is not None
         assert waiting.text_view == FoundView(new.view, new.blob, new.inline)
-        outages: dict[str, Any] = {
-            f"{name}_breaker": CircuitBreaker(name, harness.clock.seconds) for name in ("catalog", "blobs")
-        }
-        assert await FlushFallback(harness.deps(fallback=fallback, **outages))() == 1
+        assert await flushing(harness.deps(fallback=fallback))() == 1
         found = await harness.catalog.find(CALLER.namespace, number_of(change), harness.clock.now(), with_view=True)
         assert isinstance(found, FoundArtifact)
         assert found.text_view is not None
@@ -47,9 +42,6 @@ async def test_a_view_is_stored_under_a_fresh_name_so_that_a_lost_answer_is_aske
     fallback, change = FallbackBuffer(1 << 20), page(harness, b"page\n")
     await harness.catalog.commit(change)
     assert keep(fallback, change)
-    outages: dict[str, Any] = {
-        f"{name}_breaker": CircuitBreaker(name, harness.clock.seconds) for name in ("catalog", "blobs")
-    }
     seen: list[StoreArtifact] = []
 
     class Noting:
@@ -64,7 +56,7 @@ async def test_a_view_is_stored_under_a_fresh_name_so_that_a_lost_answer_is_aske
             return getattr(harness.catalog, name)
 
     noting = cast("Catalog", Noting())
-    assert await FlushFallback(harness.deps(fallback=fallback, catalog=noting, **outages))() == 1
+    assert await flushing(harness.deps(fallback=fallback, catalog=noting))() == 1
     (asked,) = seen
     mine, theirs = change.text_view, asked.text_view
     assert mine is not None

@@ -7,7 +7,7 @@ run in the given thread pool. The store has no rows: only the catalogue knows wh
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +24,10 @@ T = TypeVar("T")
 
 MARK = "coatcheck.store"
 """The file in the data directory that names the database of its blobs."""
+_PROBE = "ready-probe"
+"""Begins the name of a file that only proves that one can be written."""
+_ROOM_BYTES = 128 * 1024
+"""As much as a small payload takes, for a disk that was full."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -71,6 +75,20 @@ class FileBlobStore:
     def others(self) -> tuple[BlobStore, ...]:
         """Empty: there is only one store."""
         return ()
+
+    async def check_reads(self) -> None:
+        """Returns if the directory of the blobs is there."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._readers, lambda: self._files.size(self._top))
+        except OSError as error:
+            raise storage_error(error) from error
+
+    async def check_writes(self, *, room: bool = False) -> None:
+        """Returns if a file could be written and synced, and removed again."""
+        try:
+            await self._in_thread(lambda: self._try_write(_ROOM_BYTES if room else 1))
+        except OSError as error:
+            raise storage_error(error) from error
 
     async def create(self, namespace: str, blob_id: str) -> FileWriter:  # noqa: ARG002 - names carry no namespace
         """Starts a blob. Raises FileExistsError if the name is taken, which is a bug of the caller."""
@@ -157,20 +175,31 @@ class FileBlobStore:
 
     def _write_mark(self, text: bytes) -> None:
         # Complete under a name of its own before it becomes the mark: others may be starting on the same directory.
-        draft = f"{self._mark}.{secrets.token_hex(8)}"
+        with self._draft(self._mark, text) as draft, contextlib.suppress(FileExistsError):
+            self._files.name_new(draft, self._mark)
+        self._files.sync_directory(self._mark.rpartition("/")[0])
+
+    def _try_write(self, size: int) -> None:
+        with self._draft(f"{self._top}/{_PROBE}", bytes(size)):
+            pass
+
+    @contextlib.contextmanager
+    def _draft(self, name: str, data: bytes) -> Generator[str]:
+        """Writes and syncs a file, yields its path, and removes it unless it was renamed."""
+        draft = f"{name}.{secrets.token_hex(8)}"
         fd = self._files.create(draft)
         try:
             try:
-                self._files.write(fd, memoryview(text))
+                view = memoryview(data)
+                while view:
+                    view = view[self._files.write(fd, view) :]
                 self._files.sync(fd)
             finally:
                 self._files.close(fd)
-            with contextlib.suppress(FileExistsError):
-                self._files.name_new(draft, self._mark)
+            yield draft
         finally:
             with contextlib.suppress(FileNotFoundError):
                 self._files.unlink(draft)
-        self._files.sync_directory(self._mark.rpartition("/")[0])
 
     def _path(self, blob_id: str) -> str:
         if not is_blob_id(blob_id):

@@ -35,6 +35,12 @@ class MemoryBlobStore:
         """Empty: there is only one store."""
         return ()
 
+    async def check_reads(self) -> None:
+        """Returns: memory is there."""
+
+    async def check_writes(self, *, room: bool = False) -> None:
+        """Returns, as above."""
+
     async def create(self, namespace: str, blob_id: str) -> "MemoryWriter":  # noqa: ARG002 - names carry no namespace
         """Starts a blob. Raises FileExistsError if the name is taken."""
         if not is_blob_id(blob_id):

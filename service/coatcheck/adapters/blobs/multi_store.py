@@ -28,6 +28,15 @@ class SwitchedBlobStore:
         """The earlier stores."""
         return self._others
 
+    async def check_reads(self) -> None:
+        """Returns if all stores can be read."""
+        for store in (self._present, *self._others):
+            await store.check_reads()
+
+    async def check_writes(self, *, room: bool = False) -> None:
+        """Returns if the present store accepts a write."""
+        await self._present.check_writes(room=room)
+
     async def create(self, namespace: str, blob_id: str) -> BlobWriter:
         """Starts a blob in the present store."""
         return await self._present.create(namespace, blob_id)

@@ -4,6 +4,7 @@ The store has no rows: only the catalogue knows what is in use and what is garba
 frames' checksums, one layer up, decide whether they are those that were written.
 """
 
+import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator
@@ -14,10 +15,15 @@ from coatcheck.adapters.blobs.s3_bucket import PART_BYTES, Patience, S3Bucket
 from coatcheck.adapters.blobs.s3_location import S3Location, parse_s3_url
 from coatcheck.adapters.blobs.s3_writer import S3Writer
 from coatcheck.core.artifact import Placement
+from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.blobs import BlobStore, StoredName
 
 _PROBE = "ready-probe"
-"""A name that no blob has: it is one segment, and theirs have three."""
+"""A name that no object has. No blob has it either: it is one segment, and theirs have three."""
+_WRITTEN = "write-probe"
+"""The object that proves that one can be written."""
+_ROOM_BYTES = 128 * 1024
+"""As much as a small payload takes, for a store that was full."""
 MARK = "coatcheck-store"
 """The object under the prefix that names the database of the blobs; no blob has such a name either."""
 
@@ -42,13 +48,38 @@ class S3BlobStore:
         """
         return cls(parse_s3_url(url), patience)
 
-    async def ready(self) -> None:
+    async def reaches(self) -> None:
         """Returns if the bucket responds and accepts our credentials, using one small request.
+
+        The object requested does not exist. Without s3:ListBucket the store would answer 403 instead of saying so.
 
         Raises:
             CoatcheckError: `storage_unavailable`, saying what an operator must do.
         """
         await self._bucket.get(f"{self._location.prefix}{_PROBE}", 0, 1)
+
+    async def check_reads(self) -> None:
+        """Returns if the store finds its mark, and says so of an object that does not exist: two small requests.
+
+        The mark proves that this is still the bucket that has the blobs: an emptied or another one answers as well.
+        """
+        async with self._bucket.probing():
+            mark, _ = await asyncio.gather(self.mark(), self.reaches())
+        if mark is None:
+            raise CoatcheckError(
+                Code.STORAGE_UNAVAILABLE,
+                f"The S3 location no longer has its mark ({MARK}): it was emptied, or is another one. Restore it, or "
+                "correct the bucket, the prefix or the endpoint in COATCHECK_BLOB_URL.",
+            )
+
+    async def check_writes(self, *, room: bool = False) -> None:
+        """Returns if the store accepts a conditional write of one name, by one request.
+
+        The object is there after the first time, and the store answers so, after it has checked the credentials: no
+        version is made. With `room`, the object is replaced, as a full store refuses that.
+        """
+        async with self._bucket.probing():
+            await self._bucket.try_write(f"{self._location.prefix}{_WRITTEN}", _ROOM_BYTES if room else 0)
 
     @property
     def placement(self) -> Placement:

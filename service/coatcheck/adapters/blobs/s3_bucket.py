@@ -49,6 +49,8 @@ class Patience(Struct, frozen=True, kw_only=True):
     write, one second more per MiB."""
     call: float = 10.0
     """In total, for a call with little data."""
+    probe: float = 2.5
+    """In total, for a check of the store's health."""
     part: float = 20.0
     """For one attempt at sending a part: 0.4 MB/s."""
     room: float = 30.0
@@ -161,6 +163,21 @@ class S3Bucket:
                 raise s3_error(error) from error
             return False
         return True
+
+    async def try_write(self, name: str, size: int) -> None:
+        """Writes an object of `size` zeros; with 0, only if there is none, and an existing one is no error."""
+        try:
+            await obstore.put_async(self._quick, name, bytes(size), mode="overwrite" if size else "create")
+        except AlreadyExistsError:
+            return
+        except _FAILURES as error:
+            raise s3_error(error) from error
+
+    @asynccontextmanager
+    async def probing(self) -> AsyncGenerator[None]:
+        """Bounds a check of the store's health in time."""
+        async with _deadline(self._patience.probe):
+            yield
 
     def upload(self, name: str, nonce: str) -> Upload:
         """Begins an upload in parts. It replaces an existing object: claim the name first."""

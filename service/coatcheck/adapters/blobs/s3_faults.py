@@ -15,8 +15,21 @@ _REFUSED: Final = frozenset({401, 403})
 _FULL: Final = frozenset(
     {"QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "StorageFull"}
 )
-_CREDENTIAL_SERVICES: Final = ("/latest/api/token", "/latest/meta-data/", "//169.254.170.", "//[fd00:ec2::23]")
-"""Where a client without credentials requests those of an instance or a container."""
+_OWN: Final = {
+    r"/latest/api/token|/latest/meta-data/|//169\.254\.170\.|//\[fd00:ec2::23\]": (
+        "No credentials for the S3 store were found, and no instance role answered. Set AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY, or give the service a role."
+    ),
+    "source: NotPartial|source: MissingEtag": (
+        "What answers at the endpoint in COATCHECK_BLOB_URL is no S3 store. Correct the endpoint, or what is in front "
+        "of it."
+    ),
+    "dns error|failed to lookup address": (
+        "The S3 store's host name is unknown. Correct the endpoint in COATCHECK_BLOB_URL, or the name server."
+    ),
+}
+"""The client's own errors that have a remedy: patterns of their texts, and what to do. A client without credentials
+requests those of an instance or a container at fixed addresses, which name the first of them."""
 
 
 def status_of(error: BaseException) -> int | None:
@@ -59,15 +72,12 @@ def too_slow(seconds: float) -> CoatcheckError:
 
 
 def _sentence(error: BaseException, status: int | None, code: str | None) -> str:
-    text = str(error)
-    if any(address in text for address in _CREDENTIAL_SERVICES):
-        return (
-            "No credentials for the S3 store were found, and no instance role answered. Set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or give the service a role."
-        )
+    own = next((sentence for pattern, sentence in _OWN.items() if re.search(pattern, str(error))), None)
+    if own is not None:
+        return own
     if code == "NoSuchBucket":
         return "The S3 bucket does not exist. Create it, or correct the bucket or the endpoint in COATCHECK_BLOB_URL."
-    if code == "PermanentRedirect" or (status is None and "incorrectly configured region" in text):
+    if code == "PermanentRedirect" or (status is None and "incorrectly configured region" in str(error)):
         return "The S3 bucket is in another region. Set region= in COATCHECK_BLOB_URL."
     if status in _REFUSED:
         return (

@@ -4,6 +4,7 @@ The ports document the queries. Changes are carried out by `change_handlers.py`;
 queries run depends on the database: see `sqlite/store.py` and `postgres.py`.
 """
 
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import TypeVar
@@ -11,6 +12,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from coatcheck.adapters.sql import key_rows
+from coatcheck.adapters.sql.change_group import FunctionChange
 from coatcheck.adapters.sql.changes import holds as hold_rows
 from coatcheck.adapters.sql.changes import leases, session_usage, usage
 from coatcheck.adapters.sql.changes import policies as policy_rows
@@ -27,7 +29,9 @@ from coatcheck.adapters.sql.reads import (
     retention_reads,
     texts,
 )
+from coatcheck.adapters.sql.schema import check_revision, give_room, take_room, try_write
 from coatcheck.core.artifact import Blob
+from coatcheck.core.errors import CoatcheckError
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, RunKey
 
 T = TypeVar("T")
@@ -110,6 +114,24 @@ class SqlCatalog(SqlAccess):
     async def ask_for_list(self, namespace: str, question: Callable[[Connection], T]) -> T:
         """Runs a query that may take long, and so must not keep others from running."""
         return await self.ask(namespace, question)
+
+    @property
+    @abstractmethod
+    def write_fault(self) -> CoatcheckError | None:
+        """Why storage refused the last transaction; None if it accepted it."""
+
+    async def check_reads(self) -> None:
+        """Returns if the database responds and has this release's schema."""
+        await self.ask(None, check_revision)
+
+    async def check_writes(self, *, room: bool = False) -> None:
+        """Returns if the database accepts a write; after one that it refused, or with `room`, one of a payload's size.
+
+        A disk that accepts no payload can often still take a page or two.
+        """
+        full = room or self.write_fault is not None
+        for write in (take_room, give_room) if full else (try_write,):
+            await self.carry_out(FunctionChange(call=write))
 
     async def empty_log(self) -> bool:
         """Does nothing: the database's log is not ours to manage."""

@@ -22,7 +22,6 @@ from coatcheck.adapters.sql.postgres_connection import PostgresLimits, Session, 
 from coatcheck.adapters.sql.postgres_pool import PostgresReadPool
 from coatcheck.adapters.sql.postgres_url import shown_url
 from coatcheck.adapters.sql.postgres_writer import PostgresWriter
-from coatcheck.adapters.sql.schema import check_revision, try_write
 from coatcheck.core import ids
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.change import CatalogChange
@@ -127,13 +126,6 @@ class PostgresCatalog(SqlCatalog):
         await self._lists.close()
         await self._engine.dispose()
 
-    async def ready(self) -> None:
-        """Returns if the database responds, accepted the last attempted write, and has this release's schema."""
-        await self._pool.run(None, check_revision)
-        if self._only_writer is not None and self._only_writer.fault is not None:
-            # Without this, a service that nobody writes to any more could never become ready again.
-            await self._only_writer.run(try_write)
-
     async def warnings(self) -> list[str]:
         """Returns sentences about this database for an administrator; empty if all is well."""
         _, exempt, fsync, encoding = await self._pool.run(None, _server)
@@ -148,6 +140,11 @@ class PostgresCatalog(SqlCatalog):
         if encoding != "UTF8":
             found.append(f"The database's encoding is {encoding}. Make it anew with UTF8, which holds every text.")
         return found
+
+    @property
+    @override
+    def write_fault(self) -> CoatcheckError | None:
+        return self._writer.fault
 
     @property
     def _writer(self) -> PostgresWriter:

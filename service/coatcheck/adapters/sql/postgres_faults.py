@@ -4,6 +4,8 @@ Anything but a failure of storage (a statement that the server does not understa
 a bug and is not translated.
 """
 
+from typing import Final
+
 import asyncpg
 from asyncpg.exceptions import InvalidCachedStatementError, OutdatedSchemaCacheError
 from sqlalchemy.exc import DBAPIError, InvalidRequestError
@@ -17,6 +19,17 @@ _BUSY = frozenset({"57014", "55P03", "55006"})
 _ROOM = frozenset({"53100", "54000"})
 _STANDBY = frozenset({"25006", "55000"})
 """The server accepts no writes: it is a standby, perhaps only recently."""
+_DENIED = "42501"
+_REASONS: Final = {
+    "25006": "it is a standby or set to be read-only, and takes no writes",
+    "53300": "it takes no more connections",
+    "3D000": "there is no database of this name",
+    "28P01": "it refuses the role or its password",
+    "28000": "it refuses the role or its password",
+    _DENIED: "the role lacks rights on the tables; make it their owner again",
+    "57P03": "it is starting up or stopping",
+}
+"""What an operator has to know about a server's answer, by SQLSTATE (PostgreSQL, "Error Codes")."""
 DEADLOCK = "40P01"
 _AGAIN = frozenset({"40001", DEADLOCK, "23505"})
 """Serialization failure, deadlock, or the same row inserted by another replica: the next attempt sees it."""
@@ -60,11 +73,16 @@ def known_postgres_fault(error: BaseException) -> CoatcheckError | None:
             Code.INTEGRITY,
             f"The catalogue's database is damaged (SQLSTATE {state}). Stop the service and restore it from a backup.",
         )
-    if state is not None and (state in _BUSY | _AGAIN - {"23505"} or state[:2] in {"53", "58"}):
-        return unavailable(f"SQLSTATE {state}")
+    if state is not None and (state in _BUSY | _AGAIN - {"23505"} | {_DENIED} or state[:2] in {"53", "58"}):
+        return unavailable(_said(state))
     if is_of_the_connection(error):
-        return unavailable(type(_original(error)).__name__ if state is None else f"SQLSTATE {state}")
+        return unavailable(type(_original(error)).__name__ if state is None else _said(state))
     return None
+
+
+def _said(state: str) -> str:
+    """Returns a server's answer in words, if it has any, and its code."""
+    return f"{_REASONS[state]}: SQLSTATE {state}" if state in _REASONS else f"SQLSTATE {state}"
 
 
 def unavailable(why: str) -> CoatcheckError:

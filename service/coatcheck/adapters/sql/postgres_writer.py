@@ -212,7 +212,7 @@ class PostgresWriter:
             if line.lost or is_of_the_connection(error):
                 await self._disconnect()
                 if fresh or time.monotonic() >= end:
-                    raise unavailable("the connection was lost") from error
+                    raise _fault(error) or unavailable("the connection was lost") from error
                 return None
             raise
         try:

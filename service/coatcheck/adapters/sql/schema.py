@@ -39,6 +39,8 @@ _DDL_SECONDS = 30
 """A change of a table waits for every transaction that uses it, and delays later ones."""
 
 _VERSION = text("SELECT version_num FROM alembic_version")
+_NO_TABLE: Final = ("no such table: alembic_version", 'relation "alembic_version" does not exist')
+"""How SQLite and PostgreSQL say that a database was never migrated."""
 _REWRITE = text("UPDATE alembic_version SET version_num = version_num")
 
 
@@ -105,7 +107,7 @@ def revision_of(conn: Connection) -> str | None:
     try:
         found: str | None = conn.execute(_VERSION).scalar_one_or_none()
     except (OperationalError, ProgrammingError) as error:
-        if "alembic_version" not in str(error.orig):
+        if not any(words in str(error.orig) for words in _NO_TABLE):
             raise
         return None
     return found
@@ -138,10 +140,7 @@ def try_write(conn: Connection) -> None:
 
 
 def take_room(conn: Connection) -> None:
-    """Writes as much as a payload in the catalogue may take, to check for room; `give_room` removes it.
-
-    A disk that accepts no payload can often still take a page or two.
-    """
+    """Writes as much as a payload in the catalogue may take, to check for room; `give_room` removes it."""
     conn.execute(delete(leases).where(leases.c.name == _ROOM))
     conn.execute(insert(leases).values(name=_ROOM, holder="0" * _ROOM_BYTES, until=_LONG_AGO))
 

@@ -18,7 +18,7 @@ from litestar.types import Scope
 from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.rates import WINDOW, Rates, TokenBucket
-from coatcheck.ports.telemetry import Meter
+from coatcheck.ports.telemetry import Meter, RateLimit
 
 _MOST: Final = 10_000
 """Number of callers beyond which those that have used nothing lately are forgotten."""
@@ -97,7 +97,7 @@ class RateAllowance:
             (b"ratelimit", ", ".join(left).encode()),
         ]
 
-    def _refused(self, what: str, bucket: TokenBucket, wanted: int, now: float) -> CoatcheckError:
+    def _refused(self, what: RateLimit, bucket: TokenBucket, wanted: int, now: float) -> CoatcheckError:
         self._meter.limited(what)
         wait = max(1, math.ceil(bucket.seconds_until(wanted, now)))
         return CoatcheckError(

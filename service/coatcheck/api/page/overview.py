@@ -9,7 +9,6 @@ from msgspec import Struct
 from coatcheck.api.artifacts.wire import ArtifactView, artifact_view
 from coatcheck.api.http.access import ADMIN, READ
 from coatcheck.api.page.call import PageAnswer, PageCall, Shown, page
-from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import EVERYWHERE
 from coatcheck.core.retention.runs import Outcome
 from coatcheck.core.session_usage import UsageDelta
@@ -60,7 +59,7 @@ async def show_overview(call: PageCall) -> PageAnswer:
         "range": query.range,
         "ranges": list(_RANGES),
         "series": series(activity, call.now, span, count),
-        "health": await _health(call),
+        "readiness": await services.readiness(),
         "doubt": services.deletions.doubt if call.everywhere else None,
         "status": await services.retention.status(who) if call.everywhere else None,
         "usage": await _usage(call),
@@ -95,15 +94,6 @@ def series(hours: Iterable[ActivityHour], now: datetime, span: timedelta, count:
 def saved_tokens(spent: UsageDelta) -> int:
     """Returns the tokens that never entered a context."""
     return spent.raw_tokens - spent.given_tokens - spent.read_tokens
-
-
-async def _health(call: PageCall) -> CoatcheckError | None:
-    """Returns what keeps the service from serving requests; None if nothing does."""
-    try:
-        await call.services.ready()
-    except CoatcheckError as error:
-        return error
-    return None
 
 
 async def _newest(call: PageCall) -> list[ArtifactView]:

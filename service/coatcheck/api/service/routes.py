@@ -1,20 +1,30 @@
 """Routes of health, metrics and the OpenAPI document. Health reveals nothing that a stranger may not know."""
 
-from typing import Annotated
+from http import HTTPStatus
+from typing import Annotated, Literal
 
 from litestar import Response
 from msgspec import Meta, Struct
 
 from coatcheck.api.http.headers import field
-from coatcheck.api.route import JSON, Answer, RouteCall, route
-from coatcheck.core.errors import Code
+from coatcheck.api.route import JSON, Answer, Reply, RouteCall, route
 from coatcheck.core.keys import require_everywhere
+from coatcheck.ports.health import Health, HealthReason
 
 
-class HealthView(Struct, frozen=True):
-    """Says that the service is alive, or ready."""
+class LivenessView(Struct, frozen=True):
+    """Says that the process is alive."""
 
-    status: Annotated[str, Meta(examples=["ready"])]
+    status: Literal["live"] = "live"
+
+
+class ReadinessView(Struct, frozen=True, omit_defaults=True):
+    """Says whether the service can serve everything, and if not, why."""
+
+    status: Health
+    """`degraded`: posts get cards, and some things can be stored or read; `away`: posts get cards, and nothing else
+    works."""
+    reasons: tuple[HealthReason, ...] = ()
 
 
 class OpenApi(Struct, frozen=True):
@@ -24,28 +34,30 @@ class OpenApi(Struct, frozen=True):
 
 
 @route("GET /health/live", scope=None, tag="Service", answers={200: "The process is alive."})
-async def check_liveness(_: RouteCall) -> HealthView:
+async def check_liveness(_: RouteCall) -> LivenessView:
     """Is the process alive?
 
-    Answers as long as the process runs, without contacting storage.
+    Answers as long as the process runs, without contacting storage. For load balancers and probes: a service that is
+    not ready still answers posts with cards.
     """
-    return HealthView("live")
+    return LivenessView()
 
 
 @route(
     "GET /health/ready",
     scope=None,
     tag="Service",
-    answers={200: "The service is ready."},
-    problems=(Code.SCHEMA_OUTDATED,),
+    answers={200: "The service is ready.", 503: "It is degraded or away."},
 )
-async def check_readiness(call: RouteCall) -> HealthView:
-    """Can it serve?
+async def check_readiness(call: RouteCall) -> Reply[ReadinessView]:
+    """Can it serve everything?
 
-    Checks that the database and the store respond, with the schema of this release.
+    Asks the catalogue and the blob store whether they can be read and take writes, and names the one that is away. For
+    alerts. Answers within four seconds; the result is up to one second old.
     """
-    await call.services.ready()
-    return HealthView("ready")
+    readiness = await call.services.readiness()
+    status = HTTPStatus.OK if readiness.health == "ready" else HTTPStatus.SERVICE_UNAVAILABLE
+    return Reply(ReadinessView(readiness.health, readiness.reasons), status)
 
 
 @route("GET /metrics", tag="Service", answers={200: Answer("The metrics.", media=("text/plain",))})

@@ -2,7 +2,8 @@
 
 Crash story: each payload is stored as an ingest stores it, with an intent before its file. It waits in memory until it
 is committed, so that a crash loses only what was never acknowledged. A commit whose answer was lost is repeated with
-the same file.
+the same file. At the end of the process, what still waits goes to a file; a payload of an earlier process is settled
+there after its commit, and if a crash comes between the two, it is offered again and found to be stored.
 """
 
 import asyncio
@@ -36,6 +37,10 @@ class FlushFallbackDeps(upload_session.UploadSessionDeps, Protocol):
     """What the composition hands to this verb: what ingest needs too."""
 
 
+def _payloads(count: int) -> str:
+    return "1 payload" if count == 1 else f"{count} payloads"
+
+
 class _Placed(msgspec.Struct):
     """A file that was written and whose commit is not known to have succeeded."""
 
@@ -49,12 +54,15 @@ class _Placed(msgspec.Struct):
 class FlushFallback:
     """Stores the payloads in the fallback buffer once storage accepts them."""
 
-    def __init__(self, deps: FlushFallbackDeps) -> None:
-        """Shares ingest's circuit breakers, so that a silent store is not called for every payload."""
+    def __init__(self, deps: FlushFallbackDeps, readiness: CheckReadiness) -> None:
+        """Shares ingest's circuit breakers, so that a silent store is not called for every payload.
+
+        `readiness` asks the stores that are silent whether they answer again, and closes their breakers.
+        """
         self._deps = deps
         health = BlobHealth(deps.catalog, deps.blobs, deps.clock)
         self._commit = CommitArtifact(deps.catalog, health, deps.catalog_breaker, deps.blobs_breaker, deps.rooms)
-        self._ready = CheckReadiness(deps.catalog, deps.catalog_breaker)
+        self._readiness = readiness
         self._placed: dict[Key, _Placed] = {}
 
     @property
@@ -70,7 +78,8 @@ class FlushFallback:
         Raises:
             CoatcheckError: the error of the store that refused last.
         """
-        await self._probe()
+        self._fallback.restore()
+        await self._ask_silent_stores()
         done = 0
         refused: CoatcheckError | None = None
         for entry in self._fallback.waiting(self._deps.clock.now()):
@@ -97,30 +106,24 @@ class FlushFallback:
         return done
 
     async def last(self) -> None:
-        """Runs the last round, bounded in time, and logs what is lost with this process."""
+        """Runs the last round, bounded in time; saves what still waits, and logs what is lost with this process."""
         try:
             await asyncio.wait_for(self(), LAST_SECONDS)
         except (CoatcheckError, TimeoutError) as error:
             log.warning("storing what waits failed at the end: %s", error)
-        if self._fallback.count:
-            log.error("%d payloads that waited for storage are lost with this process", self._fallback.count)
+        lost = self._fallback.save()
+        if self._fallback.count - lost:
+            log.warning("Saved %s for the next start.", _payloads(self._fallback.count - lost))
+        if lost:
+            log.error("Lost %s that had not reached storage yet.", _payloads(lost))
 
     def _is_small(self, entry: FallbackPayload) -> bool:
         return len(entry.stored) <= self._deps.inline_bytes
 
-    async def _probe(self) -> None:
-        """Asks the stores that were silent. Raises nothing: a store that is still silent stays marked so."""
-        if self._deps.catalog_breaker.silent:
-            try:
-                await self._ready()
-            except CoatcheckError:
-                return
-        if self._deps.blobs_breaker.silent:
-            try:
-                await self._deps.blobs.size("default", self._deps.new_blob_id())
-            except CoatcheckError:
-                return
-            self._deps.blobs_breaker.answers()
+    async def _ask_silent_stores(self) -> None:
+        """Raises nothing: a store that is still silent stays marked so."""
+        if self._deps.catalog_breaker.silent or self._deps.blobs_breaker.silent:
+            await self._readiness()
 
     async def _store(self, entry: FallbackPayload) -> bool:
         if not self._fallback.waits(entry):

@@ -62,7 +62,7 @@ class Forget(_Deletion):
         async with self._fallback.alone_with(caller.namespace, number):
             waited = self._fallback.find(caller.namespace, number, self._clock.now()) is not None
             answer = await self._delete(caller, number)
-            self._fallback.forget(caller.namespace, number)
+            self._fallback.forget(caller.namespace, number, durably=True)
         self._answer(answer, waited=waited)
 
     async def _delete(self, caller: Caller, number: int) -> bool | Gone | HoldConflict | None:
@@ -128,7 +128,7 @@ class ForgetSession(_Deletion):
         if self._fallback is None:
             return 0
         total = 0
-        for entry in self._fallback.of_session(caller.namespace, session):
-            async with self._fallback.alone_with(*entry.key):
-                total += self._fallback.forget(*entry.key)
+        for key in self._fallback.of_session(caller.namespace, session):
+            async with self._fallback.alone_with(*key):
+                total += self._fallback.forget(*key, durably=True)
         return total

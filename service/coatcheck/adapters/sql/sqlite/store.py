@@ -17,7 +17,6 @@ from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.datadir import DirectoryLock, make_private, refuse_network_file_system
 from coatcheck.adapters.sql.engine import looking_engine, reading_engine, sqlite_url, writing_engine
 from coatcheck.adapters.sql.faults import known_fault
-from coatcheck.adapters.sql.schema import check_revision, give_room, take_room
 from coatcheck.adapters.sql.sqlite.readers import ReaderPool
 from coatcheck.adapters.sql.sqlite.writer import GroupWriter
 from coatcheck.core import ids
@@ -95,18 +94,15 @@ class SqliteCatalog(SqlCatalog):
             self._lock.release()
             self._lock = None
 
-    async def ready(self) -> None:
-        """Returns if the database responds, accepted the last attempted write, and has this release's schema."""
-        await self._readers.run(check_revision)
-        if self._only_writer is not None and self._only_writer.fault is not None:
-            # Without this, a service that nobody writes to any more could never become ready again.
-            await self._only_writer.run(take_room)
-            await self._only_writer.run(give_room)
-
     @override
     async def empty_log(self) -> bool:
         """Truncates the write-ahead log."""
         return await self._writer.empty_log()
+
+    @property
+    @override
+    def write_fault(self) -> CoatcheckError | None:
+        return self._writer.fault
 
     @property
     def _writer(self) -> GroupWriter:
