@@ -1,5 +1,6 @@
 """Compaction when storage does not take what it should, and what the face makes of odd requests; called in-process."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,8 @@ async def test_names_that_ingest_would_refuse_keep_nothing_from_being_stored(cli
     (payload,) = answer["payloads"]
     assert payload["stored"] is True
     described = (await client.get(f"/v1/artifacts/{payload['id']}")).json()["artifact"]
-    assert (described["tool_name"], described["tool_call_id"]) == (None, None)
+    digest = hashlib.sha256(("c\u2028" + "x" * 600).encode()).hexdigest()[:32]
+    assert (described["tool_name"], described["tool_call_id"]) == ("n" * 255 + "…", f"c {'x' * 38}…{digest}")
 
 
 async def test_what_was_deleted_is_stored_again_under_the_same_id(client: httpx.AsyncClient) -> None:

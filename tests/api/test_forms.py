@@ -110,7 +110,7 @@ async def test_a_part_named_content_needs_no_file_name_and_a_title_wins(client: 
         (file(b"a"), 400, "truncated_body"),
         (file(b"a")[:-20], 400, "truncated_body"),
         (file(b"a") + b"".join(field("labels", b"x") for _ in range(70)) + END, 400, "invalid_request"),
-        (field("title", b"x" * 70_000) + file(b"a") + END, 413, "body_too_large"),
+        (field("query", b"x" * 70_000) + file(b"a") + END, 413, "body_too_large"),
         (b"--b0und\r\nX-Long: " + b"x" * 10_000 + b"\r\n\r\n" + END, 400, "invalid_request"),
     ],
 )

@@ -120,7 +120,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 - 
         (("--key", "ck_live_wrong"), 2, "[unauthenticated]"),
         (("--key", "READ"), 2, "[forbidden]"),
         (("--key", "INGEST", "--ttl", "soon"), 2, "--ttl"),
-        (("--key", "INGEST", "--kind", "no_such_kind"), 2, "--kind"),
+        (("--key", "INGEST", "--session", "s" * 300), 2, "--session"),
         (("--key", "no key"), 2, "characters that a key cannot have"),
         (("--key", "INGEST", "--media-type", "a\nb"), 2, "--media-type"),
         (("--card-tokens", "many"), 2, "--card-tokens"),

@@ -95,7 +95,7 @@ def test_when_a_job_ran_last_is_said_to_the_minute(place: Service) -> None:
 def test_a_refusal_names_options_where_the_service_names_fields(place: Service) -> None:
     for args, said in (
         (("put", "-", "--card-tokens", "1"), "coatcheck: --card-tokens must be a whole number "),
-        (("put", "-", "--source", "x" * 9000), "coatcheck: --source must be "),
+        (("put", "-", "--session", "x" * 900), "coatcheck: --session must be "),
         (("policy", "set", "ttl=soon"), "coatcheck: 'ttl' must be "),
         (("retention", "plan", "session", "--session", "x"), "name it with --namespace."),
         (("retention", "plan", "session", "--namespace", "default"), " needs its --session. "),

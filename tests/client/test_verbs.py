@@ -152,7 +152,7 @@ def test_an_error_has_the_service_s_code_and_words(client: Client) -> None:
     assert (wrong.value.code, wrong.value.status) == ("invalid_pattern", 400)
     assert wrong.value.detail in str(wrong.value)
     assert "request_id" in wrong.value.extra
-    assert client.put("x", kind="nonsense").warnings[0].code == "invalid_request"
+    assert client.put("x", session="").warnings[0].code == "invalid_request"
 
 
 def test_ids_are_never_paths(client: Client) -> None:

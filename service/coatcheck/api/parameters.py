@@ -61,7 +61,7 @@ KindLabel = Annotated[
     Any,
     _describing(
         "What the payload is, if the caller knows better than recognition.",
-        Kind.LOG.value,
+        min(kind.value for kind in Kind),
         type="string",
         enum=[kind.value for kind in Kind],
     ),
