@@ -31,6 +31,8 @@ _REASONS: Final = {
 }
 """What an operator has to know about a server's answer, by SQLSTATE (PostgreSQL, "Error Codes")."""
 DEADLOCK = "40P01"
+_WALL_CHECK = "ExecWithCheckOptions"
+"""The server's function that refuses a row of another namespace: the same SQLSTATE as a lack of rights, but our bug."""
 _AGAIN = frozenset({"40001", DEADLOCK, "23505"})
 """Serialization failure, deadlock, or the same row inserted by another replica: the next attempt sees it."""
 _DAMAGED = frozenset({"XX001", "XX002"})
@@ -63,6 +65,8 @@ def is_of_the_connection(error: BaseException) -> bool:
 def known_postgres_fault(error: BaseException) -> CoatcheckError | None:
     """Returns the caller's error for a failing database, or None for anything else."""
     state = sqlstate(error)
+    if getattr(_original(error), "server_source_function", None) == _WALL_CHECK:
+        return None
     if state in _ROOM:
         return CoatcheckError(
             Code.STORAGE_FULL,
