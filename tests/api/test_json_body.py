@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coatcheck.api.context.wire import CompactBody
 from coatcheck.api.http.json_body import decode
-from coatcheck.api.ingest.wire import StoreBody
+from coatcheck.api.ingest.wire import BatchBody, StoreBody
+from coatcheck.api.search.wire import SearchResultsBody, VerifyBody
 from coatcheck.core.errors import CoatcheckError, Code
 
 
@@ -120,3 +122,21 @@ def test_values_are_counted_outside_strings_wherever_the_body_is_cut() -> None:
     item = rb'"a,{[\"\\",'
     assert refusal(b'{"content":[' + item * 1_000_001 + b"0]}").code is Code.INVALID_CONTENT
     assert len(decode(b'{"content":[' + item * 300_000 + b"0]}", StoreBody)[0].content) == 300_001
+
+
+@pytest.mark.parametrize(
+    ("model", "nested"),
+    [
+        (StoreBody, b'"content":%b'),
+        (BatchBody, b'"items":[%b]'),
+        (SearchResultsBody, b'"response":%b'),
+        (CompactBody, b'"body":%b'),
+        (VerifyBody, b'"quotes":[%b]'),
+    ],
+)
+def test_a_mistake_beside_a_deeply_nested_field_is_refused_with_its_name(model: type, nested: bytes) -> None:
+    for depth in (1, 5_000):  # msgspec decodes some 1,000 levels
+        field = nested % (b"[" * depth + b"]" * depth)
+        with pytest.raises(CoatcheckError) as e:
+            decode(b'{"colour":1,' + field + b"}", model)
+        assert (e.value.code, e.value.extra.get("field")) == (Code.INVALID_REQUEST, "colour")

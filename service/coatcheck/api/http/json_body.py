@@ -164,6 +164,8 @@ def _placed(data: bytes, error: Exception) -> Exception:
         msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as whole:
         return whole
+    except RecursionError:  # in a field that the model keeps undecoded, or before the mistake
+        return error
     return error
 
 
