@@ -11,7 +11,7 @@ from coatcheck_client.contract.inert import MARK, inert, one_line
 ORDINARY = [
     "plain English, with 'quotes' and (parentheses): a < b && c > d\n\ttabbed\r\n",
     "const x: Array<T> = useMemo<Props>(() => <div className='a'>{y}</div>, [INSTALL]);",
-    "<html><body><p>text</p><s>struck</s><user>x</user></body></html>",
+    "<html><body><p>text</p><S>struck</S><span>x</span><user>x</user></body></html>",
     "let f = a |> g <| h x",
     "‹citation› «guillemets» „Anführung“ “quotes” — … № §",
     "Он сказал: «да». Она спросила: “нет?”",
@@ -22,6 +22,7 @@ ORDINARY = [
     "Q: why?\n\nA: because.",
     "key: value\nSystem: Linux\n",
     "if (x) return [1, 2];  # [ERROR] [INST_A]",
+    "while (i < s && j > t) a = i <pad && b>0;",
 ]
 
 CHANGED = {
@@ -38,6 +39,8 @@ CHANGED = {
     "[INST] <<SYS>>x<</SYS>> [/INST]": "［INST] ＜＜SYS>>x＜＜/SYS>> ［/INST]",
     '<function_calls><invoke name="x"></invoke>': '＜function_calls>＜invoke name="x">＜/invoke>',
     "<any:parameter>": "＜any:parameter>",
+    "<s>a</s><unk></PAD><pad>": "＜s>a＜/s>＜unk>＜/PAD>＜pad>",
+    "cut in a token </s": "cut in a token ＜/s",
     "< /SYSTEM-REMINDER ><tool_call>": "＜ /SYSTEM-REMINDER >＜tool_call>",
     "done\n\nHuman: next": "done\n\nHuman： next",
     "done\r\n\r\n**Assistant**: ok": "done\r\n\r\n**Assistant**： ok",

@@ -58,6 +58,7 @@ _NAMES: Final = (
 _TAG: Final = re.compile(
     r"<(?=[|\uff5c][^\s<>|\uff5c]{1,80}(?:[|\uff5c]>|[|\uff5c]?\Z)"  # <|im_start|> and its full-width variants
     rf"|\s{{0,4}}/?\s{{0,4}}(?:\w{{1,16}}:)?(?:{_NAMES})(?:\s[^<>]{{0,300}})?(?:/?>|\Z)"
+    r"|/?(?:unk|pad|(?-i:s))(?:>|\Z)"  # tokens, not names that may have attributes: `i < s && j > t` is code
     r"|</?SYS>>|(?<=<<)/?SYS>>)",
     re.IGNORECASE,
 )
