@@ -41,6 +41,7 @@ async def test_a_small_text_comes_back_inline_and_a_repetition_is_the_same_artif
     first = await client.post("/v1/artifacts", json=body)
     again = await client.post("/v1/artifacts", json={**body, "title": "Shown"})
     assert (first.status_code, again.status_code) == (201, 200)
+    assert {each.headers["cache-control"] for each in (first, again)} == {"private, no-store"}
     receipt = first.json()
     assert (receipt["stored"], receipt["inline"], receipt["text"], receipt["warnings"]) == (True, True, TEXT, [])
     assert again.json()["id"] == receipt["id"]
@@ -70,6 +71,17 @@ async def test_all_four_ways_in_store_the_same_bytes_under_the_same_id(client: h
     assert [a.status_code for a in answers] == [201, 200, 200, 200, 200]
     assert len({a.json()["id"] for a in answers}) == 1
     assert await content(client, answers[0]) == data
+
+
+async def test_no_cache_keeps_an_answer_about_stored_data(client: httpx.AsyncClient) -> None:
+    stored = (await client.post("/v1/artifacts", json={"content": TEXT, "session": "s"})).json()["id"]
+    paths = ["", f"/{stored}", f"/{stored}/read", f"/{stored}/outline", f"/{stored}/search?pattern=beta"]
+    answers = [await client.get(f"/v1/artifacts{path}") for path in paths]
+    answers += [await client.get(f"/v1/{path}") for path in ("sessions/s/usage", "events?session=s", "admin/policies")]
+    assert [(each.status_code, each.headers["cache-control"]) for each in answers] == [(200, "private, no-store")] * 8
+    content = await client.get(f"/v1/artifacts/{stored}/content")
+    assert content.headers.get_list("cache-control") == ["private, no-cache"], "which revalidates by its own terms"
+    assert "cache-control" not in (await client.get("/health/live")).headers
 
 
 async def test_any_bytes_come_back_exactly(client: httpx.AsyncClient) -> None:

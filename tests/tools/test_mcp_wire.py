@@ -53,7 +53,9 @@ def test_every_version_with_a_handshake_is_spoken(service: Service, version: str
     tools = post(service, request("tools/list"), **headers).json()["result"]["tools"]
     assert [tool["name"] for tool in tools] == ["read_artifact", "list_artifacts"]
     call = request("tools/call", {"name": "read_artifact", "arguments": {"artifact_id": artifact_id, "limit": 1}})
-    result = post(service, call, **headers).json()["result"]
+    answer = post(service, call, **headers)
+    assert answer.headers["cache-control"] == "private, no-store"
+    result = answer.json()["result"]
     assert (set(result), result["isError"]) == ({"content", "isError"}, False)
     assert [part["type"] for part in result["content"]] == ["text"]
 

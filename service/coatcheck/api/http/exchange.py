@@ -21,6 +21,8 @@ LEFT: Final = 499
 """Recorded as the status, in logs and metrics, if the client left before it was answered."""
 _ROUTE: Final = "route"
 _TYPE: Final = re.compile(r":[a-z]+\}")
+_PRIVATE: Final = ("/v1/", "/mcp")
+"""Paths of answers about stored data, which no cache may keep unless they say so."""
 _ARTIFACT: Final = re.compile(rb"/(art_[0-9]{18})(?![0-9])")
 
 
@@ -51,11 +53,15 @@ class RequestReceiver:
 
 
 class ResponseSender:
-    """A `send` that adds the request ID, knows whether a response has begun, and can drop its body (HEAD)."""
+    """A `send` that adds the request ID, knows whether a response has begun, and can drop its body (HEAD).
 
-    def __init__(self, send: Send, request_id: bytes) -> None:
+    `private`: keep caches from storing answers that do not say how they may be cached.
+    """
+
+    def __init__(self, send: Send, request_id: bytes, *, private: bool) -> None:
         self._send = send
         self._request_id = request_id
+        self._private = private
         self.started = False
         self.ended = False
         self.status = 0
@@ -70,6 +76,8 @@ class ResponseSender:
             self.status = message["status"]
             headers = [*message["headers"], (b"x-request-id", self._request_id)]
             self.location = next((value for name, value in headers if name == b"location"), b"")
+            if self._private and not any(name.lower() == b"cache-control" for name, _ in headers):
+                headers.append((b"cache-control", b"private, no-store"))
             if self.allowance is not None:
                 headers += self.allowance.headers()
             message["headers"] = headers
@@ -95,7 +103,7 @@ class Exchange:
         self.scope = scope
         self.id = request_id
         self.received = RequestReceiver(receive)
-        self.sent = ResponseSender(send, request_id.encode())
+        self.sent = ResponseSender(send, request_id.encode(), private=scope["path"].startswith(_PRIVATE))
         self.left = False
         """Whether the client left before it had its answer."""
         self._task = asyncio.current_task()

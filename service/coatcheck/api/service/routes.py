@@ -82,4 +82,4 @@ async def get_open_api(call: RouteCall) -> OpenApi | Response[bytes]:
 
     The OpenAPI 3.1 document of this release.
     """
-    return Response(content=call.context.document(), media_type=JSON)
+    return Response(content=call.context.document(), media_type=JSON, headers={"cache-control": "no-cache"})
