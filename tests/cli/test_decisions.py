@@ -93,7 +93,7 @@ def test_a_sessions_tokens_are_shown_and_another_namespaces_are_not_asked_for(pl
 
 def test_a_hold_is_placed_keeps_and_is_released(place: Service) -> None:
     artifact = loaded(place, "put", "-", "--session", "s", stdin=b"evidence\n")["id"]
-    held = loaded(place, "hold", "add", "--artifact", artifact, "--reason", "case 7", "--ttl", "90d")
+    held = loaded(place, "hold", "add", artifact, "--reason", "case 7", "--ttl", "90d")
     assert (held["artifact"], held["session"], held["reason"]) == (artifact, None, "case 7")
     answer = request(place, "DELETE", f"/v1/artifacts/{artifact}")
     assert (answer.status_code, answer.json()["code"], answer.json()["holds"]) == (423, "held", held["id"])
@@ -104,6 +104,7 @@ def test_a_hold_is_placed_keeps_and_is_released(place: Service) -> None:
     assert request(place, "DELETE", f"/v1/artifacts/{artifact}").status_code == 204
     assert ask(place, "hold", "add", "--artifact", artifact, "--reason", "late").code == 3
     assert ask(place, "hold", "add", "--reason", "of what?").code == 2
+    assert ask(place, "hold", "add", artifact, "--session", "s", "--reason", "which?").code == 2
     everything = loaded(place, "hold", "add", "--all", "--reason", "case 8")
     assert request(place, "DELETE", "/v1/admin/namespaces/default").status_code == 423
     assert ask(place, "hold", "release", everything["id"]).code == 0

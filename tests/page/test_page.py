@@ -37,6 +37,48 @@ def test_a_form_needs_its_token_and_its_own_origin(running: Service) -> None:
     assert running.client.get("/v1/admin/keys").json()["items"] == []
 
 
+def test_nothing_is_destroyed_by_a_form_that_was_not_asked_about(running: Service) -> None:
+    kept = running.post("kept\n", session="s")["id"]
+    hold = running.client.post("/v1/admin/holds", json={"reason": "r", "session": "other"}).json()["id"]
+    running.client.put("/v1/admin/policies", json={"policy": {"ttl": "7d"}}).raise_for_status()
+    own = {"token": token(running.client, "/ui/keys")}
+    forms: list[tuple[str, dict[str, str]]] = [
+        ("/ui/artifacts/bulk", {"id": kept, "action": "delete"}),
+        ("/ui/session/delete", {"name": "s"}),
+        ("/ui/policies/edit", {"max_artifacts": "1"}),
+        ("/ui/policies/remove", {}),
+        ("/ui/holds", {"reason": "all", "word": "default"}),
+        ("/ui/holds/release", {"id": hold}),
+        (f"/ui/artifacts/{kept}/keep", {"ttl": "1s"}),
+        ("/ui/keys/revoke", {"id": "key_0123456789abcdef"}),
+    ]
+    for path, form in forms:
+        for confirmed, status in ({}, 200), ({"confirmed": "true"}, 409):
+            answer = running.client.post(path, data={**own, **form, **confirmed})
+            assert (answer.status_code, 'name="confirmed"' in answer.text) == (status, True), path
+    assert running.get(f"/v1/artifacts/{kept}")["artifact"]["ttl"] > 1
+    assert [each["id"] for each in running.get("/v1/admin/holds")["items"]] == [hold]
+    assert [each["policy"] for each in running.get("/v1/admin/policies")["items"]] == [{"ttl": 604_800}]
+
+
+def test_an_error_has_the_navigation_and_shows_no_more_than_the_key_may_see(running: Service) -> None:
+    kept = running.post("of default\n", title="Lanternfish")["id"]
+    old = running.client.post("/ui/keys", data={"token": "old", "name": "Moon jelly"})
+    assert (old.status_code, 'value="Moon jelly"' in old.text, ">Keys</a>" in old.text) == (403, True, True)
+    long = running.client.get("/ui/artifacts", params={"session": "s" * 300})
+    assert (long.status_code, f'value="{"s" * 300}"' in long.text, ">Artifacts</a>" in long.text) == (400, True, True)
+    root = running.client.post("/v1/admin/keys", json={"name": "a", "scopes": ["admin"]}).json()
+    headers = {"authorization": f"Bearer {root['key']}"}
+    made = running.client.post("/v1/admin/keys", json={"name": "d", "scopes": ["delete"]}, headers=headers).json()
+    form = {"token": token(running.client, "/ui/login"), "key": made["key"]}
+    running.client.post("/ui/login", data=form)
+    form = {"token": token(running.client, "/"), "ttl": "soon"}
+    refused = running.client.post(f"/ui/artifacts/{kept}/keep", data=form)
+    assert (refused.status_code, 'value="soon"' in refused.text, "Lanternfish" in refused.text) == (400, True, False)
+    admins = running.client.get("/ui/keys")
+    assert (admins.status_code, ">Overview</a>" in admins.text, ">Keys</a>" in admins.text) == (403, True, False)
+
+
 def test_what_is_seen_follows_the_key_and_ends_when_it_is_revoked(running: Service) -> None:
     kept = running.post("of default\n")["id"]
     admin = running.client.post("/v1/admin/keys", json={"name": "a", "scopes": ["admin", "read"]}).json()

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from page.windows import follow, opened, tab_to
 from support.service import Service
@@ -20,6 +20,25 @@ def status(running: Service, artifact_id: str) -> int:
 
 def click(page: Page, name: str) -> None:
     follow(page.get_by_role("main").get_by_role("button", name=name, exact=True))
+
+
+def edit_policy(page: Page, **scope: str) -> Locator:
+    """Opens the form of a scope's policy from the list of policies, and returns it."""
+    page.goto("/ui/policies")
+    form = page.get_by_role("form", name="Edit a policy")
+    for name, value in scope.items():
+        field = form.locator(f"[name={name}]")
+        _ = field.select_option(value) if name == "kind" else field.fill(value)
+    follow(form.get_by_role("button", name="Edit…"))
+    return page.get_by_role("form", name="Set the policy")
+
+
+def changes(page: Page) -> list[list[str]]:
+    """What a page that asks for a confirmation says would change."""
+    return [
+        row.locator("td").all_inner_texts()
+        for row in page.get_by_role("region", name="Changes").locator("tbody tr").all()
+    ]
 
 
 def said(page: Page) -> str:
@@ -49,7 +68,13 @@ def test_a_hold_is_placed_keeps_what_it_covers_and_is_released(page: Page, runni
     assert "session case-7" in row.inner_text()
     assert "it is released" in row.inner_text()
     assert running.client.delete(f"/v1/artifacts/{kept}").status_code == 423
-    follow(row.get_by_role("button", name="Release"))
+    follow(row.get_by_role("button", name="Release…"))
+    assert "case-7 in default" in page.get_by_role("main").inner_text()
+    assert "case 7 & <b>more</b>" in page.get_by_role("main").inner_text()
+    follow(page.get_by_role("link", name="Cancel"))
+    assert running.client.delete(f"/v1/artifacts/{kept}").status_code == 423
+    follow(row.get_by_role("button", name="Release…"))
+    click(page, "Release")
     assert said(page) == "The hold was released."
     assert page.get_by_text("No hold.").count() == 1
     assert running.client.delete(f"/v1/artifacts/{kept}").status_code == 204
@@ -63,13 +88,36 @@ def test_a_hold_of_one_artifact_is_placed_from_its_page_and_a_reason_is_asked_fo
     assert form.get_by_label("Artifact").input_value() == kept
     follow(form.get_by_role("button", name="Place"))
     assert "reason" in page.locator(".problem").inner_text()
-    page.go_back()
+    assert form.get_by_label("Artifact").input_value() == kept
     form.get_by_label("Reason").fill("audit")
+    form.get_by_label("For how long").fill("a week")
+    follow(form.get_by_role("button", name="Place"))
+    assert "'ttl' must be" in page.locator(".problem").inner_text()
+    assert form.get_by_label("Reason").input_value() == "audit"
     form.get_by_label("For how long").fill("7d")
     follow(form.get_by_role("button", name="Place"))
     (hold,) = running.get("/v1/admin/holds")["items"]
     assert (hold["artifact"], hold["reason"]) == (kept, "audit")
     assert hold["until"] is not None
+
+
+def test_a_whole_namespace_is_held_only_once_its_name_was_typed(page: Page, running: Service) -> None:
+    kept = running.post("evidence\n")["id"]
+    page.goto("/ui/holds")
+    form = page.get_by_role("form", name="Place a hold")
+    form.get_by_label("Reason").fill("audit")
+    follow(form.get_by_role("button", name="Place"))
+    for word in ("", "defaults"):
+        page.get_by_label("Type default to confirm").fill(word)
+        click(page, "Hold")
+        assert page.locator("main > .problem").first.inner_text() == "Type default to confirm."
+        assert running.get("/v1/admin/holds")["items"] == []
+    page.get_by_label("Type default to confirm").fill("default")
+    click(page, "Hold")
+    assert said(page) == "The hold was placed."
+    (hold,) = running.get("/v1/admin/holds")["items"]
+    assert (hold["artifact"], hold["session"], hold["reason"]) == (None, None, "audit")
+    assert running.client.delete(f"/v1/artifacts/{kept}").status_code == 423
 
 
 def test_what_a_run_removed_is_undone_and_the_audit_log_tells_both(page: Page, running: Service) -> None:
@@ -151,10 +199,11 @@ def test_a_quota_is_set_as_a_policy_shown_beside_the_usage_and_refuses_what_is_t
     assert column(page, 4) == ["2"]
     assert column(page, 5) == ["\u2013"], "no limit"
     follow(page.get_by_role("link", name="Policies set the limits."))
-    form = page.get_by_role("form", name="Set a policy")
+    form = edit_policy(page)
     form.get_by_label("max_artifacts").fill("3")
     form.get_by_label("max_bytes").fill("1mib")
-    follow(form.get_by_role("button", name="Set"))
+    follow(form.get_by_role("button", name="Set…"))
+    click(page, "Set")
     assert said(page) == "The policy was set."
     page.goto("/ui/usage")
     assert (column(page, 3), column(page, 5)) == (["1.0 MiB"], ["3"])
@@ -165,14 +214,14 @@ def test_a_quota_is_set_as_a_policy_shown_beside_the_usage_and_refuses_what_is_t
 
 
 def test_a_policy_is_set_explained_and_removed(page: Page, running: Service) -> None:
-    page.goto("/ui/policies")
-    form = page.get_by_role("form", name="Set a policy")
-    form.locator("[name=kind]").select_option("log")
-    form.get_by_label("ttl", exact=True).fill("2d")
-    follow(form.get_by_role("button", name="Set"))
+    edit_policy(page, kind="log").get_by_label("ttl", exact=True).fill("2d")
+    follow(page.get_by_role("button", name="Set…"))
+    click(page, "Set")
+    form = edit_policy(page)
     form.get_by_label("ttl", exact=True).fill("30d")
     form.get_by_label("idle_ttl").fill("none")
-    follow(form.get_by_role("button", name="Set"))
+    follow(form.get_by_role("button", name="Set…"))
+    click(page, "Set")
     policies = page.get_by_role("region", name="Policies").inner_text()
     assert "ttl 2 d" in policies
     assert "ttl 30 d" in policies
@@ -190,45 +239,100 @@ def test_a_policy_is_set_explained_and_removed(page: Page, running: Service) -> 
     page.goto(f"/ui/artifacts/{kept}")
     assert "ttl 2 d, by the policy of default/kind=log" in page.get_by_role("main").inner_text()
     page.goto("/ui/policies")
-    follow(page.get_by_role("row").filter(has_text="kind=log").get_by_role("button", name="Remove"))
+    follow(page.get_by_role("row").filter(has_text="kind=log").get_by_role("button", name="Remove…"))
+    assert changes(page) == [["ttl", "2d", "not decided"]]
+    follow(page.get_by_role("link", name="Cancel"))
+    assert "ttl 2 d" in page.get_by_role("region", name="Policies").inner_text()
+    follow(page.get_by_role("row").filter(has_text="kind=log").get_by_role("button", name="Remove…"))
+    click(page, "Remove")
     assert said(page) == "The policy was removed."
     assert "ttl 2 d" not in page.get_by_role("region", name="Policies").inner_text()
 
 
 def test_words_and_lists_of_a_policy_are_taken_as_people_write_them(page: Page, running: Service) -> None:
-    page.goto("/ui/policies")
-    form = page.get_by_role("form", name="Set a policy")
+    form = edit_policy(page)
     for name, value in [
         ("max_artifact_bytes", "64mib"),
         ("max_artifacts", "None"),
         ("search_allowed_domains", "a.example, b.example"),
+        ("search_excluded_domains", "none"),
         ("card_tokens", "700"),
     ]:
         form.get_by_label(name, exact=True).fill(value)
     form.locator("[name=evict]").select_option("least_recently_read")
-    follow(form.get_by_role("button", name="Set"))
+    follow(form.get_by_role("button", name="Set…"))
+    click(page, "Set")
     assert said(page) == "The policy was set."
     (policy,) = running.get("/v1/admin/policies")["items"]
     assert policy["policy"] == {
         "max_artifact_bytes": 64 * 1024 * 1024,
         "max_artifacts": None,
         "search_allowed_domains": ["a.example", "b.example"],
+        "search_excluded_domains": [],
         "card_tokens": 700,
         "evict": "least_recently_read",
     }
 
 
-@pytest.mark.parametrize(("field", "value"), [("ttl", "soon"), ("max_bytes", "much"), ("card_tokens", "none")])
+def test_a_field_of_a_policy_is_changed_and_every_other_one_stays(page: Page, running: Service) -> None:
+    times = {"ttl": 604_800, "idle_ttl": None, "max_ttl": 86_401, "tombstone_ttl": 0}
+    sizes = {"max_bytes": 2**26, "max_artifacts": 1000, "max_artifact_bytes": None}
+    cards = {"card_tokens": 700, "inline_tokens": 0, "evict": "least_recently_read", "redaction": "shown"}
+    domains = {"search_allowed_domains": ["a.example", "b.example"], "search_excluded_domains": []}
+    policy = {**times, **sizes, **cards, **domains, "search_max_results": 5}
+    running.client.put("/v1/admin/policies", json={"policy": policy}).raise_for_status()
+    page.goto("/ui/policies")
+    follow(page.get_by_role("row").filter(has_text="evict").get_by_role("link", name="Edit…"))
+    form = page.get_by_role("form", name="Set the policy")
+    follow(form.get_by_role("button", name="Set…"))
+    assert said(page) == "The policy was like that already."
+    form = edit_policy(page)
+    assert form.get_by_label("max_bytes").input_value() == "64mib"
+    form.get_by_label("ttl", exact=True).fill("2d")
+    form.get_by_label("search_max_results").fill("")
+    follow(form.get_by_role("button", name="Set…"))
+    assert changes(page) == [["ttl", "7d", "2d"], ["search_max_results", "5", "not decided"]]
+    assert running.get("/v1/admin/policies")["items"][0]["policy"] == policy
+    click(page, "Set")
+    assert said(page) == "The policy was set."
+    del policy["search_max_results"]
+    assert running.get("/v1/admin/policies")["items"][0]["policy"] == policy | {"ttl": 172_800}
+
+
+def test_a_policy_that_changes_while_its_change_is_confirmed_is_asked_about_again(page: Page, running: Service) -> None:
+    def put(**policy: object) -> None:
+        running.client.put("/v1/admin/policies", json={"policy": policy}).raise_for_status()
+
+    put(ttl=86_400)
+    form = edit_policy(page)
+    form.get_by_label("ttl", exact=True).fill("2d")
+    follow(form.get_by_role("button", name="Set…"))
+    put(ttl=86_400, max_artifacts=7)
+    click(page, "Set")
+    assert "changed since you were asked" in page.locator("main > .problem").inner_text()
+    assert changes(page) == [["ttl", "1d", "2d"], ["max_artifacts", "7", "not decided"]]
+    assert running.get("/v1/admin/policies")["items"][0]["policy"] == {"ttl": 86_400, "max_artifacts": 7}
+    click(page, "Set")
+    assert running.get("/v1/admin/policies")["items"][0]["policy"] == {"ttl": 172_800}
+
+
+@pytest.mark.parametrize(("field", "value"), [("ttl", "soon"), ("max_artifact_bytes", "much"), ("card_tokens", "none")])
 def test_a_policy_that_cannot_be_says_which_field_is_wrong(
     chromium: Browser, running: Service, field: str, value: str
 ) -> None:
     page = opened(chromium, running)
-    page.goto("/ui/policies")
-    form = page.get_by_role("form", name="Set a policy")
+    form = edit_policy(page, session="s")
     form.get_by_label(field, exact=True).fill(value)
-    follow(form.get_by_role("button", name="Set"))
+    form.get_by_label("inline_tokens").fill("9")
+    follow(form.get_by_role("button", name="Set…"))
     assert field in page.locator(".problem").inner_text()
     assert "invalid_request" in page.locator(".problem").inner_text()
+    assert page.get_by_role("heading", level=1).inner_text() == "Policy of default/session=s"
+    assert form.get_by_label(field, exact=True).input_value() == value
+    form.get_by_label(field, exact=True).fill("")
+    follow(form.get_by_role("button", name="Set…"))
+    click(page, "Set")
+    assert running.get("/v1/admin/policies")["items"][0]["policy"] == {"inline_tokens": 9}
     page.context.close()
 
 
@@ -312,8 +416,16 @@ def test_a_change_of_nothing_and_a_hold_without_a_reason_say_what_is_missing(pag
     assert "No artifact was chosen" in page.locator(".problem").inner_text()
     choose(page, [kept], "Hold")
     click(page, "Hold")
-    assert "reason" in page.get_by_role("main").inner_text()
+    assert page.locator("main > .problem").inner_text() == "A hold needs a reason."
     assert running.get("/v1/admin/holds")["items"] == []
+    page.get_by_label("Reason").fill("audit")
+    page.get_by_label("For how long").fill("a week")
+    click(page, "Hold")
+    assert "'ttl' must be" in page.locator("main > .problem").inner_text()
+    assert page.get_by_label("Reason").input_value() == "audit"
+    page.get_by_label("For how long").fill("7d")
+    click(page, "Hold")
+    assert [hold["artifact"] for hold in running.get("/v1/admin/holds")["items"]] == [kept]
 
 
 def test_how_long_an_artifact_is_kept_and_its_labels_are_changed(page: Page, running: Service) -> None:
@@ -322,12 +434,58 @@ def test_how_long_an_artifact_is_kept_and_its_labels_are_changed(page: Page, run
     form = page.get_by_role("form", name="Keep")
     assert form.get_by_label("Labels").input_value() == "old"
     form.get_by_label("Labels").fill("reviewed, ci")
-    form.get_by_label("New TTL").fill("7d")
+    form.get_by_label("New TTL").fill("70d")
     follow(form.get_by_role("button", name="Change"))
     assert said(page) == "The artifact was changed."
     changed = running.get(f"/v1/artifacts/{kept}")["artifact"]
-    assert (sorted(changed["labels"]), changed["ttl"]) == (["ci", "reviewed"], 7 * 86_400)
+    assert (sorted(changed["labels"]), changed["ttl"]) == (["ci", "reviewed"], 70 * 86_400)
     assert page.locator(".label").all_inner_texts() == changed["labels"]
+    form.get_by_label("New TTL").fill("1h")
+    form.get_by_label("Labels").fill("over")
+    follow(form.get_by_role("button", name="Change"))
+    ((_, now, then),) = changes(page)
+    assert now > then
+    assert running.get(f"/v1/artifacts/{kept}")["artifact"] == changed, "before it is confirmed"
+    click(page, "Change")
+    sooner = running.get(f"/v1/artifacts/{kept}")["artifact"]
+    assert (sooner["ttl"], sooner["labels"]) == (3600, ["over"])
+
+
+def test_a_refused_form_keeps_what_was_typed_and_the_navigation(page: Page, running: Service) -> None:
+    kept = running.post("one\n", labels=["old"])["id"]
+    page.goto(f"/ui/artifacts/{kept}")
+    form = page.get_by_role("form", name="Keep")
+    form.get_by_label("New TTL").fill("soon")
+    form.get_by_label("Labels").fill("")
+    follow(form.get_by_role("button", name="Change"))
+    assert "'ttl' must be" in page.locator("main > .problem").inner_text()
+    assert (form.get_by_label("New TTL").input_value(), form.get_by_label("Labels").input_value()) == ("soon", "")
+    follow(page.get_by_role("link", name="Keys"))
+    form = page.get_by_role("form", name="Create a key")
+    form.get_by_label("Name", exact=True).fill("agent")
+    form.get_by_label("Good for").fill("a while")
+    form.get_by_label("read").check()
+    follow(form.get_by_role("button", name="Create"))
+    assert "'ttl' must be" in page.locator("main > .problem").inner_text()
+    assert form.get_by_label("Name", exact=True).input_value() == "agent"
+    assert [form.get_by_label(scope).is_checked() for scope in ("read", "admin")] == [True, False]
+    follow(page.get_by_role("link", name="Retention"))
+    form = page.get_by_role("form", name="Plan a job")
+    form.locator("[name=job]").select_option("session")
+    form.get_by_label("Bytes that may stay").fill("7")
+    follow(form.get_by_role("button", name="Plan"))
+    assert "session" in page.locator("main > .problem").inner_text()
+    assert form.locator("[name=job]").input_value() == "session"
+    assert form.get_by_label("Bytes that may stay").input_value() == "7"
+    follow(page.get_by_role("link", name="Audit"))
+    filters = page.get_by_role("form", name="Filters")
+    filters.get_by_label("Namespace").fill("No Such Name")
+    follow(filters.get_by_role("button", name="Filter"))
+    again = page.get_by_role("form", name="Send again")
+    assert again.get_by_label("namespace").input_value() == "No Such Name"
+    again.get_by_label("namespace").fill("default")
+    follow(again.get_by_role("button", name="Send again"))
+    assert page.get_by_role("region", name="Audit log").count() == 1
 
 
 def test_a_session_is_deleted_after_a_confirmation(page: Page, running: Service) -> None:

@@ -23,8 +23,9 @@ def hold() -> None:
 
 
 @hold.command()
+@click.argument("artifact_id", required=False)
 @click.option("--reason", required=True, help="Reason; shown to callers whose deletion the hold prevents.")
-@click.option("--artifact", help="Hold this artifact.")
+@click.option("--artifact", help="Hold this artifact; the same as ARTIFACT_ID.")
 @click.option("--session", help="Hold this session, including payloads that are added later.")
 @click.option("--namespace", help="Namespace to hold in (default: the key's own).")
 @click.option("--all", "everything", is_flag=True, help="Hold the whole namespace.")
@@ -32,16 +33,18 @@ def hold() -> None:
 @click.option("--ttl", help="When the hold ends, counted from now: 90d.")
 @service_options
 def add(
+    artifact_id: str | None,
     everything: bool,
     service: str | None,
     key: str | None,
     as_json: bool,
     **asked: str | None,
 ) -> None:
-    """Place a hold on an artifact, on a session or, with --all, on a namespace."""
-    named = [name for name in ("artifact", "session") if asked[name] is not None]
+    """Place a hold on the artifact ARTIFACT_ID, on a session or, with --all, on a namespace."""
+    named = [each for each in (artifact_id, asked["artifact"], asked["session"]) if each is not None]
     if len(named) + everything != 1:
-        fail(Exit.WRONG, "name what to hold: one of --artifact, --session and --all.")
+        fail(Exit.WRONG, "name what to hold: one of an artifact's ID, --session and --all.")
+    asked["artifact"] = artifact_id or asked["artifact"]
     body = {name: value for name, value in asked.items() if value is not None}
     with connect(service, key) as client:
         found = ask(lambda: client.post(_HOLDS, json=body), client, **_HOLD)

@@ -94,8 +94,13 @@ class Decisions(Commits, Protocol):
         """Returns the versions of a scope's policy, newest first."""
         ...
 
-    async def holds(self, namespace: str | None, /, *, after: str = "", limit: int = 200) -> list[Hold]:
-        """Returns holds of a namespace or of all, including ended ones, by ID, starting after `after`."""
+    async def holds(
+        self, namespace: str | None, /, *, after: str = "", limit: int = 200, only: str | None = None
+    ) -> list[Hold]:
+        """Returns holds of a namespace or of all, including ended ones, by ID, starting after `after`.
+
+        `only`: the one with this ID.
+        """
         ...
 
     async def usages(self, namespace: str | None, /, *, after: str = "", limit: int = 200) -> list[Usage]:

@@ -7,6 +7,8 @@ becomes markup, and the browser is told to run only the page's one script and to
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 
@@ -21,7 +23,16 @@ from coatcheck.api.http.origin_guard import same_origin
 from coatcheck.api.http.problems import Problem, members, render
 from coatcheck.api.http.rates import set_allowance
 from coatcheck.api.page import artifact, artifacts, keys, overview, policies, retention, sessions, sign_in
-from coatcheck.api.page.call import Elsewhere, PageCall, PageRoute, Shown, address, pages_of
+from coatcheck.api.page.call import (
+    Elsewhere,
+    PageAnswer,
+    PageCall,
+    PageRoute,
+    Shown,
+    address,
+    address_of,
+    pages_of,
+)
 from coatcheck.api.page.render import ASSETS, asset, render_page
 from coatcheck.api.services import Inspection, RouteContext
 from coatcheck.core.artifact import Caller
@@ -50,6 +61,7 @@ _DONE: Final = {
     "released": "The hold was released.",
     "removed": "The policy was removed.",
     "revoked": "The key was revoked.",
+    "same": "The policy was like that already.",
     "set": "The policy was set.",
 }
 """What a page says that a form led to, by the word in its address."""
@@ -112,34 +124,69 @@ class Page:
         who = _UNKNOWN
         if not route.keyless:
             try:
-                who = await self._let_in(route, scope, session)
+                who = await self._context.services.authenticate.identify(None if session is None else session.key)
             except CoatcheckError as error:
                 if error.code is not Code.UNAUTHENTICATED or route.method != "GET":
                     raise
-                after = None if scope["path"] == "/" else _wanted(scope)
+                after = None if scope["path"] == "/" else address_of(scope)
                 why = "revoked" if session is not None else None
                 await _send(send, *_redirect(Elsewhere(address("/ui/login", next=after, why=why))))
                 return
+            scope["state"]["caller"] = who
         call = PageCall(scope, receive, send, self._context, self._inspection, who, cookie, secret)
-        answer = await route.function(call, **given)
+        await self._answer(route, call, given)
+
+    async def _answer(self, route: PageRoute, call: PageCall, given: dict[str, str]) -> None:
+        send, headers = call.send, list[tuple[str, str]]()
+        try:
+            if not route.keyless:
+                self._let_in(route, call.scope, call.who)
+            answer = await route.function(call, **given)
+        except CoatcheckError as error:
+            if call.scope["state"]["exchange"].sent.started:
+                raise
+            answer, headers = await self._refused(route, call, given, error)
         if isinstance(answer, Elsewhere):
             await _send(send, *_redirect(answer))
         elif answer is not None:
-            await _send(send, *_shown(answer, call, route))
+            status, own, body = _shown(answer, call, route)
+            await _send(send, status, [*own, *headers], body)
 
-    async def _let_in(self, route: PageRoute, scope: HTTPScope, session: KeySession | None) -> Caller:
-        """Returns the signed-in caller, according to the key's present state."""
-        services = self._context.services
-        who = await services.authenticate.identify(None if session is None else session.key)
-        scope["state"]["caller"] = who
+    def _let_in(self, route: PageRoute, scope: Scope, who: Caller) -> None:
+        """Checks the scope of the signed-in caller's key, and charges its rate limit."""
         if route.scope is not None:
             allow(who, route.scope)
-        allowance = services.allowances.of(who)
+        allowance = self._context.services.allowances.of(who)
         if allowance is not None:
             scope["state"]["exchange"].allow(allowance)
             set_allowance(scope, allowance)
             allowance.begin(content_length(scope))
-        return who
+
+    async def _refused(
+        self, route: PageRoute, call: PageCall, given: dict[str, str], error: CoatcheckError
+    ) -> tuple[PageAnswer, list[tuple[str, str]]]:
+        """Returns the page that a refused form is on, with what was typed; otherwise a page about the error.
+
+        Also returns the header fields of the error.
+        """
+        request_id: str = call.scope["state"]["request_id"]
+        self._context.log.failed(error, request_id, route.path)
+        call.refusal = error
+        rendered = render(error, request_id)
+        headers = [each for each in rendered.headers if each[0] not in {"content-type", "cache-control"}]
+        form = _form_page(route)
+        if form is not None and call.sent is not None:
+            with suppress(CoatcheckError):  # storage is away, or the key may not see that page: the other one keeps it
+                if form.scope is not None:
+                    allow(call.who, form.scope)
+                answer = await form.function(call, **given)
+                if isinstance(answer, Shown):
+                    return replace(answer, status=rendered.status), headers
+        if route.method == "GET":
+            with suppress(CoatcheckError):  # the query string is what was refused
+                call.sent = call.pairs()
+        values = {"problem": members(error, request_id), "advice": TABLE[error.code].advice, "method": route.method}
+        return Shown("error.jinja", {**values, "signing_in": False, "sent": call.sent}, rendered.status), headers
 
     @staticmethod
     def problem(error: CoatcheckError, request_id: str) -> Problem:
@@ -158,9 +205,11 @@ class Page:
         )
 
 
-def _wanted(scope: HTTPScope) -> str:
-    query = scope["query_string"].decode("ascii", "replace")
-    return f"{scope['path']}?{query}" if query else scope["path"]
+def _form_page(route: PageRoute) -> PageRoute | None:
+    """Returns the page that the form of a POST is on: at its own path, or at the path above."""
+    above = (route.path, route.path.rpartition("/")[0])
+    found = (page for path in above for page in PAGES if (page.method, page.path) == ("GET", path))
+    return next(found, None) if route.method == "POST" else None
 
 
 def _cookie(scope: Scope) -> str | None:
@@ -183,7 +232,10 @@ def _shown(answer: Shown, call: PageCall, route: PageRoute) -> tuple[int, list[t
         "token": call.token,
         "now": call.now,
         "here": route.path,
-        "done": _DONE.get(call.given("done") or ""),
+        "path": call.address,
+        "done": None if call.refusal else _DONE.get(call.given("done") or ""),
+        "refusal": call.refusal and members(call.refusal, call.scope["state"]["request_id"]),
+        "typed": call.typed,
         "release": coatcheck.__version__,
     }
     body = render_page(answer.template, {**common, **answer.values})

@@ -1,6 +1,7 @@
 """The page of an artifact: what the model saw, the payload, ways to read and search it, and what decides its expiry."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
@@ -111,12 +112,22 @@ async def keep_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
     """Changes how long the artifact is kept, and its labels."""
     form = await call.form(KeepForm)
     labels = checked_labels(tuple(each for each in (part.strip() for part in form.labels.split(",")) if each))
-    await call.services.extend(
-        call.who,
-        ids.parse(artifact_id),
-        ttl=UNSET if form.ttl is None else seconds(form.ttl, "ttl"),
-        labels=labels,
-    )
+    number, ttl = ids.parse(artifact_id), UNSET if form.ttl is None else seconds(form.ttl, "ttl")
+    if isinstance(ttl, int):
+        present = (await call.inspection.stored_view(call.who, number, view="raw")).artifact
+        end = present.created_at + timedelta(seconds=ttl)
+        if not present.pinned and (present.expires_at is None or end < present.expires_at):
+            question = call.confirm(
+                f"Let {present.id} end sooner?",
+                button="Change",
+                back=f"/ui/artifacts/{present.id}",
+                state=(present.expires_at, end),
+                warning="It has ended by then, and is reported as gone at once." if end <= call.now else None,
+                changes=[("ends", present.expires_at or "never", end)],
+            )
+            if question is not None:
+                return question
+    await call.services.extend(call.who, number, ttl=ttl, labels=labels)
     return Elsewhere(f"/ui/artifacts/{quote(artifact_id)}?done=kept")
 
 

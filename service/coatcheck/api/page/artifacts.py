@@ -13,19 +13,21 @@ from coatcheck.api.checks import plain
 from coatcheck.api.durations import life
 from coatcheck.api.http.access import ADMIN, DELETE, READ
 from coatcheck.api.http.query import from_pairs
-from coatcheck.api.page.call import PageAnswer, PageCall, Shown, address, page
+from coatcheck.api.page.call import Input, PageAnswer, PageCall, Shown, address, page
 from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import EVERYWHERE, allow
 from coatcheck.core.retention.holds import MAX_REASON
+from coatcheck.core.text.plural import plural
 from coatcheck.ports.catalog import ArtifactFilter
 
 Action = Literal["pin", "unpin", "hold", "delete"]
 NEEDS: Final[dict[Action, str]] = {"pin": DELETE, "unpin": DELETE, "hold": ADMIN, "delete": DELETE}
 """The scope that a key needs for an action, as at the API's routes."""
 MOST: Final = 200
+_HOLD_INPUTS: Final = (Input("Reason", "reason"), Input("For how long", "ttl", "7d; blank: until released"))
 _TIMES: Final = {"created_after", "created_before"}
 
 
@@ -36,7 +38,6 @@ class BulkForm(Struct, kw_only=True, forbid_unknown_fields=True):
     action: Action
     reason: Annotated[str, Meta(max_length=MAX_REASON)] = ""
     ttl: str | None = None
-    confirmed: bool = False
 
 
 class Done(Struct, frozen=True):
@@ -79,9 +80,22 @@ async def change_artifacts(call: PageCall) -> PageAnswer:
     allow(call.who, NEEDS[form.action])
     if not form.id:
         raise CoatcheckError(Code.INVALID_REQUEST, "No artifact was chosen: select some in the list first.", field="id")
-    if not form.confirmed:
-        return Shown("confirm_bulk.jinja", {"form": form, "reason_chars": MAX_REASON})
-    act = _action(call, form)
+    act = problem = None
+    try:
+        act = _action(call, form)
+    except CoatcheckError as error:
+        problem = error.detail
+    question = call.confirm(
+        f"{form.action.capitalize()} {plural(len(form.id), 'artifact')}?",
+        button=form.action.capitalize(),
+        back="/ui/artifacts",
+        warning="Reads will then report them as gone. Held artifacts stay." if form.action == "delete" else None,
+        artifacts=form.id,
+        inputs=_HOLD_INPUTS if form.action == "hold" else (),
+        problem=problem,
+    )
+    if question is not None or act is None:
+        return question
     done: list[Done] = []
     for each in dict.fromkeys(form.id):
         try:
@@ -113,6 +127,8 @@ def actions_of(call: PageCall) -> list[Action]:
 def _action(call: PageCall, form: BulkForm) -> Callable[[int], Awaitable[object]]:
     services, who = call.services, call.who
     if form.action == "hold":
+        if not form.reason.strip():
+            raise CoatcheckError(Code.INVALID_REQUEST, "A hold needs a reason.", field="reason")
         plain(form.reason, "reason")
         kept = life(form.ttl, "ttl")
         return lambda number: services.holds.place(who, None, reason=form.reason, number=number, life=kept)

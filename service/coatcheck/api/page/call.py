@@ -4,6 +4,7 @@ A route of the page is declared at its function, like the API's, but is not part
 the API's use cases and query types provide.
 """
 
+import hashlib
 import hmac
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,11 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from types import ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
-from litestar.types import HTTPScope, Receive, Send
+from litestar.types import HTTPScope, Receive, Scope, Send
 
 from coatcheck.api.http.headers import media_type
 from coatcheck.api.http.query import MAX_PAIRS, from_pairs
@@ -29,14 +30,24 @@ from coatcheck.core.keys import is_everywhere
 Q = TypeVar("Q", bound=msgspec.Struct)
 FORM: Final = "application/x-www-form-urlencoded"
 _TOKEN: Final = "token"  # noqa: S105 - the name of a field
+_CONFIRMED: Final = "confirmed"
+_WORD: Final = "word"
 _MOST_FIELDS: Final = 3 * MAX_PAIRS
 """Maximum fields of a form, which may name a whole page of artifacts."""
+
+
+class Input(NamedTuple):
+    """An input of a page that asks for a confirmation."""
+
+    label: str
+    name: str
+    hint: str = ""
 
 
 class PageCall(RouteCall):
     """A request to a page."""
 
-    __slots__ = ("inspection", "secret", "send", "session", "token", "who")
+    __slots__ = ("inspection", "refusal", "secret", "send", "sent", "session", "token", "who")
 
     def __init__(
         self,
@@ -58,6 +69,10 @@ class PageCall(RouteCall):
         self.secret = secret
         self.token = form_token(secret, session)
         """The token in the forms of this session."""
+        self.refusal: CoatcheckError | None = None
+        """Why the request was refused; the page that shows this keeps what was sent in its forms."""
+        self.sent: list[tuple[str, str]] | None = None
+        """The fields of the form that was sent; None: no form was, or it was not read."""
 
     @property
     def now(self) -> datetime:
@@ -90,7 +105,7 @@ class PageCall(RouteCall):
         return from_pairs([pair for pair in self.pairs() if pair[0] not in but], model, where="the query string")
 
     async def fields(self) -> list[tuple[str, str]]:
-        """Returns the fields of a form that were filled in, after checking its token.
+        """Returns the fields of a form that were filled in, after checking its token; not those of a confirmation.
 
         Raises:
             CoatcheckError: `forbidden` for a form that this page did not make; what reading a body raises.
@@ -98,10 +113,74 @@ class PageCall(RouteCall):
         if media_type(self.scope) != FORM:
             raise CoatcheckError(Code.UNSUPPORTED_MEDIA_TYPE, f"A form must be sent as {FORM}.", accepted=FORM)
         with self.context.budget.reserve() as reservation:
-            pairs = _pairs(await self.whole_body(SMALL, reservation))
-        if not hmac.compare_digest(dict(pairs).get(_TOKEN, "").encode(), self.token.encode()):
+            self.sent = _pairs(await self.whole_body(SMALL, reservation))
+        if not hmac.compare_digest(dict(self.sent).get(_TOKEN, "").encode(), self.token.encode()):
             raise CoatcheckError(Code.FORBIDDEN, "The form is out of date: reload the page and send the form again.")
-        return [pair for pair in pairs if pair[0] != _TOKEN]
+        return [pair for pair in self.sent if pair[0] not in {_TOKEN, _CONFIRMED, _WORD}]
+
+    def confirm(
+        self,
+        title: str,
+        *,
+        button: str,
+        back: str,
+        state: object = None,
+        word: str | None = None,
+        inputs: tuple[Input, ...] = (),
+        problem: str | None = None,
+        **details: object,
+    ) -> "Shown | None":
+        """Returns a page that asks whether to do what the form says; None once that was confirmed.
+
+        Args:
+            title: the question.
+            button: what confirming is called.
+            back: where cancelling leads.
+            state: what the question is about; if it has changed since, the question is asked again.
+            word: what must be typed to confirm.
+            inputs: what else the page asks for.
+            problem: why it cannot be done as it was confirmed; the question is asked again.
+            details: what confirm.jinja shows besides: `warning`, `note`, `changes`, `artifacts`.
+        """
+        encoded = msgspec.json.encode((title, state), order="deterministic")
+        digest = hashlib.blake2b(encoded, digest_size=16).hexdigest()
+        sent = dict(self.sent or ())
+        confirmed = sent.get(_CONFIRMED)
+        if confirmed is None:
+            problem = None
+        elif problem is None:
+            if confirmed != digest:
+                problem = "This has changed since you were asked. Look at it again."
+            elif word is None or sent.get(_WORD) == word:
+                return None
+            else:
+                problem = f"Type {word} to confirm."
+        separate = {_TOKEN, _CONFIRMED, _WORD, *(each.name for each in inputs)}
+        values = {
+            **dict.fromkeys(("warning", "note", "changes", "artifacts")),
+            **details,
+            "title": title,
+            "button": button,
+            "back": back,
+            "digest": digest,
+            "word": word,
+            "inputs": [(each, sent.get(each.name, "")) for each in inputs],
+            "problem": problem,
+            "action": self.address,
+            "hidden": [pair for pair in self.sent or () if pair[0] not in separate],
+        }
+        return Shown("confirm.jinja", values, status=200 if confirmed is None else 409)
+
+    @property
+    def address(self) -> str:
+        """The request's path and query string."""
+        return address_of(self.scope)
+
+    def typed(self, path: str) -> dict[str, list[str]] | None:
+        """Returns what was typed into the form of a path if it was refused; None: the form is shown as it is."""
+        if self.refusal is None or self.sent is None or self.scope["path"] != path:
+            return None
+        return {name: [value for each, value in self.sent if each == name] for name, _ in self.sent}
 
     async def form(self, model: type[Q]) -> Q:
         """Returns a form as a `model`.
@@ -184,6 +263,12 @@ def page(
 def pages_of(*modules: ModuleType) -> list[PageRoute]:
     """Returns the pages that modules declare."""
     return [value for module in modules for value in vars(module).values() if isinstance(value, PageRoute)]
+
+
+def address_of(scope: Scope) -> str:
+    """Returns a request's path and query string."""
+    query = scope["query_string"].decode("ascii", "replace")
+    return f"{scope['path']}?{query}" if query else scope["path"]
 
 
 def address(path: str, **query: object) -> str:

@@ -14,7 +14,6 @@ class RevokeForm(Struct, kw_only=True, forbid_unknown_fields=True):
     """A key to be revoked."""
 
     id: str
-    confirmed: bool = False
 
 
 @page("GET /ui/keys", scope=ADMIN)
@@ -46,7 +45,15 @@ async def create_key(call: PageCall) -> PageAnswer:
 async def revoke_key(call: PageCall) -> PageAnswer:
     """Asks for confirmation; once confirmed, refuses the key from now on."""
     form = await call.form(RevokeForm)
-    if not form.confirmed:
-        return Shown("confirm_revoke.jinja", {"id": form.id, "own": form.id == call.who.key_id})
+    own = " It is the key that you signed in with." if form.id == call.who.key_id else ""
+    question = call.confirm(
+        f"Revoke key {form.id}?",
+        button="Revoke",
+        back="/ui/keys",
+        warning=f"Every request with it is refused from then on.{own}",
+        note="It stays listed.",
+    )
+    if question is not None:
+        return question
     await call.services.keys.revoke(call.who, form.id)
     return Elsewhere("/ui/keys?done=revoked")

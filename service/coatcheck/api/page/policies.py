@@ -3,7 +3,7 @@
 from typing import Final, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from coatcheck.api.checks import plain
 from coatcheck.api.durations import life
@@ -13,12 +13,12 @@ from coatcheck.api.http.json_body import refused
 from coatcheck.api.http.query import from_pairs
 from coatcheck.api.namespaces.routes import UsageQuery, namespace_cursor, read_namespace_cursor, usage_view
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
+from coatcheck.api.page.values import written
 from coatcheck.api.policies.wire import (
     ExplainQuery,
     PolicyBody,
     ScopeQuery,
     explained_view,
-    policy_body,
     policy_of,
     scope_of,
 )
@@ -26,10 +26,19 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import EVERYWHERE, administered
-from coatcheck.core.policies.policy import FIELDS, Evict, PolicyScope, Redaction
+from coatcheck.core.policies.policy import (
+    FIELDS,
+    NAMESPACE_ONLY,
+    NOTHING,
+    Evict,
+    Policy,
+    PolicyScope,
+    Redaction,
+    check,
+    decisions,
+)
 from coatcheck.core.policies.words import NO_LIMIT, SIZES, size_of
 
-_SCOPE: Final = ScopeQuery.__struct_fields__
 _DOMAINS: Final = frozenset({"search_allowed_domains", "search_excluded_domains"})
 _HINTS: Final = {
     **dict.fromkeys(("ttl", "idle_ttl", "max_ttl"), "7d, none"),
@@ -67,39 +76,53 @@ async def show_policies(call: PageCall) -> PageAnswer:
         )
     values = {
         "version": version,
-        "policies": [(scope, msgspec.to_builtins(policy_body(policy))) for scope, policy in found],
+        "policies": [(scope, decisions(policy)) for scope, policy in found],
         "asked": asked,
         "explained": explained,
-        "fields": FIELDS,
-        "choices": {"evict": get_args(Evict), "redaction": get_args(Redaction)},
-        "hints": _HINTS,
         "kinds": [str(kind) for kind in Kind],
         "all_of_them": all_of_them,
     }
     return Shown("policies.jinja", values)
 
 
-@page("POST /ui/policies", scope=ADMIN)
+@page("GET /ui/policies/edit", scope=ADMIN)
+async def edit_policy(call: PageCall) -> PageAnswer:
+    """Shows the form of a scope's policy, with its present decisions."""
+    scope = _scope(call, call.pairs())
+    present = await _present(call, scope)
+    values = {
+        "scope": scope,
+        "present": {name: written(name, value) for name, value in decisions(present).items()},
+        "fields": [name for name in FIELDS if scope.part is None or name not in NAMESPACE_ONLY],
+        "choices": {"evict": get_args(Evict), "redaction": get_args(Redaction)},
+        "hints": _HINTS,
+    }
+    return Shown("policy.jinja", values)
+
+
+@page("POST /ui/policies/edit", scope=ADMIN)
 async def set_policy(call: PageCall) -> PageAnswer:
-    """Sets the policy of a scope, replacing its present one."""
-    fields = await call.fields()
-    scope = _scope(call, [pair for pair in fields if pair[0] in _SCOPE])
-    given = [(name, value.strip()) for name, value in fields if name not in _SCOPE]
-    unlimited = {name: None for name, value in given if value.lower() in NO_LIMIT and name in FIELDS}
-    pairs = [(name, word) for name, value in given if name not in unlimited for word in _words(name, value)]
-    try:
-        body = msgspec.convert(msgspec.to_builtins(from_pairs(pairs, PolicyBody)) | unlimited, PolicyBody)
-    except msgspec.ValidationError as error:  # a field that always has a limit
-        raise refused(error, PolicyBody, where="the form") from error
-    await call.services.policies.set(call.who, scope, policy_of(body))
+    """Asks for confirmation of what would change; once confirmed, sets the policy of a scope."""
+    scope, policy = _scope(call, call.pairs()), _policy(await call.fields())
+    check(scope, policy)
+    present = await _present(call, scope)
+    if policy == present:
+        return Elsewhere("/ui/policies?done=same")
+    question = _ask(call, f"Change the policy of {scope}?", "Set", present, policy)
+    if question is not None:
+        return question
+    await call.services.policies.set(call.who, scope, policy)
     return Elsewhere("/ui/policies?done=set")
 
 
 @page("POST /ui/policies/remove", scope=ADMIN)
 async def remove_policy(call: PageCall) -> PageAnswer:
-    """Removes the policy of a scope."""
-    fields = await call.fields()
-    scope = _scope(call, [pair for pair in fields if pair[0] in _SCOPE])
+    """Asks for confirmation; once confirmed, removes the policy of a scope."""
+    scope = _scope(call, await call.fields())
+    present = await _present(call, scope)
+    question = _ask(call, f"Remove the policy of {scope}?", "Remove", present, NOTHING)
+    if present != NOTHING and question is not None:
+        return question
     await call.services.policies.remove(call.who, scope)
     return Elsewhere("/ui/policies?done=removed")
 
@@ -124,22 +147,46 @@ async def place_hold(call: PageCall) -> PageAnswer:
     """Places a hold on an artifact, a session or the namespace."""
     form = await call.form(NewHoldAsk)
     plain(form.reason, "reason")
+    number, lasts = None if form.artifact is None else ids.parse(form.artifact), life(form.ttl, "ttl")
+    if number is None and form.session is None:
+        namespace = administered(call.who, form.namespace)
+        question = call.confirm(
+            f"Hold all of the namespace {namespace}?",
+            button="Hold",
+            back="/ui/holds",
+            word=namespace,
+            warning="Nothing in it can be deleted, and what expires stays stored, until the hold ends.",
+            note=f"Reason: {form.reason}",
+        )
+        if question is not None:
+            return question
     await call.services.holds.place(
         call.who,
         form.namespace,
         reason=form.reason,
-        number=None if form.artifact is None else ids.parse(form.artifact),
+        number=number,
         session=plain(form.session, "session"),
         until=form.until,
-        life=life(form.ttl, "ttl"),
+        life=lasts,
     )
     return Elsewhere("/ui/holds?done=placed")
 
 
 @page("POST /ui/holds/release", scope=ADMIN)
 async def release_hold(call: PageCall) -> PageAnswer:
-    """Releases a hold."""
+    """Asks for confirmation; once confirmed, releases a hold."""
     form = await call.form(HoldForm)
+    hold = hold_view(await call.services.holds.show(call.who, form.id))
+    question = call.confirm(
+        f"Release {hold.id}?",
+        button="Release",
+        back="/ui/holds",
+        state=hold,
+        warning="What no other hold covers can be deleted from then on, and is removed if it has expired.",
+        note=f"It covers {hold.artifact or hold.session or 'all'} in {hold.namespace}, by {hold.by}: {hold.reason}",
+    )
+    if question is not None:
+        return question
     await call.services.holds.release(call.who, form.id)
     return Elsewhere("/ui/holds?done=released")
 
@@ -156,9 +203,41 @@ async def show_usage(call: PageCall) -> PageAnswer:
 
 
 def _scope(call: PageCall, pairs: list[tuple[str, str]]) -> PolicyScope:
-    """Returns the scope that a form names; its namespace defaults to the key's own."""
+    """Returns the scope that a query or a form names; its namespace defaults to the key's own."""
     named = from_pairs(pairs, ScopeQuery)
     return scope_of(named, named.namespace or administered(call.who, None))
+
+
+async def _present(call: PageCall, scope: PolicyScope) -> Policy:
+    """Returns the policy of a scope; NOTHING if it has none."""
+    namespace = None if scope.namespace == EVERYWHERE else scope.namespace
+    _, policies = await call.services.policies.current(call.who, namespace)
+    return dict(policies).get(scope, NOTHING)
+
+
+def _policy(fields: list[tuple[str, str]]) -> Policy:
+    """Returns the policy that a form says."""
+    given = [(name, value.strip()) for name, value in fields]
+    unlimited: dict[str, list[str] | None] = {
+        name: [] if name in _DOMAINS else None for name, value in given if value.lower() in NO_LIMIT and name in FIELDS
+    }
+    pairs = [(name, word) for name, value in given if name not in unlimited for word in _words(name, value)]
+    try:
+        body = msgspec.convert(msgspec.to_builtins(from_pairs(pairs, PolicyBody)) | unlimited, PolicyBody)
+    except msgspec.ValidationError as error:  # a field that always has a limit
+        raise refused(error, PolicyBody, where="the form") from error
+    return policy_of(body)
+
+
+def _ask(call: PageCall, title: str, button: str, present: Policy, policy: Policy) -> Shown | None:
+    """Returns a page that shows what would change in a policy, and asks; None once that was confirmed."""
+    now, then = decisions(present), decisions(policy)
+    changes = [
+        (name, *(written(name, each[name]) if name in each else "not decided" for each in (now, then)))
+        for name in FIELDS
+        if now.get(name, UNSET) != then.get(name, UNSET)
+    ]
+    return call.confirm(title, button=button, back="/ui/policies", state=(present, policy), changes=changes)
 
 
 def _words(name: str, text: str) -> list[str]:

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from coatcheck.api.page.call import address
 from coatcheck.api.page.plot import bars
+from coatcheck.api.page.values import decided, lasting, size, written
 from coatcheck.core.text.plural import plural
 
 _UNSEEN: Final = re.compile(
@@ -21,9 +22,6 @@ _UNSEEN: Final = re.compile(
 )
 """Matches control characters except tab and line feed, and characters without width or that change the text
 direction."""
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
-_SPANS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-_STEP: Final = 1024
 ASSETS: Final = {"page.css": "text/css", "page.js": "text/javascript"}
 
 
@@ -34,28 +32,6 @@ def visible(value: object) -> Markup:
 
 def _mark(found: re.Match[str]) -> str:
     return f'<span class="unseen">U+{ord(found[0]):04X}</span>'
-
-
-def size(value: int) -> str:
-    """Returns a number of bytes in readable form: `1.5 MiB`."""
-    number, unit = float(value), _UNITS[0]
-    for unit in _UNITS:
-        if number < _STEP or unit == _UNITS[-1]:
-            break
-        number /= _STEP
-    return f"{value} B" if unit == "B" else f"{number:.1f} {unit}"
-
-
-def lasting(seconds: float | None) -> str:
-    """Returns a duration in its two largest units; None means forever."""
-    if seconds is None:
-        return "without end"
-    left, parts = int(abs(seconds)), list[str]()
-    for span, unit in _SPANS:
-        if left >= span and len(parts) < 2:  # noqa: PLR2004 - two units say enough
-            parts.append(f"{left // span} {unit}")
-            left %= span
-    return " ".join(parts) or "0 s"
 
 
 def moment(value: datetime | None, otherwise: str = "\u2013") -> Markup:
@@ -69,15 +45,6 @@ def away(value: datetime, now: datetime) -> str:
     """Returns how far a moment is from now: `in 3 d 4 h`, `5 min ago`."""
     left: timedelta = value - now
     return f"in {lasting(left.total_seconds())}" if left >= timedelta() else f"{lasting(left.total_seconds())} ago"
-
-
-def decided(name: str, value: object) -> str:
-    """Returns a policy's value, with its unit."""
-    if value is None:
-        return "without end" if name.endswith("ttl") else "no limit"
-    if not isinstance(value, int):
-        return str(value)
-    return lasting(value) if name.endswith("ttl") else size(value) if name.endswith("bytes") else f"{value:,}"
 
 
 @cache
@@ -112,6 +79,7 @@ def _environment() -> Environment:
         "moment": moment,
         "away": away,
         "decided": decided,
+        "written": written,
         "n": "{:,}".format,
         "plural": _plural,
     }

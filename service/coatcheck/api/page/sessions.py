@@ -38,7 +38,6 @@ class SessionForm(Struct, kw_only=True, forbid_unknown_fields=True):
     """A session to be deleted."""
 
     name: Session
-    confirmed: bool = False
 
 
 class Cited(Struct, frozen=True):
@@ -101,8 +100,14 @@ async def _timeline(
 async def delete_session(call: PageCall) -> PageAnswer:
     """Asks for confirmation; once confirmed, deletes everything in the session."""
     form = await call.form(SessionForm)
-    if not form.confirmed:
-        return Shown("confirm_session.jinja", {"name": form.name})
+    question = call.confirm(
+        f"Delete session {form.name}?",
+        button="Delete",
+        back=address("/ui/session", name=form.name),
+        warning="This deletes all its artifacts, except held ones.",
+    )
+    if question is not None:
+        return question
     await call.services.forget_session(call.who, form.name)
     return Elsewhere(address("/ui/artifacts", session=form.name))
 

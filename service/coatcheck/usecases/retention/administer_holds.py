@@ -98,8 +98,20 @@ class Holds:
         change = ReleaseHold(id=check_hold_id(hold), namespace=only, now=self.clock.now(), by=By.of(caller))
         released = await self.decisions.commit(change)
         if released is None:
-            raise CoatcheckError(Code.HOLD_NOT_FOUND, "There is no hold with this ID. List the holds to see their IDs.")
+            raise _hold_not_found()
         return released
+
+    async def show(self, caller: Caller, hold: str) -> Hold:
+        """Returns the hold with an ID.
+
+        Raises:
+            CoatcheckError: as `release`.
+        """
+        only = None if is_everywhere(caller) else caller.namespace
+        found = await self.decisions.holds(only, only=check_hold_id(hold))
+        if not found:
+            raise _hold_not_found()
+        return found[0]
 
     async def list(self, caller: Caller, namespace: str | None, *, after: str | None, limit: int) -> HoldsPage:
         """Returns holds by ID, ended ones included; of all namespaces if the caller administers all and names none.
@@ -114,6 +126,10 @@ class Holds:
             raise not_a_cursor()
         found = await self.decisions.holds(only, after=after or "", limit=limit + 1)
         return HoldsPage(found[:limit], found[limit - 1].id if len(found) > limit else None)
+
+
+def _hold_not_found() -> CoatcheckError:
+    return CoatcheckError(Code.HOLD_NOT_FOUND, "There is no hold with this ID. List the holds to see their IDs.")
 
 
 def _check(reason: str, number: int | None, session: str | None, until: datetime | None, now: datetime) -> None:

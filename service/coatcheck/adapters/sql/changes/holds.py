@@ -213,9 +213,13 @@ def hold_of(row: Any) -> Hold:  # noqa: ANN401 - a row of `holds`
     return Hold(**{name: getattr(row, name) for name in Hold.__struct_fields__})
 
 
-def list_holds(conn: Connection, namespace: str | None, *, after: str = "", limit: int = 200) -> list[Hold]:
-    """Returns holds by ID, starting after `after`."""
+def list_holds(
+    conn: Connection, namespace: str | None, *, after: str = "", limit: int = 200, only: str | None = None
+) -> list[Hold]:
+    """Returns holds by ID, starting after `after`; `only`: the one with this ID."""
     statement = select(*holds.c).where(holds.c.id > after).order_by(holds.c.id).limit(limit)
+    if only is not None:
+        statement = statement.where(holds.c.id == only)
     if namespace is not None:
         statement = statement.where(holds.c.namespace == namespace)
     return [hold_of(row) for row in conn.execute(statement)]
