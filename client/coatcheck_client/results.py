@@ -97,6 +97,17 @@ class Size(Struct, frozen=True, kw_only=True):
     dropped_bytes: int = 0
 
 
+class Hold(Struct, frozen=True, kw_only=True):
+    """A hold that keeps an artifact from being deleted."""
+
+    id: str
+    covers: str
+    """`artifact`, `session` or `namespace`: this artifact, its session, or its namespace."""
+    reason: str
+    until: datetime | None
+    """When it ends; None: when it is released."""
+
+
 class Artifact(Struct, frozen=True, kw_only=True):
     """An artifact's metadata."""
 
@@ -120,6 +131,8 @@ class Artifact(Struct, frozen=True, kw_only=True):
     command: str | None = None
     compared_to: str | None = None
     """ID of the artifact that it was compared with when it was stored."""
+    holds: tuple[Hold, ...] | None = None
+    """The holds that keep it from being deleted; None: unknown, because storage is away or the service is older."""
 
 
 class CardText(Struct, frozen=True, kw_only=True):

@@ -462,3 +462,29 @@ async def test_that_the_tool_failed_is_kept(client: httpx.AsyncClient, harness: 
     await client.post("/v1/artifacts", json={"content": {**result, "content": "fine", "is_error": False}})
     listing = await harness.browse(CALLER, ArtifactFilter(), None, 10)
     assert [artifact.said.failed for artifact in listing.items] == [False, True]
+
+
+async def test_the_holds_of_an_artifact_are_told_with_it_by_one_query_for_a_list(
+    client: httpx.AsyncClient, harness: FaceHarness
+) -> None:
+    stored = [(await client.post("/v1/artifacts", json={"content": f"{n}\n", "session": "s"})).json() for n in range(3)]
+    first, *others = (each["id"] for each in stored)
+    assert (await client.get(f"/v1/artifacts/{first}")).json()["artifact"]["holds"] == []
+    terms = [{"artifact": first, "ttl": "1d"}, {"session": "s"}, {"session": "t"}]
+    placed = [(await client.post("/v1/admin/holds", json={"reason": "case 7", **each})).json() for each in terms]
+    one, session = (
+        {"id": hold["id"], "covers": covers, "reason": "case 7", "until": hold["until"]}
+        for hold, covers in zip(placed, ("artifact", "session"), strict=False)
+    )
+    held = (await client.get(f"/v1/artifacts/{first}")).json()["artifact"]["holds"]
+    assert held == sorted([one, session], key=lambda each: str(each["id"]))
+    assert (await client.patch(f"/v1/artifacts/{first}", json={"pin": True})).json()["holds"] == held
+    before = harness.catalog.hold_queries
+    listed = (await client.get("/v1/artifacts")).json()["items"]
+    assert harness.catalog.hold_queries == before + 1
+    assert {each["id"]: each["holds"] for each in listed} == {first: held, **{each: [session] for each in others}}
+    harness.catalog.fault = CoatcheckError(Code.STORAGE_UNAVAILABLE, "Away.")
+    described = await client.get(f"/v1/artifacts/{first}")
+    assert (described.status_code, described.json()["artifact"]["holds"]) == (200, None)
+    harness.catalog.fault = CoatcheckError(Code.INTEGRITY, "Damaged.")
+    assert (await client.get(f"/v1/artifacts/{first}")).status_code == 500

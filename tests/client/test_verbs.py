@@ -254,6 +254,7 @@ def test_results_have_the_members_of_the_openapi_document(service: Service) -> N
         results.Card: "Card",
         results.Warned: "Warned",
         results.Artifact: "ArtifactView",
+        results.Hold: "ArtifactHoldView",
         results.Size: "SizeView",
         results.Tokens: "TokensView",
         results.CardText: "CardView",

@@ -204,6 +204,30 @@ async def test_holds_are_listed_by_id_and_released_by_whoever_administers_their_
     assert await catalog.commit(ReleaseHold(id=other.id, namespace=None, now=LATER)) is None
 
 
+async def test_what_covers_an_artifact_is_found_with_it_but_no_more_than_ten_of_each(catalog: Everything) -> None:
+    first, second = [await put(catalog, in_session("s", each)) for each in ("1", "2")]
+    later = LATER + timedelta(hours=1)
+    covering = [
+        holding(first, id="hold_0000000000000001"),
+        holding(session="s", id="hold_0000000000000002", until=later),
+        holding(id="hold_0000000000000003"),
+    ]
+    others = [
+        holding(session="t", id="hold_0000000000000004"),
+        holding(session="s", id="hold_0000000000000005", namespace="other"),
+        holding(second, id="hold_0000000000000006"),
+    ]
+    for hold in (*covering, *others):
+        assert await catalog.commit(PlaceHold(hold=hold)) is True
+    assert await catalog.covering_holds("acme", [first], ["s"], LATER) == covering
+    assert await catalog.covering_holds("acme", [first], ["s"], later) == [covering[0], covering[2]]
+    assert await catalog.covering_holds("acme", [first, second], [], LATER) == [covering[0], covering[2], others[2]]
+    assert await catalog.covering_holds("other", [first], [], LATER) == []
+    for number in range(20):
+        await catalog.commit(PlaceHold(hold=holding(second, id=f"hold_00000000000001{number:02}")))
+    assert len(await catalog.covering_holds("acme", [first, second], ["s"], LATER)) == 3 + 10
+
+
 async def test_only_what_is_there_can_be_held(catalog: Everything) -> None:
     number = await put(catalog, in_session("s", "1"))
     await delete_one(catalog, number)

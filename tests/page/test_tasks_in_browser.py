@@ -68,6 +68,17 @@ def test_a_hold_is_placed_keeps_what_it_covers_and_is_released(page: Page, runni
     assert "session case-7" in row.inner_text()
     assert "it is released" in row.inner_text()
     assert running.client.delete(f"/v1/artifacts/{kept}").status_code == 423
+    other = running.post("other\n")["id"]
+    for path in ("/ui/artifacts", "/", "/ui/session?name=case-7"):
+        page.goto(path)
+        texts = page.get_by_role("row").filter(has=page.locator(f"a[href$={kept}]")).all_inner_texts()
+        assert (len(texts) > 0, [each for each in texts if "held" not in each]) == (True, []), path
+    page.goto("/ui/artifacts")
+    assert "held" not in page.get_by_role("row").filter(has_text=other).inner_text()
+    page.goto(f"/ui/artifacts/{kept}")
+    facts = page.locator("dl.facts").inner_text()
+    assert re.search(r"Held\s+hold_[0-9a-f]{16} \(its session\): case 7 & <b>more</b>", facts)
+    page.goto("/ui/holds")
     follow(row.get_by_role("button", name="Release…"))
     assert "case-7 in default" in page.get_by_role("main").inner_text()
     assert "case 7 & <b>more</b>" in page.get_by_role("main").inner_text()

@@ -1,5 +1,6 @@
 """A SQLite catalogue that fails when a test says so."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -7,14 +8,17 @@ from typing_extensions import override
 
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.retention.holds import Hold
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
 from coatcheck.ports.change import CatalogChange
 
 
 class FaultyCatalog(SqliteCatalog):
-    """A catalogue that refuses changes, lists and readiness while `fault` is set; single rows can still be read."""
+    """A catalogue that refuses changes, lists, holds and readiness while `fault` is set; single rows can be read."""
 
     fault: Exception | None = None
+    hold_queries = 0
+    """How often it was asked what holds artifacts."""
 
     def _refuse(self) -> None:
         if self.fault is not None:
@@ -31,6 +35,14 @@ class FaultyCatalog(SqliteCatalog):
     ) -> ArtifactPage:
         self._refuse()
         return await super().list_artifacts(namespace, where, now, before=before, limit=limit)
+
+    @override
+    async def covering_holds(
+        self, namespace: str, numbers: Collection[int], sessions: Collection[str], now: datetime, /
+    ) -> list[Hold]:
+        self._refuse()
+        self.hold_queries += 1
+        return await super().covering_holds(namespace, numbers, sessions, now)
 
     @override
     async def check_reads(self) -> None:

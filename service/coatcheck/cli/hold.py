@@ -24,7 +24,7 @@ def hold() -> None:
 
 @hold.command()
 @click.argument("artifact_id", required=False)
-@click.option("--reason", required=True, help="Reason; shown to callers whose deletion the hold prevents.")
+@click.option("--reason", required=True, help="Reason; shown to whoever may read what is held.")
 @click.option("--artifact", help="Hold this artifact; the same as ARTIFACT_ID.")
 @click.option("--session", help="Hold this session, including payloads that are added later.")
 @click.option("--namespace", help="Namespace to hold in (default: the key's own).")

@@ -1,5 +1,6 @@
 """Policies, holds, and namespaces to delete."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import ClassVar, Protocol
 
@@ -100,6 +101,15 @@ class Decisions(Commits, Protocol):
         """Returns holds of a namespace or of all, including ended ones, by ID, starting after `after`.
 
         `only`: the one with this ID.
+        """
+        ...
+
+    async def covering_holds(
+        self, namespace: str, numbers: Collection[int], sessions: Collection[str], now: datetime, /
+    ) -> list[Hold]:
+        """Returns the holds in force at `now` that cover artifacts, sessions or the namespace, by ID.
+
+        At most NAMED for each of them. One query, however many artifacts there are.
         """
         ...
 

@@ -73,6 +73,7 @@ class SqlCatalog(SqlAccess):
 
     holds_within = asks_namespace(hold_rows.holds_within)
     holds = asks_namespace(hold_rows.list_holds)
+    covering_holds = asks_namespace(hold_rows.covering_holds)
     policy_version = asks(policy_rows.last_version)
     policies = asks(policy_rows.current)
     policy_history = asks(policy_rows.history)

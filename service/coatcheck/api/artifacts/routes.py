@@ -11,7 +11,7 @@ from coatcheck.api.artifacts.wire import (
     ListQuery,
     ListView,
     PatchBody,
-    artifact_view,
+    artifact_views,
 )
 from coatcheck.api.checks import checked_labels, plain
 from coatcheck.api.durations import given_seconds
@@ -42,7 +42,8 @@ async def list_artifacts(call: RouteCall, query: ListQuery) -> ListView:
         plain(getattr(query, name), name)
     where = copy_fields(ArtifactFilter, query)
     listing = await call.services.browse(call.caller, where, query.cursor, query.limit, query=query.q)
-    return ListView(tuple(artifact_view(item) for item in listing.items), listing.next, listing.partial)
+    items = await artifact_views(call.services.holds, listing.items)
+    return ListView(items, listing.next, listing.partial)
 
 
 @route(
@@ -59,7 +60,8 @@ async def get_artifact(call: RouteCall, artifact_id: str) -> DescribedView:
     for byte; a later engine may render another.
     """
     described = await call.services.describe(call.caller, cited(artifact_id)[0])
-    return copy_fields(DescribedView, described, artifact=artifact_view(described.artifact))
+    (view,) = await artifact_views(call.services.holds, [described.artifact])
+    return copy_fields(DescribedView, described, artifact=view)
 
 
 @route(
@@ -112,7 +114,7 @@ async def change_artifact(call: RouteCall, artifact_id: str, body: PatchBody) ->
         pinned=body.pin,
         labels=UNSET if body.labels is UNSET else checked_labels(body.labels),
     )
-    return artifact_view(artifact)
+    return (await artifact_views(call.services.holds, [artifact]))[0]
 
 
 @route(

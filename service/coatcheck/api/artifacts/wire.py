@@ -3,8 +3,9 @@
 Times are RFC 3339 in UTC; digests are hexadecimal; unknown values are null, not missing.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -13,6 +14,8 @@ from coatcheck.api.views import Id, Text, TextTokens, copy_fields
 from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.core.card import Card
 from coatcheck.core.fulltext import MAX_QUERY_CHARS
+from coatcheck.core.retention.holds import NAMED, Hold
+from coatcheck.usecases.retention.administer_holds import Holds
 
 Telling = Annotated[
     str,
@@ -87,6 +90,17 @@ class SizeView(Struct, frozen=True, kw_only=True):
     ]
 
 
+class ArtifactHoldView(Struct, frozen=True, kw_only=True):
+    """A hold that keeps an artifact from being deleted."""
+
+    id: Annotated[str, Meta(pattern="^hold_[0-9a-f]{16}$", examples=["hold_00ff12ab34cd56ef"])]
+    covers: Annotated[
+        Literal["artifact", "session", "namespace"], Meta(description="This artifact, its session or its namespace.")
+    ]
+    reason: str
+    until: Annotated[datetime | None, Meta(description="Null: until it is released.")]
+
+
 class ArtifactView(Struct, frozen=True, kw_only=True):
     """An artifact's metadata."""
 
@@ -109,6 +123,13 @@ class ArtifactView(Struct, frozen=True, kw_only=True):
     ttl: Annotated[int | None, Meta(description="Seconds from creation; null: forever.")]
     idle_ttl: Annotated[int | None, Meta(description="Seconds without a read; null: no idle expiry.")]
     pinned: bool
+    holds: Annotated[
+        tuple[ArtifactHoldView, ...] | None,
+        Meta(
+            description=f"The holds that keep it from being deleted, by ID, at most {NAMED}. Null: unknown, because "
+            "storage is away."
+        ),
+    ]
 
 
 class CardView(Struct, frozen=True, kw_only=True):
@@ -149,7 +170,12 @@ class ListView(Struct, frozen=True, omit_defaults=True):
     ] = False
 
 
-def artifact_view(artifact: Artifact) -> ArtifactView:
+async def artifact_views(holds: Holds, artifacts: Sequence[Artifact]) -> tuple[ArtifactView, ...]:
+    """Returns artifacts of one namespace as callers see them, with what holds them."""
+    return tuple(map(_artifact_view, artifacts, await holds.covering(artifacts)))
+
+
+def _artifact_view(artifact: Artifact, holds: Sequence[Hold] | None) -> ArtifactView:
     """Returns an artifact as callers see it; detected values fill in for those that were not declared."""
     said, facts, measure = artifact.said, artifact.facts, artifact.measure
     tokens = copy_fields(TokensView, measure.tokens)
@@ -165,4 +191,10 @@ def artifact_view(artifact: Artifact) -> ArtifactView:
         size=size,
         utf8=measure.utf8,
         sha256=measure.sha256.hex(),
+        holds=None if holds is None else tuple(map(_hold_view, holds)),
     )
+
+
+def _hold_view(hold: Hold) -> ArtifactHoldView:
+    covers = "artifact" if hold.number is not None else "session" if hold.session is not None else "namespace"
+    return copy_fields(ArtifactHoldView, hold, covers=covers)

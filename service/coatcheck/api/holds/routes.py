@@ -23,9 +23,7 @@ class NewHoldAsk(Struct, kw_only=True, forbid_unknown_fields=True):
 
     reason: Annotated[
         str,
-        Meta(
-            min_length=1, max_length=MAX_REASON, description="The reason, shown to callers whose deletes are refused."
-        ),
+        Meta(min_length=1, max_length=MAX_REASON, description="The reason, shown to whoever may read what it covers."),
     ]
     namespace: Namespace | None = None
     artifact: Annotated[str, Meta(description="ID of the artifact to hold.")] | None = None

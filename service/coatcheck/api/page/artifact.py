@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from msgspec import UNSET, Meta, Struct
 
-from coatcheck.api.artifacts.wire import CardQuery, artifact_view
+from coatcheck.api.artifacts.wire import CardQuery, artifact_views
 from coatcheck.api.checks import checked_labels
 from coatcheck.api.content.routes import get_content
 from coatcheck.api.durations import seconds
@@ -71,7 +71,7 @@ async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
     )
     part = await part_of(reading, card, query.at)
     values = {
-        "artifact": artifact_view(described.artifact),
+        "artifact": (await artifact_views(call.services.holds, [described.artifact]))[0],
         "card": described.text,
         "card_tokens": described.tokens,
         "query": query,

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from coatcheck.api.artifacts.wire import ListQuery, artifact_view
+from coatcheck.api.artifacts.wire import ListQuery, artifact_views
 from coatcheck.api.checks import plain
 from coatcheck.api.durations import life
 from coatcheck.api.http.access import ADMIN, DELETE, READ
@@ -61,7 +61,7 @@ async def list_artifacts(call: PageCall) -> PageAnswer:
     filters = {name: value for name, value in given.items() if name not in {"cursor", "limit"}}
     more = None if found.next is None else address("/ui/artifacts", **{**given, "cursor": found.next})
     values = {
-        "items": [artifact_view(each) for each in found.items],
+        "items": await artifact_views(call.services.holds, found.items),
         "filters": filters,
         "kinds": [str(kind) for kind in Kind],
         "more": more,

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from coatcheck.api.artifacts.wire import ArtifactView, artifact_view
+from coatcheck.api.artifacts.wire import ArtifactView, artifact_views
 from coatcheck.api.http.access import ADMIN, READ
 from coatcheck.api.page.call import PageAnswer, PageCall, Shown, page
 from coatcheck.core.keys import EVERYWHERE
@@ -64,7 +64,9 @@ async def show_overview(call: PageCall) -> PageAnswer:
         "status": await services.retention.status(who) if call.everywhere else None,
         "usage": await _usage(call),
         "failed": await _failures(call),
-        "expiring": list(map(artifact_view, await call.inspection.overview.expiring(who, _NEXT))) if reads else None,
+        "expiring": await artifact_views(services.holds, await call.inspection.overview.expiring(who, _NEXT))
+        if reads
+        else None,
         "newest": await _newest(call) if reads else None,
         "bound": who.session_prefix is not None,
     }
@@ -96,9 +98,9 @@ def saved_tokens(spent: UsageDelta) -> int:
     return spent.raw_tokens - spent.given_tokens - spent.read_tokens
 
 
-async def _newest(call: PageCall) -> list[ArtifactView]:
+async def _newest(call: PageCall) -> tuple[ArtifactView, ...]:
     found = await call.services.browse(call.who, ArtifactFilter(), None, _NEXT)
-    return list(map(artifact_view, found.items))
+    return await artifact_views(call.services.holds, found.items)
 
 
 async def _usage(call: PageCall) -> object:

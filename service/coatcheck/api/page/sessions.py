@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from coatcheck.api.artifacts.wire import artifact_view
+from coatcheck.api.artifacts.wire import artifact_views
 from coatcheck.api.events.wire import event_view
 from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.page.call import Elsewhere, PageAnswer, PageCall, Shown, address, page
@@ -59,12 +59,14 @@ async def show_session(call: PageCall) -> PageAnswer:
     """Shows a session's payloads, what was done in it, latest first, and its account."""
     query = call.query(SessionQuery)
     items, until = await _timeline(call, query)
+    stored = [a for _, a, _ in items if a is not None]
+    views = {each.id: each for each in await artifact_views(call.services.holds, stored)}
     usage = session_usage_view(query.name, await call.services.tell_usage(call.who, query.name))
     values = {
         "name": query.name,
         "usage": usage,
-        "items": [(None if a is None else artifact_view(a), None if e is None else event_view(e)) for _, a, e in items],
-        "cited": await _cited(call, [a for _, a, _ in items if a is not None]),
+        "items": [(None if a is None else views[a.id], None if e is None else event_view(e)) for _, a, e in items],
+        "cited": await _cited(call, stored),
         "more": None if until is None else address("/ui/session", name=query.name, until=until.isoformat()),
         "paged": query.until is not None,
         "may_delete": call.may(DELETE),

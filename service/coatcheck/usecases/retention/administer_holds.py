@@ -5,16 +5,17 @@ extend it, and posting the same payload again finds it as it was. When its last 
 Crash story: each verb is one transaction, including its line in the audit log.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from coatcheck.core.artifact import Caller, Gone
+from coatcheck.core import ids
+from coatcheck.core.artifact import Artifact, Caller, Gone
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.keys import administered, is_everywhere, not_a_cursor
 from coatcheck.core.retention.audit import By
-from coatcheck.core.retention.holds import MAX_REASON, Hold, check_hold_id, hold_id, is_hold_id
+from coatcheck.core.retention.holds import MAX_REASON, NAMED, Hold, check_hold_id, hold_id, is_hold_id
 from coatcheck.ports.clock import Clock
 from coatcheck.ports.decisions import Decisions, PlaceHold, ReleaseHold
 from coatcheck.storing.find import gone, not_found
@@ -57,7 +58,7 @@ class Holds:
         Args:
             caller: who asks.
             namespace: the namespace; None: the caller's own.
-            reason: why, for callers who are refused and for the audit log.
+            reason: why, for callers who may read what it covers and for the audit log.
             number: the artifact. One that has expired and whose row is still there can be held.
             session: the session, including what is added to it later.
             until: the moment at which the hold ends; None: when it is released.
@@ -112,6 +113,28 @@ class Holds:
         if not found:
             raise _hold_not_found()
         return found[0]
+
+    async def covering(self, artifacts: Sequence[Artifact]) -> Sequence[tuple[Hold, ...] | None]:
+        """Returns the holds that keep each artifact, which are all of one namespace; at most NAMED for each, by ID.
+
+        None for each if storage is away, for artifacts that are found without it.
+        """
+        if not artifacts:
+            return ()
+        numbers = [ids.parse(each.id) for each in artifacts]
+        sessions = {each.said.session for each in artifacts if each.said.session is not None}
+        try:
+            holds = await self.decisions.covering_holds(artifacts[0].namespace, numbers, sessions, self.clock.now())
+        except CoatcheckError as error:
+            if error.code is not Code.STORAGE_UNAVAILABLE:
+                raise
+            return [None] * len(artifacts)
+        return [
+            tuple(
+                hold for hold in holds if hold.number in {number, None} and hold.session in {each.said.session, None}
+            )[:NAMED]
+            for each, number in zip(artifacts, numbers, strict=True)
+        ]
 
     async def list(self, caller: Caller, namespace: str | None, *, after: str | None, limit: int) -> HoldsPage:
         """Returns holds by ID, ended ones included; of all namespaces if the caller administers all and names none.

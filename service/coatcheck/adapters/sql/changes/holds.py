@@ -6,6 +6,7 @@ waits until deletes that have begun are over, and later ones see it. Deletes nev
 for a hold only as long as its insert takes. SQLite has one writer and needs nothing.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    union_all,
 )
 
 from coatcheck.adapters.sql import rows
@@ -158,6 +160,20 @@ _TOMBSTONE = select(tombstones.c.reason, tombstones.c.at, tombstones.c.tool_name
     tombstones.c.number == bindparam("number", type_=BigInteger()),
     tombstones.c.until > _NOW,
 )
+_RANK = func.row_number().over(partition_by=(holds.c.number, holds.c.session), order_by=holds.c.id).label("rank")
+_RANKED = union_all(  # three conditions with an index each, as in _covering
+    *(
+        select(*holds.c, _RANK).where(holds.c.namespace == _NAMESPACE, _LASTS, *covers)
+        for covers in (
+            [holds.c.number.in_(bindparam("numbers", type_=BigInteger(), expanding=True))],
+            [holds.c.number.is_(None), holds.c.session.in_(bindparam("sessions", type_=Text(), expanding=True))],
+            [holds.c.number.is_(None), holds.c.session.is_(None)],
+        )
+    )
+).subquery()
+_COVERING = (
+    select(*(_RANKED.c[name] for name in Hold.__struct_fields__)).where(_RANKED.c.rank <= NAMED).order_by(_RANKED.c.id)
+)
 _ADD = insert(holds)
 _ONE = select(*holds.c).where(holds.c.id == bindparam("id")).with_for_update()
 _REMOVE = delete(holds).where(holds.c.id == bindparam("id"))
@@ -211,6 +227,14 @@ def _line(hold: Hold, action: str, by: By, at: datetime) -> AuditLine:
 def hold_of(row: Any) -> Hold:  # noqa: ANN401 - a row of `holds`
     """Returns a hold from its row."""
     return Hold(**{name: getattr(row, name) for name in Hold.__struct_fields__})
+
+
+def covering_holds(
+    conn: Connection, namespace: str, numbers: Collection[int], sessions: Collection[str], now: datetime
+) -> list[Hold]:
+    """Returns the holds that cover artifacts, sessions or the namespace: at most NAMED for each of them, by ID."""
+    at = {"namespace": namespace, "numbers": list(numbers), "sessions": list(sessions), "now": now}
+    return [hold_of(row) for row in conn.execute(_COVERING, at)]
 
 
 def list_holds(
