@@ -57,6 +57,7 @@ def pages(kept: str) -> list[str]:
             "/ui/session?name=s",
             f"/ui/artifacts/{kept}",
             "/ui/policies?explain=1",
+            "/ui/policies/edit?kind=log",
         ),
         *("/ui/retention", "/ui/holds", "/ui/audit", "/ui/usage", "/ui/keys"),
         *(f"/ui/artifacts/{kept}/read?way={way}&what=x" for way in ("outline", "search", "lines", "bytes", "passages")),
@@ -111,6 +112,13 @@ def test_axe_finds_nothing_serious(chromium: Browser, filled: tuple[Service, str
         found = page.evaluate("axe.run()")
         bad = [(each["id"], each["nodes"][0]["html"]) for each in found["violations"] if each["impact"] in WORST]
         assert bad == [], path
+    page.goto("/ui/policies/edit?kind=log")
+    for value, name in (("soon", "refused"), ("7d", "to be confirmed")):
+        page.get_by_label("ttl", exact=True).fill(value)
+        follow(page.get_by_role("button", name="Set…"))
+        page.evaluate(axe())
+        found = page.evaluate("axe.run()")
+        assert [each["id"] for each in found["violations"] if each["impact"] in WORST] == [], name
     page.context.close()
 
 

@@ -67,6 +67,8 @@ def test_an_error_has_the_navigation_and_shows_no_more_than_the_key_may_see(runn
     assert (old.status_code, 'value="Moon jelly"' in old.text, ">Keys</a>" in old.text) == (403, True, True)
     long = running.client.get("/ui/artifacts", params={"session": "s" * 300})
     assert (long.status_code, f'value="{"s" * 300}"' in long.text, ">Artifacts</a>" in long.text) == (400, True, True)
+    sign_in = running.client.post("/ui/login", data={"token": "old", "key": "ck_live_typed"})
+    assert (sign_in.status_code, "ck_live_typed" in sign_in.text, "forbidden" in sign_in.text) == (403, False, True)
     root = running.client.post("/v1/admin/keys", json={"name": "a", "scopes": ["admin"]}).json()
     headers = {"authorization": f"Bearer {root['key']}"}
     made = running.client.post("/v1/admin/keys", json={"name": "d", "scopes": ["delete"]}, headers=headers).json()

@@ -143,7 +143,7 @@ class Page:
                 self._let_in(route, call.scope, call.who)
             answer = await route.function(call, **given)
         except CoatcheckError as error:
-            if call.scope["state"]["exchange"].sent.started:
+            if route.keyless or call.scope["state"]["exchange"].sent.started:  # a refused sign-in shows no key again
                 raise
             answer, headers = await self._refused(route, call, given, error)
         if isinstance(answer, Elsewhere):

@@ -142,7 +142,9 @@ class PageCall(RouteCall):
             problem: why it cannot be done as it was confirmed; the question is asked again.
             details: what confirm.jinja shows besides: `warning`, `note`, `changes`, `artifacts`.
         """
-        encoded = msgspec.json.encode((title, state), order="deterministic")
+        separate = {_TOKEN, _CONFIRMED, _WORD, *(each.name for each in inputs)}
+        hidden = [pair for pair in self.sent or () if pair[0] not in separate]
+        encoded = msgspec.json.encode((title, state, hidden), order="deterministic")
         digest = hashlib.blake2b(encoded, digest_size=16).hexdigest()
         sent = dict(self.sent or ())
         confirmed = sent.get(_CONFIRMED)
@@ -155,7 +157,6 @@ class PageCall(RouteCall):
                 return None
             else:
                 problem = f"Type {word} to confirm."
-        separate = {_TOKEN, _CONFIRMED, _WORD, *(each.name for each in inputs)}
         values = {
             **dict.fromkeys(("warning", "note", "changes", "artifacts")),
             **details,
@@ -167,7 +168,7 @@ class PageCall(RouteCall):
             "inputs": [(each, sent.get(each.name, "")) for each in inputs],
             "problem": problem,
             "action": self.address,
-            "hidden": [pair for pair in self.sent or () if pair[0] not in separate],
+            "hidden": hidden,
         }
         return Shown("confirm.jinja", values, status=200 if confirmed is None else 409)
 
