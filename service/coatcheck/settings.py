@@ -93,6 +93,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     fallback_bytes: int = 64 * 1024**2
     """Bytes of memory for compressed payloads while storage does not accept them; the oldest are dropped first. 0: no
     buffer."""
+    reserve_bytes: int = 16 * 1024**2
+    """Bytes of the data directory's disk that a file of the embedded store keeps free for deletions on a full disk; no
+    payloads are stored while it cannot be made. 0: none, and a full disk needs an administrator."""
     sweep_seconds: int = 10
     """Seconds between two runs of expiry, reaping and sweeping."""
     grace_seconds: int = 600
@@ -245,6 +248,7 @@ def _check(s: Settings) -> None:
         "json_limit": (1024, 1024**3),
         "inline_bytes": (0, 1024**2),
         "fallback_bytes": (0, 64 * 1024**3),
+        "reserve_bytes": (0, 1024**3),
         "sweep_seconds": (1, 86400),
         "grace_seconds": (0, 7 * 86400),
         "lease_seconds": (1, 86400),

@@ -60,6 +60,7 @@ BOUNDS = {
     "sweep_seconds": (1, 86400),
     "database_connections": (1, 1000),
     "fallback_bytes": (0, 64 * 1024**3),
+    "reserve_bytes": (0, 1024**3),
     "grace_seconds": (0, 7 * 86400),
     "lease_seconds": (1, 86400),
     "workers": (1, 256),

@@ -40,6 +40,7 @@ EVENTS = {
     "CoatcheckAway": Event("up|coatcheck_build_info", f"0x{LAST}", 3),
     "CoatcheckStorageSilent": Event("coatcheck_blobs_silent", f"1x{LAST}", 3),
     "CoatcheckDegraded": Event("coatcheck_degraded", f"1x{LAST}", 3),
+    "CoatcheckCatalogDamaged": Event("coatcheck_catalog_damaged", f"1x{LAST}", 1),
     "CoatcheckFallbackFilling": Event("coatcheck_fallback_bytes", f"{40 * 1024**2}x{LAST}", 2),
     "CoatcheckBytesDamaged": Event('coatcheck_problems_total.*code="integrity".*', f"1x{LAST}", 1),
     "CoatcheckBugs": Event('coatcheck_problems_total.*code="internal".*', f"1x{LAST}", 1),

@@ -60,6 +60,8 @@ class Standing(Struct, frozen=True, kw_only=True):
     catalog_silent: bool = False
     blobs_silent: bool = False
     degraded: bool = False
+    storage_full: bool = False
+    catalog_damaged: bool = False
     extract_workers_started_total: int = 0
     extract_workers_lost_total: int = 0
     deletions_paused: bool = False
@@ -86,9 +88,12 @@ _SAID: Final = {
     "catalog_silent": "1 while the catalogue does not answer.",
     "blobs_silent": "1 while the blob store does not answer.",
     "degraded": "1 while the service is not ready: a store is away or refuses writes, as of the last check.",
+    "storage_full": "1 while a store has no room for payloads, as of the last check of readiness.",
+    "catalog_damaged": "1 while the catalogue is known to be damaged and is only read, as of the last check.",
     "extract_workers_started_total": "Extraction worker processes started.",
     "extract_workers_lost_total": "Extraction worker processes that crashed or were killed by a payload.",
-    "deletions_paused": "1 while nothing is deleted by time, because the clock may be wrong or by an administrator.",
+    "deletions_paused": "1 while nothing is deleted by time, because the clock may be wrong, the catalogue is "
+    "damaged, or an administrator said so.",
     "clock_drift_seconds": "Seconds by which the authoritative clock was set ahead since the start.",
     "artifacts": "Artifacts, including expired ones that are not removed yet.",
     "stored_bytes": "Stored bytes charged to namespaces.",

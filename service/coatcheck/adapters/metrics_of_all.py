@@ -26,6 +26,8 @@ _SAME: Final = frozenset(
         "deletions_paused",
         "clock_drift_seconds",
         "degraded",
+        "storage_full",
+        "catalog_damaged",
         "artifacts",
         "stored_bytes",
         "expired_artifacts",

@@ -1,5 +1,6 @@
 """The embedded store: a SQLite catalogue and local files in one data directory, for one process."""
 
+import logging
 from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
@@ -8,12 +9,14 @@ from pathlib import Path
 from coatcheck.adapters.backup.restore import refuse_unfinished
 from coatcheck.adapters.blobs.exposure import ExposureExamination
 from coatcheck.adapters.blobs.faults import storage_error
-from coatcheck.adapters.blobs.files import FileBlobStore
+from coatcheck.adapters.blobs.files import MARK, FileBlobStore
 from coatcheck.adapters.clock import SystemClock
+from coatcheck.adapters.disk_reserve import DiskReserve
 from coatcheck.adapters.sql import schema
 from coatcheck.adapters.sql.datadir import DirectoryLock, refuse_network_file_system
 from coatcheck.adapters.sql.engine import sqlite_url
 from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.sqlite.damage import CatalogDamage, look_for_damage
 from coatcheck.adapters.sql.sqlite.examine import SqliteExamination
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog
 from coatcheck.bootstrap.engines import Engines
@@ -21,6 +24,8 @@ from coatcheck.bootstrap.store_binding import belonging
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.runtime.pool import in_pool
 from coatcheck.usecases.operations.verify_store import RepairCatalog
+
+log = logging.getLogger(__name__)
 
 DATABASE = "coatcheck.db"
 """The catalogue's file in the data directory."""
@@ -61,21 +66,59 @@ def refuse_newer(revision: str | None) -> None:
 
 @asynccontextmanager
 async def open_embedded(
-    root: Path, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, *, beside: bool
+    root: Path, pool: ThreadPoolExecutor, readers: ThreadPoolExecutor, *, beside: bool, reserve_bytes: int
 ) -> AsyncGenerator[Engines]:
     """Opens a data directory, creating it if necessary; `beside` is that of `open_store`."""
-    if not beside:
-        await in_pool(pool, migrate, root)
-    with explained(root):
-        catalog = SqliteCatalog.look(root / DATABASE) if beside else SqliteCatalog.open(root / DATABASE)
+    if beside:
+        catalog = SqliteCatalog.look(root / DATABASE)
+    else:
+        catalog = await in_pool(pool, _open, root, DiskReserve(root, reserve_bytes))
+    damage = catalog.damage
     try:
-        await catalog.check_reads()
+        if damage.error is None:
+            await catalog.check_reads()
+        else:
+            damage.unreadable = not await _tells_access(catalog)
         blobs, clock = FileBlobStore(root, pool, make=not beside, readers=readers), SystemClock()
-        await belonging(catalog, clock, looking=beside)(blobs, beside_database=True)
+        if damage.error is None:
+            await belonging(catalog, clock, looking=beside)(blobs, beside_database=True)
         examinations = (SqliteExamination(root / DATABASE), ExposureExamination(root))
-        yield Engines(catalog, blobs, clock, examinations)
+        yield Engines(catalog, blobs, clock, examinations, damage=lambda: damage.detail)
     finally:
         await in_pool(pool, catalog.close)
+
+
+def _open(root: Path, reserve: DiskReserve) -> SqliteCatalog:
+    """Checks, migrates and opens the catalogue; a damaged one is only opened, and a full disk's reserve is used."""
+    path, damage = root / DATABASE, CatalogDamage()
+    refuse_unfinished(root)
+    with reserve.lent():
+        if path.exists():
+            refuse_network_file_system(root)
+            look_for_damage(path, damage, used=(root / MARK).exists())
+        try:
+            if damage.error is None:
+                migrate(root)
+            with explained(root):
+                return SqliteCatalog.open(path, reserve=reserve, damage=damage)
+        except CoatcheckError as error:
+            if error.code is not Code.STORAGE_FULL or not (path.exists() and path.stat().st_size):
+                raise
+            reserve.note_full()
+            with explained(root):
+                return SqliteCatalog.open(path, reserve=reserve, damage=damage, alone=True)
+
+
+async def _tells_access(catalog: SqliteCatalog) -> bool:
+    """Returns whether a damaged catalogue still says who may read what: by its schema, its keys and its policies."""
+    try:
+        await catalog.check_reads()
+        await catalog.any_key()
+        await catalog.policies()
+    except CoatcheckError as error:
+        log.warning("the damaged catalogue is not read at all: %s", error.detail)
+        return False
+    return True
 
 
 @asynccontextmanager

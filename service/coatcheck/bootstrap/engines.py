@@ -41,3 +41,5 @@ class Engines:
     """Examinations of the engines' own health, for checks."""
     warnings: list[str] = field(default_factory=list[str])
     """Sentences for whoever starts the service: not faults, but worth knowing."""
+    damage: Callable[[], str | None] = lambda: None
+    """Returns what is known of damage that leaves the catalogue readable at best; None while nothing is."""

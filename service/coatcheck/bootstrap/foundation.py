@@ -1,7 +1,8 @@
 """What the use cases of one service share: access, retention, and where payloads go."""
 
+import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -13,10 +14,11 @@ from coatcheck.adapters.waiting_files import WaitingFileFolder
 from coatcheck.bootstrap.stores import Store, is_embedded
 from coatcheck.bootstrap.telemetry import Telemetry
 from coatcheck.core.encoding.blob_ids import RANDOM_BYTES, new_blob_id
+from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.policies.policy import as_redaction
 from coatcheck.runtime.pool import in_pool
 from coatcheck.runtime.randomness import RandomWords
-from coatcheck.settings import Settings
+from coatcheck.settings import Settings, is_loopback
 from coatcheck.storing.evict import Evict
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import Find
@@ -30,6 +32,8 @@ from coatcheck.upkeep.job_schedule import JobSchedule
 from coatcheck.upkeep.maintenance import LeaderLease, Maintenance
 from coatcheck.usecases.operations.check_readiness import CheckReadiness, StoreCheck
 from coatcheck.usecases.tenants.authenticate import Authenticate
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -65,18 +69,21 @@ async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Fo
         CoatcheckError: `storage_unavailable`.
     """
     authenticate = Authenticate(store.catalog, store.clock, required=settings.require_keys)
-    await authenticate.learn()
+    await _load(store, authenticate.learn)
+    if store.damage() is not None and not (is_loopback(settings.host) or settings.allow_unauthenticated):
+        authenticate.require()  # whether there are keys may be unknown
     tokenizer, reads = OnDemandTokenizer(), ReadLog()
     fallback = FallbackBuffer(settings.fallback_bytes, WaitingFileFolder(Path(settings.data)))
     fallback.restore()
     policies = Policies(store.catalog, store.clock)
-    await policies.refresh()
+    await _load(store, policies.refresh)
     redacting = await _redacting(settings, store, policies)
     life = timedelta(seconds=settings.tombstone_ttl)
     note = NoteReads(store.catalog, reads)
     job_schedule = JobSchedule(store.catalog, store.clock, default=settings.sweep_seconds)
-    deletions = ClockJumpGuard(store.clock, job_schedule, steady_seconds, getattr(store.clock, "learn", None))
-    await deletions.check()
+    refresh = getattr(store.clock, "learn", None)
+    deletions = ClockJumpGuard(store.clock, job_schedule, steady_seconds, refresh, store.damage)
+    await _load(store, deletions.check)
     make_room = Evict(store.catalog, deletions, policies, note, tombstone_life=life)
     return Foundation(
         settings=settings,
@@ -100,6 +107,20 @@ async def foundation(settings: Settings, store: Store, watched: Telemetry) -> Fo
         ),
         tombstone_life=life,
     )
+
+
+async def _load(store: Store, load: Callable[[], Awaitable[object]]) -> None:
+    """Reads what a start needs from the catalogue, and does without if that is damaged.
+
+    Raises:
+        CoatcheckError: `storage_unavailable`.
+    """
+    try:
+        await load()
+    except CoatcheckError as error:
+        if store.damage() is None:
+            raise
+        log.warning("the service starts without what cannot be read: %s", error.detail)
 
 
 def _ingest_deps(

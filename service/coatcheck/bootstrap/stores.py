@@ -1,7 +1,7 @@
 """Opens the store in the settings."""
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -42,6 +42,8 @@ class Store:
     open_content: OpenContent
     examinations: tuple[Examination, ...]
     warnings: list[str]
+    damage: Callable[[], str | None]
+    """See Engines."""
 
 
 def migrate(settings: Settings) -> tuple[str | None, str]:
@@ -94,7 +96,8 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
         ReadThreads(settings.readers, _READS_WAITING) as readers,
     ):
         if is_embedded(settings):
-            opening = open_embedded(Path(settings.data), files, readers, beside=beside)
+            reserve = settings.reserve_bytes
+            opening = open_embedded(Path(settings.data), files, readers, beside=beside, reserve_bytes=reserve)
         else:
             from coatcheck.bootstrap.scale import open_scale  # noqa: PLC0415 - as above
 
@@ -114,6 +117,7 @@ async def open_store(settings: Settings, *, beside: bool = False, clock: Clock |
                     content,
                     engines.examinations,
                     engines.warnings,
+                    engines.damage,
                 )
             finally:
                 await health.settled()

@@ -128,6 +128,8 @@ class Telemetry:
             catalog_silent=self.catalog_breaker.silent or self.catalog_breaker.name in away,
             blobs_silent=self.blobs_breaker.silent or self.blobs_breaker.name in away,
             degraded=bool(reasons),
+            storage_full=any(reason.code is Code.STORAGE_FULL for reason in reasons),
+            catalog_damaged=any(reason.code is Code.INTEGRITY for reason in reasons),
             extract_workers_started_total=0 if extract is None else extract.started,
             extract_workers_lost_total=0 if extract is None else extract.lost,
             deletions_paused=deletions is not None and deletions.doubt is not None,

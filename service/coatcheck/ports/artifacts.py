@@ -77,6 +77,8 @@ class StoreArtifact(
     this identity is then returned with `created=False`.
     """
 
+    takes_room: ClassVar[bool] = True
+
     identity: bytes
     said: DeclaredMetadata
     measure: Measure
@@ -144,6 +146,8 @@ class StoreView(ArtifactChange["StoredView | UploadFenced | None"], frozen=True,
     A view's ranges are citations, so a view with a corrupt blob is replaced only by the same bytes: if ours are the
     same, they replace the lost ones, and `blob_used` is true; otherwise the view is returned as it is.
     """
+
+    takes_room: ClassVar[bool] = True
 
     now: datetime
     new: NewView

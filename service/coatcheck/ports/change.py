@@ -20,6 +20,8 @@ class CatalogChange(Struct, Generic[Answer], frozen=True, kw_only=True):
     deadlock replicas."""
     deletes: ClassVar[bool] = False
     """Whether it removes artifacts, and so must respect holds."""
+    takes_room: ClassVar[bool] = False
+    """Whether it adds what callers send, which a full disk refuses; all else may use the reserve of space."""
 
     @property
     def entered(self) -> str | None:

@@ -164,6 +164,7 @@ class RestoreArtifact(NamespaceChange[IngestResult | UploadFenced | None], froze
     returned with `created` false, and nothing is changed.
     """
 
+    takes_room: ClassVar[bool] = True
     alone: ClassVar[bool] = True
 
     number: int

@@ -1,7 +1,7 @@
 """Sessions' token accounts and events."""
 
 from datetime import datetime
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from typing_extensions import override
 
@@ -18,6 +18,8 @@ class AddSessionUsage(CatalogChange[None], frozen=True, kw_only=True):
     Repeating it changes nothing, unless another process has added to the same session in between: then a change whose
     answer was lost counts twice. The accounts are for people to read; no decision depends on them.
     """
+
+    takes_room: ClassVar[bool] = True
 
     batch: int
     """62 random bits that identify a repeated change."""

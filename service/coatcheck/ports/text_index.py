@@ -17,6 +17,7 @@ class IndexDocuments(NamespaceChange[int], frozen=True, kw_only=True):
     more, nothing is added: another process was faster. Returns how many were removed from the queue.
     """
 
+    takes_room: ClassVar[bool] = True
     alone: ClassVar[bool] = True
 
     read: tuple[tuple[int, int | None], ...]
@@ -35,6 +36,7 @@ class IndexDocuments(NamespaceChange[int], frozen=True, kw_only=True):
 class MergeSegments(NamespaceChange[bool], frozen=True, kw_only=True):
     """Replaces several segments by one. Returns whether all were still there; otherwise nothing is changed."""
 
+    takes_room: ClassVar[bool] = True
     alone: ClassVar[bool] = True
 
     old: tuple[int, ...]

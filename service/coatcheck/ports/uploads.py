@@ -1,6 +1,7 @@
 """Uploads in progress: their reservations and fences."""
 
 from datetime import datetime
+from typing import ClassVar
 
 from coatcheck.core.artifact import Placement
 from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits
@@ -13,6 +14,8 @@ class BeginUpload(NamespaceChange[QuotaExceeded | None], frozen=True, kw_only=Tr
     Returns `QuotaExceeded` if its reservation does not fit into `room`; then nothing is recorded.
     """
 
+    takes_room: ClassVar[bool] = True
+
     blob_id: str
     placement: Placement
     lease_until: datetime
@@ -23,6 +26,8 @@ class BeginUpload(NamespaceChange[QuotaExceeded | None], frozen=True, kw_only=Tr
 
 class ReserveMore(NamespaceChange[bool | QuotaExceeded], frozen=True, kw_only=True):
     """Raises the reservation of an open upload to `reserve` bytes. Returns like RenewUpload, or `QuotaExceeded`."""
+
+    takes_room: ClassVar[bool] = True
 
     blob_id: str
     reserve: int

@@ -7,6 +7,8 @@ those too that started after the jump. Deletions go on when the clocks agree aga
 that job, and thereby says that the clock is right. A process that was stopped, or that did not run for weeks, sees no
 jump: both clocks went on. What is read expires by the authoritative clock all the while, which deletes nothing.
 
+Deletions also stop, in this process, while the catalogue is known to be damaged: what it says is dead may be alive.
+
 A virtual machine that is paused by its host may have no clock that goes on; then an administrator confirms the time.
 """
 
@@ -38,6 +40,7 @@ class ClockJumpGuard:
         job_schedule: JobSchedule,
         steady_seconds: Callable[[], float],
         refresh: Callable[[], Awaitable[None]] | None = None,
+        damage: Callable[[], str | None] = lambda: None,
     ) -> None:
         """Compares from now on.
 
@@ -46,11 +49,13 @@ class ClockJumpGuard:
             job_schedule: says whether deletions are paused.
             steady_seconds: the steady clock.
             refresh: makes `clock` ask whoever else has the time, if it does so only now and then.
+            damage: returns what is known of damage of the catalogue, by which nothing is deleted either.
         """
         self._clock = clock
         self._schedule = job_schedule
         self._steady = steady_seconds
         self._refresh = refresh
+        self._damage = damage
         self._origin = clock.now(), steady_seconds()
         """The same moment by both clocks, of which the first was right."""
         self._changed_at: datetime | None = None
@@ -110,6 +115,9 @@ class ClockJumpGuard:
         return now - moment - timedelta(seconds=self._steady() - seconds)
 
     def _doubt(self, now: datetime) -> str | None:
+        damage = self._damage()
+        if damage is not None:
+            return damage
         drift = self._drift(now)
         if abs(drift) > MAX_DRIFT:
             return _jumped(drift)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from coatcheck.adapters.backup.disk import Disk, explained
 from coatcheck.adapters.backup.manifest import DATABASE, Manifest, read_manifest
+from coatcheck.adapters.disk_reserve import NAME as RESERVE
 from coatcheck.adapters.sql.datadir import DirectoryLock, refuse_network_file_system
 from coatcheck.adapters.sql.schema import REVISION
 from coatcheck.adapters.sql.sqlite.snapshot import FileBlob, Snapshot
@@ -24,8 +25,8 @@ from coatcheck.core.progress import Progress, untold
 
 STAGE = "restoring"
 """The directory, inside a data directory, that a restore fills."""
-_ANYWAY = frozenset({"coatcheck.lock", "lost+found"})
-"""What an empty data directory may contain: our lock, and what a new file system has."""
+_ANYWAY = frozenset({"coatcheck.lock", RESERVE, "lost+found"})
+"""What an empty data directory may contain: our lock and reserve, and what a new file system has."""
 _BATCH = 512
 _THREADS = 8
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 from sqlalchemy import Connection
 
@@ -31,6 +31,8 @@ MOST_BYTES: Final = 8 * 1024 * 1024
 
 class FunctionChange(CatalogChange[T], frozen=True, kw_only=True):
     """A change that calls a function with the connection."""
+
+    takes_room: ClassVar[bool] = True
 
     call: Callable[[Connection], T]
 

@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from coatcheck.core.caches import CacheName, CacheSize, count_cache
@@ -21,9 +21,10 @@ _WRITER_KIB, _READER_KIB = 32 * 1024, 8 * 1024
 """Size of a connection's page cache."""
 
 _ALWAYS = (f"busy_timeout={BUSY_MS}", "foreign_keys=ON", "trusted_schema=OFF", "temp_store=MEMORY")
+_CREATOR = ("auto_vacuum=INCREMENTAL",)
+"""This precedes the first table and anything that writes the file's header; it writes even if nothing changes."""
 _WRITER = (
-    # Both must precede the first table and anything that writes the file's header.
-    "auto_vacuum=INCREMENTAL",
+    # This, too, precedes whatever writes the header.
     "journal_mode=WAL",
     # NORMAL does not sync a commit: a power loss would lose acknowledged data.
     "synchronous=FULL",
@@ -65,9 +66,16 @@ def sqlite_url(path: Path) -> str:
     return URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
 
 
-def writing_engine(url: str, *, checkpoints: bool = True) -> Engine:
-    """Returns an engine whose transactions begin with `BEGIN IMMEDIATE`. Its user opens one connection."""
-    engine = _engine(url, (*_ALWAYS, *_WRITER, *(() if checkpoints else _NO_CHECKPOINTS)), _WRITER_KIB)
+def writing_engine(url: str, *, checkpoints: bool = True, alone: bool = False) -> Engine:
+    """Returns an engine whose transactions begin with `BEGIN IMMEDIATE`. Its user opens one connection.
+
+    Args:
+        url: the database.
+        checkpoints: whether the connection checkpoints.
+        alone: whether to lock out other processes, which saves the file of shared memory, for a disk without room.
+    """
+    settings = (*_ALWAYS, *(() if alone else _CREATOR), *_WRITER, *(() if checkpoints else _NO_CHECKPOINTS))
+    engine = _engine(url, settings, _WRITER_KIB, alone=alone)
 
     def begin(conn: Connection) -> None:
         # A transaction that begins with a read could find its snapshot outdated when it first writes.
@@ -77,9 +85,9 @@ def writing_engine(url: str, *, checkpoints: bool = True) -> Engine:
     return engine
 
 
-def reading_engine(url: str) -> Engine:
-    """Returns an engine that can only read; every statement is its own transaction."""
-    return _engine(url, (*_ALWAYS, *_READER), _READER_KIB)
+def reading_engine(url: str, *, alone: bool = False) -> Engine:
+    """Returns an engine that can only read; every statement is its own transaction. `alone` as the writer's."""
+    return _engine(url, (*_ALWAYS, *_READER), _READER_KIB, alone=alone)
 
 
 def looking_engine(path: Path) -> Engine:
@@ -95,8 +103,14 @@ def looking_engine(path: Path) -> Engine:
     return _set_up(engine, (*_ALWAYS, *_READER), _READER_KIB)
 
 
-def _engine(url: str, settings: tuple[str, ...], cache_kib: int) -> Engine:
-    engine = create_engine(url, poolclass=NullPool, connect_args={"check_same_thread": False})
+def _engine(url: str, settings: tuple[str, ...], cache_kib: int, *, alone: bool) -> Engine:
+    path = make_url(url).database or ""
+    uri = f"file:{quote(path)}?vfs=unix-excl" if alone else path
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(uri, uri=alone, check_same_thread=False)
+
+    engine = create_engine(url, poolclass=NullPool, creator=connect)
     return _set_up(engine, settings, cache_kib)
 
 
@@ -104,10 +118,12 @@ def _set_up(engine: Engine, settings: tuple[str, ...], cache_kib: int) -> Engine
     def connected(raw: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
         record.info["pages"] = PageCache(Path(engine.url.database or ""), cache_kib * 1024)  # as long as the connection
         raw.isolation_level = None  # the driver must not begin transactions of its own
-        cursor = raw.cursor()
-        for setting in settings:
-            cursor.execute(f"PRAGMA {setting}")
-        cursor.close()
+        try:
+            for setting in settings:
+                raw.execute(f"PRAGMA {setting}").close()
+        except sqlite3.Error:
+            raw.close()  # else it would keep the way in which this process has the file open
+            raise
 
     event.listen(engine, "connect", connected)
     return engine

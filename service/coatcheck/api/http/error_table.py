@@ -296,8 +296,10 @@ TABLE: Final[dict[Code, StatusRow]] = {
     Code.DELETIONS_PAUSED: StatusRow(
         409,
         "Deletions are paused",
-        "Nothing is deleted by time: the clock has jumped by more than a day, or an administrator paused deletions.",
-        "Correct the clock; if it is right, resume them with `coatcheck retention job deletions --resume`.",
+        "Nothing is deleted by time: the clock has jumped by more than a day, an administrator paused deletions, or "
+        "the catalogue is damaged.",
+        "Correct the clock; if it is right, resume them with `coatcheck retention job deletions --resume`. Restore a "
+        "damaged catalogue from a backup.",
     ),
     Code.STORAGE_UNAVAILABLE: StatusRow(
         503,

@@ -9,12 +9,14 @@ import asyncio
 import sqlite3
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 from sqlalchemy import Connection
 
 from coatcheck.adapters.sql import contradictions
 from coatcheck.adapters.sql.engine import looking_engine, sqlite_url, writing_engine
 from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.sqlite.damage import missing_table
 from coatcheck.adapters.sql.sqlite.snapshot import explained
 from coatcheck.adapters.sql.tables import artifacts, inline_bytes, surveys, views
 from coatcheck.core.errors import Code
@@ -54,7 +56,7 @@ class SqliteExamination:
         try:
             with engine.connect() as conn:
                 # In a damaged file, every other result is a guess.
-                return _damage(conn, deep) or _contradictions(conn)
+                return _lack(conn) or _damage(conn, deep) or _contradictions(conn)
         except Exception as error:
             fault = known_fault(error)
             if fault is None or fault.code is not Code.INTEGRITY:
@@ -71,6 +73,11 @@ class SqliteExamination:
         finally:
             engine.dispose()
         return contradictions.repaired(findings)
+
+
+def _lack(conn: Connection) -> list[Finding]:
+    missing = missing_table(cast("sqlite3.Connection", conn.connection.driver_connection), used=True)
+    return [] if missing is None else [_database(f"{missing[0].upper()}{missing[1:]}.")]
 
 
 def _damage(conn: Connection, deep: bool) -> list[Finding]:

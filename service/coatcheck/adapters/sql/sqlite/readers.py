@@ -10,6 +10,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 
 from coatcheck.adapters.sql.faults import closed, known_fault
+from coatcheck.adapters.sql.sqlite.damage import CatalogDamage
 
 T = TypeVar("T")
 
@@ -17,8 +18,12 @@ T = TypeVar("T")
 class ReaderPool:
     """Runs reads, each in a thread of its own."""
 
-    def __init__(self, engine: Engine, threads: int) -> None:
-        """Starts nothing: threads and connections are created by the first reads."""
+    def __init__(self, engine: Engine, threads: int, damage: CatalogDamage | None = None) -> None:
+        """Starts nothing: threads and connections are created by the first reads.
+
+        `damage` is that of a catalogue that is served, and learns what reads meet.
+        """
+        self._fault_of = known_fault if damage is None else damage.explain
         self._engine = engine
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="coatcheck-reader")
         self._mine = threading.local()
@@ -50,7 +55,7 @@ class ReaderPool:
                 self._all.add(conn)
             return call(conn)
         except Exception as error:
-            fault = known_fault(error)
+            fault = self._fault_of(error)
             if fault is None:
                 raise
             self._drop()

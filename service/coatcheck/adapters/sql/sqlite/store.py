@@ -11,12 +11,14 @@ from typing import Any, Self, TypeVar
 from sqlalchemy import Connection
 from typing_extensions import override
 
+from coatcheck.adapters.disk_reserve import DiskReserve
 from coatcheck.adapters.sql.catalog import SqlCatalog
 from coatcheck.adapters.sql.change_group import CommitWatch
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.datadir import DirectoryLock, make_private, refuse_network_file_system
 from coatcheck.adapters.sql.engine import looking_engine, reading_engine, sqlite_url, writing_engine
 from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.sqlite.damage import CatalogDamage
 from coatcheck.adapters.sql.sqlite.readers import ReaderPool
 from coatcheck.adapters.sql.sqlite.writer import GroupWriter
 from coatcheck.core import ids
@@ -29,19 +31,39 @@ T = TypeVar("T")
 class SqliteCatalog(SqlCatalog):
     """Catalog and Upkeep on a migrated SQLite file. Create it with `open`; close it."""
 
-    def __init__(self, writer: GroupWriter | None, readers: ReaderPool, lock: DirectoryLock | None) -> None:
+    def __init__(
+        self,
+        writer: GroupWriter | None,
+        readers: ReaderPool,
+        lock: DirectoryLock | None,
+        damage: CatalogDamage | None = None,
+    ) -> None:
         self._only_writer = writer
         self._readers = readers
         self._lock = lock
+        self.damage = damage or CatalogDamage()
+        """What is known of the database's damage."""
 
     @classmethod
-    def open(cls, path: Path, *, threads: int = 4, number: Numberer = ids.number) -> Self:
+    def open(
+        cls,
+        path: Path,
+        *,
+        threads: int = 4,
+        number: Numberer = ids.number,
+        reserve: DiskReserve | None = None,
+        damage: CatalogDamage | None = None,
+        alone: bool = False,
+    ) -> Self:
         """Opens a database file that `migrate` has created. Blocks briefly.
 
         Args:
             path: the file, on a local disk.
             threads: maximum concurrent reads.
             number: how identities become candidate numbers.
+            reserve: the space for deletions on a full disk.
+            damage: what is known of the file; a damaged one is only read, and locked.
+            alone: whether to lock out other processes, also those that look, which takes less space.
 
         Raises:
             CoatcheckError: `storage_unavailable` if another server uses the directory, it is on a network file system,
@@ -50,15 +72,19 @@ class SqliteCatalog(SqlCatalog):
         make_private(path)
         refuse_network_file_system(path.parent)
         lock = DirectoryLock(path.parent)
+        damage = damage or CatalogDamage()
+        if damage.error is not None:
+            return cls(None, ReaderPool(looking_engine(path), threads, damage), lock, damage)
+        reserve = reserve or DiskReserve(path.parent, 0)
         try:
-            writer = GroupWriter(writing_engine(sqlite_url(path)), number)
+            writer = GroupWriter(writing_engine(sqlite_url(path), alone=alone), number, reserve, damage)
         except Exception as error:
             lock.release()
             fault = known_fault(error)
             if fault is None:
                 raise
             raise fault from error
-        return cls(writer, ReaderPool(reading_engine(sqlite_url(path)), threads), lock)
+        return cls(writer, ReaderPool(reading_engine(sqlite_url(path), alone=alone), threads, damage), lock, damage)
 
     @classmethod
     def look(cls, path: Path, *, threads: int = 4) -> Self:
@@ -70,11 +96,13 @@ class SqliteCatalog(SqlCatalog):
 
     def watch_commits(self, watch: CommitWatch) -> None:
         """Registers a callback for every group of changes. It is called in the writer's thread, and must not raise."""
-        self._writer.watch = watch
+        if self._only_writer is not None:
+            self._only_writer.watch = watch
 
     def gather_commits(self, approaching: Callable[[], int]) -> None:
         """Lets a group wait briefly for changes on their way; `approaching` is called in the writer's thread."""
-        self._writer.approaching = approaching
+        if self._only_writer is not None:
+            self._only_writer.approaching = approaching
 
     @classmethod
     def beside(cls, path: Path) -> Self:
@@ -82,8 +110,9 @@ class SqliteCatalog(SqlCatalog):
 
         For rows that a server reads again each time that it needs them. Blocks briefly; raises what SQLite raises.
         """
-        writer = GroupWriter(writing_engine(sqlite_url(path), checkpoints=False), ids.number)
-        return cls(writer, ReaderPool(reading_engine(sqlite_url(path)), 1), None)
+        damage, reserve = CatalogDamage(), DiskReserve(path.parent, 0)
+        writer = GroupWriter(writing_engine(sqlite_url(path), checkpoints=False), ids.number, reserve, damage)
+        return cls(writer, ReaderPool(reading_engine(sqlite_url(path)), 1), None, damage)
 
     def close(self) -> None:
         """Commits what is waiting, then closes everything. Blocks."""
@@ -104,8 +133,23 @@ class SqliteCatalog(SqlCatalog):
     def write_fault(self) -> CoatcheckError | None:
         return self._writer.fault
 
+    @override
+    async def check_reads(self) -> None:
+        try:
+            await super().check_reads()
+        except CoatcheckError as error:
+            raise self.damage.error or error from error  # as damage, not as a store that is silent
+
+    @override
+    async def check_writes(self, *, room: bool = False) -> None:
+        if self.damage.error is not None:
+            raise self.damage.error
+        await super().check_writes(room=room)
+
     @property
     def _writer(self) -> GroupWriter:
+        if self.damage.error is not None:
+            raise self.damage.refusal()
         if self._only_writer is None:
             raise CoatcheckError(Code.STORAGE_UNAVAILABLE, "The catalogue was opened for reading only.")
         return self._only_writer
@@ -116,4 +160,6 @@ class SqliteCatalog(SqlCatalog):
 
     @override
     async def ask(self, namespace: str | None, question: Callable[[Connection], T]) -> T:
+        if self.damage.unreadable:
+            raise self.damage.refusal()
         return await self._readers.run(question)

@@ -4,7 +4,8 @@ While one group is being synced, the next one gathers, and it waits for changes 
 ms; a single caller never waits. Changes gather on their loop and wake the thread once: each wake-up takes the
 interpreter from the loop, and costs as much as the change. A caller is answered after the commit of its change, and
 never because of another's fault: if a group fails, it is undone and its changes are tried one by one, unless the
-database itself has failed.
+database itself has failed. While the disk is full, changes that free space are made one by one in its reserve, and the
+log is emptied after each; a damaged database is not changed.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from sqlalchemy import Connection, Engine
 
+from coatcheck.adapters.disk_reserve import DiskReserve
 from coatcheck.adapters.sql.change_group import (
     GATHER_SECONDS,
     MOST_BYTES,
@@ -28,11 +30,17 @@ from coatcheck.adapters.sql.change_group import (
 )
 from coatcheck.adapters.sql.changes.artifact_slot import Numberer
 from coatcheck.adapters.sql.engine import BUSY_MS
-from coatcheck.adapters.sql.faults import closed, known_fault
+from coatcheck.adapters.sql.faults import closed
+from coatcheck.adapters.sql.sqlite.damage import CatalogDamage
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.change import CatalogChange
 
 T = TypeVar("T")
+
+_SHRINK_PAGES: Final = 1000
+"""Free pages that are given back to a full disk in one step: 4 MiB, which the log may take as well."""
+_SHRINK_STEPS: Final = 16
+"""Steps of one round, so that other changes wait about a second at most."""
 
 _EMPTY_LOG: Final = FunctionChange[None](call=lambda _: None)
 """Stands for the truncation of the log, which happens between transactions."""
@@ -56,9 +64,11 @@ class _Failure(NamedTuple):
 class GroupWriter:
     """The only writer of the database."""
 
-    def __init__(self, engine: Engine, number: Numberer) -> None:
+    def __init__(self, engine: Engine, number: Numberer, reserve: DiskReserve, damage: CatalogDamage) -> None:
         """Opens the connection; raises what opening it raises."""
         self._number = number
+        self._reserve = reserve
+        self._damage = damage
         self._engine = engine
         self._conn: Connection | None = engine.connect()
         self._gathering: list[_Job] = []
@@ -147,12 +157,28 @@ class GroupWriter:
         if len(changes) == len(group):
             return self._commit_changes(group)
         answers = iter(self._commit_changes(changes) if changes else [])
-        emptied = self._empty_log()
+        emptied = self._shrink() if self._reserve.is_full() else self._empty_log()
         return [emptied if job.change is _EMPTY_LOG else next(answers) for job in group]
+
+    def _shrink(self) -> object:
+        """Gives the pages that nothing uses back to a full disk, then empties the log."""
+        emptied: object = False
+        for _ in range(_SHRINK_STEPS):
+            with self._reserve.lent():
+                try:
+                    # With `execute`, the driver's cursor would end the statement after one page.
+                    self._raw().executescript(f"PRAGMA incremental_vacuum({_SHRINK_PAGES})")
+                    pages = self._raw().execute("PRAGMA freelist_count").fetchone()[0]
+                except Exception as error:  # noqa: BLE001 - as below
+                    return _Failure(self._damage.explain(error) or error)
+                emptied = self._empty_log()
+            if not pages:
+                break
+        return emptied
 
     def _empty_log(self) -> object:
         try:
-            raw = cast("sqlite3.Connection", self._connection().connection.driver_connection)
+            raw = self._raw()
             # Do not wait for readers: changes wait behind this.
             raw.execute("PRAGMA busy_timeout=50")
             try:
@@ -160,20 +186,41 @@ class GroupWriter:
             finally:
                 raw.execute(f"PRAGMA busy_timeout={BUSY_MS}")
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this job's answer
-            return _Failure(known_fault(error) or error)
+            return _Failure(self._damage.explain(error) or error)
         return busy == 0
 
     def _commit_changes(self, group: list[_Job]) -> list[object]:
+        if self._damage.error is not None:
+            return [_Failure(self._damage.refusal()) for _ in group]
+        if self._reserve.is_full():
+            return [self._commit_in_reserve(job) for job in group]
+        return self._commit_group(group)
+
+    def _commit_group(self, group: list[_Job]) -> list[object]:
         try:
             return self._transaction(group)
         except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to one of the group
-            fault = known_fault(error)
+            fault = self._damage.explain(error)
+            if fault is not None and fault.code is Code.STORAGE_FULL and self._reserve.note_full():
+                return [self._commit_in_reserve(job) for job in group]
             if len(group) == 1:
                 return [_Failure(fault or error)]
             if fault is not None and fault.code is Code.STORAGE_UNAVAILABLE:
                 # Not the fault of a change, and trying each could wait as often for the same lock.
                 return [_Failure(CoatcheckError(fault.code, fault.detail)) for _ in group]
         return [self._commit_changes([job])[0] for job in group]
+
+    def _commit_in_reserve(self, job: _Job) -> object:
+        """Carries out a change on a full disk, if it may be; nothing of it stays in the log, whose space is lent."""
+        if job.change.takes_room:
+            return _Failure(self._reserve.refusal())
+        with self._reserve.lent():
+            try:
+                (answer,) = self._transaction([job])
+            except Exception as error:  # noqa: BLE001 - as above
+                answer = _Failure(self._damage.explain(error) or error)
+            self._empty_log()
+        return answer
 
     def _transaction(self, group: list[_Job]) -> list[object]:
         try:
@@ -182,7 +229,7 @@ class GroupWriter:
             with conn.begin():
                 answers = carry_out(conn, [job.change for job in group], _anywhere, self._number)
         except Exception as error:
-            fault = known_fault(error)
+            fault = self._damage.explain(error)
             if fault is not None:
                 self.fault = fault
                 # After a disk failure, the connection's own state cannot be trusted.
@@ -191,6 +238,9 @@ class GroupWriter:
         if _written(conn) != written:  # a commit of nothing proves nothing about the disk
             self.fault = None
         return answers
+
+    def _raw(self) -> sqlite3.Connection:
+        return cast("sqlite3.Connection", self._connection().connection.driver_connection)
 
     def _connection(self) -> Connection:
         if self._conn is None:

@@ -1,0 +1,125 @@
+"""Damage of the catalogue's database: looked for at the start, noted when a statement meets it, told from then on.
+
+A damaged catalogue is only read: what it says of other rows may be wrong, so nothing is stored or deleted by it.
+"""
+
+import contextlib
+import logging
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from coatcheck.adapters.sql.faults import known_fault
+from coatcheck.adapters.sql.schema import REVISION
+from coatcheck.adapters.sql.tables import metadata
+from coatcheck.core.errors import CoatcheckError, Code
+
+log = logging.getLogger(__name__)
+
+CHECK_SECONDS: Final = 3.0
+"""Seconds for which a start waits for the check: enough for about a gigabyte that is in memory."""
+
+
+class CatalogDamage:
+    """What is known of the damage of one catalogue. Any thread may use it; once noted, it stays until the process ends.
+
+    Lasting, because a page that could be read the second time proves nothing about the others.
+    """
+
+    def __init__(self) -> None:
+        self.error: CoatcheckError | None = None
+        """What is wrong, with the code `integrity`; None while nothing is known to be."""
+        self.unreadable = False
+        """Whether nothing is to be read: not even the tables can be that say who may read what."""
+
+    def note(self, what: str) -> None:
+        """Notes damage, and logs it the first time."""
+        if self.error is None:
+            self.error = CoatcheckError(
+                Code.INTEGRITY,
+                f"The catalogue's database is damaged ({what}). The service reads what it can, and stores and deletes "
+                "nothing. Stop it, keep the data directory, and restore the newest backup into another one: "
+                "`coatcheck restore BACKUP --data NEW`. `coatcheck check` says what is damaged.",
+            )
+            log.error("%s", self.error.detail)
+
+    @property
+    def detail(self) -> str | None:
+        """Returns what is wrong; None while nothing is known to be."""
+        return None if self.error is None else self.error.detail
+
+    def refusal(self) -> CoatcheckError:
+        """Returns the error for a call that the damage prevents. Callers go on as while storage is away."""
+        return CoatcheckError(Code.STORAGE_UNAVAILABLE, self.detail or "")
+
+    def shown_by(self, error: Exception) -> bool:
+        """Returns whether the failure of a statement shows damage, and notes it."""
+        fault = known_fault(error)
+        if fault is not None and fault.code is Code.INTEGRITY:
+            self.note(str(getattr(getattr(error, "orig", error), "sqlite_errorname", "")))
+        elif isinstance(getattr(error, "orig", error), sqlite3.OperationalError) and "no such table" in str(error):
+            self.note("a table is missing")
+        else:
+            return False
+        return True
+
+    def explain(self, error: Exception) -> CoatcheckError | None:
+        """Returns the caller's error for a failed statement, as `known_fault`; notes damage that it shows."""
+        if self.shown_by(error) or (self.error is not None and not isinstance(error, CoatcheckError)):
+            return self.refusal()  # in a damaged database, whatever else fails comes of that
+        return known_fault(error)
+
+
+def look_for_damage(path: Path, damage: CatalogDamage, *, used: bool) -> None:
+    """Checks a database file before it is served; waits CHECK_SECONDS at most. Changes nothing.
+
+    Args:
+        path: the file. One that does not exist is not damaged.
+        damage: where findings are noted, also those of a check that is still at it after that time.
+        used: whether the database is known to have been in use, so that an empty one is damaged.
+    """
+    if not path.exists():
+        return
+    if path.stat().st_size == 0:
+        if used:
+            damage.note("its file is empty")
+        return
+    # A thread of its own: SQLite before 3.41 does not let anybody interrupt its walk through a tree.
+    check = threading.Thread(target=_check, args=(path, damage, used), name="coatcheck-damage", daemon=True)
+    check.start()
+    check.join(CHECK_SECONDS)
+
+
+def missing_table(raw: sqlite3.Connection, *, used: bool) -> str | None:
+    """Returns what a database lacks of this release's schema; None if nothing, or if it has another release's."""
+    tables = {str(row[0]) for row in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables:
+        return "it has no tables" if used else None
+    if "alembic_version" not in tables:
+        return "it is not a catalogue, or has lost the table of its version"
+    if raw.execute("SELECT version_num FROM alembic_version").fetchall() != [(REVISION,)]:
+        return None
+    missing = sorted(metadata.tables.keys() - tables)
+    return f"the table {missing[0]} is missing" if missing else None
+
+
+def _check(path: Path, damage: CatalogDamage, used: bool) -> None:
+    until = time.monotonic() + CHECK_SECONDS
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+    try:
+        with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as raw:
+            missing = missing_table(raw, used=used)
+            if missing is not None:
+                damage.note(missing)
+                return
+            raw.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+            answer = str(raw.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.Error as error:
+        if not damage.shown_by(error):
+            log.info("the catalogue's database was not checked to its end: %s", error)
+        return
+    if answer != "ok":
+        damage.note(answer.replace("\n", " "))
