@@ -93,7 +93,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     fallback_bytes: int = 64 * 1024**2
     """Bytes of memory for compressed payloads while storage does not accept them; the oldest are dropped first. 0: no
     buffer."""
-    reserve_bytes: int = 16 * 1024**2
+    reserve_bytes: int = 32 * 1024**2
     """Bytes of the data directory's disk that a file of the embedded store keeps free for deletions on a full disk; no
     payloads are stored while it cannot be made. 0: none, and a full disk needs an administrator."""
     sweep_seconds: int = 10

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from faults.caller import Caller
+from support.service import RESERVE
 
 LAUNCH = Path(__file__).with_name("launch.py")
 _MOST = 65536
@@ -191,7 +192,10 @@ class Nursery:
 def _environment(
     data: Path, settings: Mapping[str, int | str] | None, environment: Mapping[str, str] | None
 ) -> dict[str, str]:
-    named = {f"COATCHECK_{name.upper()}": str(value) for name, value in (settings or {}).items()}
+    named = {
+        f"COATCHECK_{name.upper()}": str(value)
+        for name, value in {"reserve_bytes": RESERVE, **(settings or {})}.items()
+    }
     return {"TMPDIR": str(data.parent), **(environment or {}), **named}
 
 

@@ -20,7 +20,7 @@ PAGE = 4096
 
 
 def served(data: Path, *, sweep_seconds: int = 1) -> AbstractContextManager[Service]:
-    return serving(data, sweep_seconds=sweep_seconds, grace_seconds=0, reserve_bytes=2**20)
+    return serving(data, sweep_seconds=sweep_seconds, grace_seconds=0)
 
 
 class Stored(NamedTuple):

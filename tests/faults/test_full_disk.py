@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.adapters.disk_reserve import NAME
+from coatcheck.adapters.disk_reserve import NAME, DiskReserve
 from support.service import Service
 from support.small_disk import SmallDisk, small_disk
 from support.used_servers import used
@@ -173,3 +173,16 @@ def test_without_a_reserve_a_service_starts_on_no_free_byte_reads_and_goes_on_on
     assert eventually(lambda: put(service, next(payloads(INLINE)))["stored"], 10)
     assert ready(service) == (200, set())
     assert service.stop() == 0
+
+
+def test_the_reserve_is_as_large_as_the_setting_and_really_allocated(tmp_path: Path) -> None:
+    for size in (MIB, 3 * MIB, 2 * MIB):
+        reserve = DiskReserve(tmp_path, size)
+        with reserve.lent():
+            pass
+        made = (tmp_path / NAME).stat()
+        assert (made.st_size, made.st_blocks * 512 >= size, reserve.is_full()) == (size, True, False)
+    (tmp_path / NAME).unlink()
+    with DiskReserve(tmp_path, 0).lent():
+        pass
+    assert not (tmp_path / NAME).exists()

@@ -26,13 +26,7 @@ from faults.fork_server import Nursery, Running, nursery
 from faults.ledger import Ask, Ledger
 from faults.report import Report, script
 
-SETTINGS: dict[str, int | str] = {
-    "sweep_seconds": 1,
-    "grace_seconds": 0,
-    "lease_seconds": 2,
-    "ttl": 86400,
-    "reserve_bytes": 2**20,
-}
+SETTINGS: dict[str, int | str] = {"sweep_seconds": 1, "grace_seconds": 0, "lease_seconds": 2, "ttl": 86400}
 DISK = 16 * 1024**2
 SPARE = 3 * 1024**2
 """What is given back to a full disk."""

@@ -20,7 +20,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS: Final = 3.0
-"""Seconds for which a start waits for the check: enough for about a gigabyte that is in memory."""
+"""Seconds for which a start waits for the check: enough for several gigabytes that are in memory."""
 
 
 class CatalogDamage:
@@ -78,7 +78,7 @@ def look_for_damage(path: Path, damage: CatalogDamage, *, used: bool) -> None:
 
     Args:
         path: the file. One that does not exist is not damaged.
-        damage: where findings are noted, also those of a check that is still at it after that time.
+        damage: where findings are noted, also those of a check that could not be ended by then.
         used: whether the database is known to have been in use, so that an empty one is damaged.
     """
     if not path.exists():
