@@ -5,6 +5,7 @@ long as this file is not whole, and what callers send is refused, while changes 
 """
 
 import contextlib
+import errno
 import logging
 import os
 import time
@@ -20,6 +21,8 @@ NAME: Final = "coatcheck.reserve"
 """The file in the data directory."""
 _MARGIN: Final = 4
 """A disk is full no more when this part of the reserve is free beside it: the log of a few payloads needs that much."""
+_NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+"""How a file system says that it cannot allocate ahead, where the C library does not write instead."""
 _CHECK_SECONDS: Final = 0.5
 """Least pause between two looks at a full disk, which every refused payload would otherwise take."""
 
@@ -109,9 +112,14 @@ class DiskReserve:
 
 def _allocate(fd: int, start: int, size: int) -> None:
     """Extends a file by bytes that the disk really has, not by a hole."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(fd, start, size)
-        return
+    if hasattr(os, "posix_fallocate"):  # macOS has no such call
+        try:
+            os.posix_fallocate(fd, start, size)
+        except OSError as error:
+            if error.errno not in _NOT_SUPPORTED:
+                raise
+        else:
+            return
     end = start + size
-    while start < end:  # macOS has no such call
+    while start < end:
         start += os.pwrite(fd, bytes(min(1024**2, end - start)), start)
