@@ -157,10 +157,34 @@ class Novelty(Struct, frozen=True, array_like=True):
     """Lines of the earlier output that resemble none of this one."""
 
 
+class Charset(Struct, frozen=True, omit_defaults=True):
+    """How bytes are decoded."""
+
+    name: str
+    """Python's name of the codec."""
+    is_guess: bool = False
+    """Whether neither the bytes nor a declaration prove it."""
+    mark: int = 0
+    """Bytes of the byte order mark, which is no text."""
+
+
+class Form(Struct, frozen=True, omit_defaults=True):
+    """What lies between a payload's bytes and its text. The defaults are those of UTF-8 with LF."""
+
+    charset: Charset | None = None
+    """None: UTF-8."""
+    ends_with_cr: bool = False
+    """Whether CR alone ends a line."""
+    is_envelope: bool = False
+    """Whether the text is in a JSON object around it."""
+
+
 class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was recognised once, at ingest, by the engine of that time; cards at any budget are made from it."""
 
     kind: Kind
+    form: Form | None = None
+    """How the text is made that kind and facts are those of; None: the payload's bytes are its text."""
     media_type: str | None = None
     title: str | None = None
     url: str | None = None

@@ -144,7 +144,7 @@ class OpenView:
         """
         a = found.artifact
         name = _named(view, section)
-        plain = is_plain(a.facts.kind)
+        plain = is_plain(a.facts)
         if name == "raw" and section is None:
             return self._raw(found, "raw")
         kept = await self._mended(found)
@@ -183,7 +183,7 @@ class OpenView:
             CoatcheckError: as when calling, but not `view_not_available`.
         """
         found = await self._find(caller, number, with_bytes=True, with_view=True)
-        plain = is_plain(found.artifact.facts.kind)
+        plain = is_plain(found.artifact.facts)
         view = await self._mended(found)
         unkept = False
         if view is None and not (plain and section is None and not sections):

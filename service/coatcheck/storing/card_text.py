@@ -18,7 +18,6 @@ from coatcheck.core.card import CardSource, may_show_text, shows_text, text_of
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder, sample_ranges
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.reads.view_inputs import view_inputs
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import TEXT, ExtractedText, View, ViewMeasure
 from coatcheck.ports.artifacts import FoundView, NewView
@@ -26,7 +25,7 @@ from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.extractor import Extractor
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.storing.content import OpenContent
-from coatcheck.storing.keep_text import KeepText
+from coatcheck.storing.keep_text import KeepText, extract_view
 
 log = logging.getLogger(__name__)
 
@@ -70,12 +69,9 @@ class CardText:
         """Returns whether a payload's card may show its view; never for a payload too large to be held in memory."""
         return payload is not None and _worth_making(facts, sample)
 
-    async def extracted(
-        self, declared: DeclaredMetadata, facts: DetectedMetadata, payload: bytes
-    ) -> ExtractedText | None:
-        """Returns the text view of a payload whose card `wants` it. May take seconds: no worker thread must wait."""
-        told = view_inputs(declared, facts)
-        return await self._extractor.extract(told.kind, told.media_type, told.source, payload)
+    async def extract(self, declared: DeclaredMetadata, facts: DetectedMetadata, text: bytes) -> ExtractedText | None:
+        """Returns the text view of a payload, given its text. May take seconds: no worker thread must wait."""
+        return await extract_view(self._extractor, declared, facts, text)
 
     def made(
         self, extracted: ExtractedText | None, facts: DetectedMetadata, sample: PayloadSample, *, carded: bool = True
@@ -98,7 +94,7 @@ class CardText:
         m = intake.measure()
         measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
         shown = shows_text(facts, size, extracted.extractor)
-        text = text_of(intake.sample(), measure, extracted.sections, facts.kind) if shown else None
+        text = text_of(intake.sample(), measure, extracted.sections, facts.kind, extracted.extractor) if shown else None
         if len(stored) > self._inline_bytes:
             return TextViewDraft(extracted, text, None)
         blob = Blob(
@@ -157,11 +153,12 @@ class CardText:
             if error.code is not Code.INTEGRITY:
                 raise
             return False, None
-        return True, text_of(sample, view.view.measure, view.view.sections, a.facts.kind)
+        return True, text_of(sample, view.view.measure, view.view.sections, a.facts.kind, view.view.extractor)
 
     async def _remade(self, found: FoundArtifact) -> FoundView | None:
         """Makes the view again, as at ingest; returns None if storage does not accept it."""
-        shows_view = spec_of(found.artifact.facts.kind).shows_view
+        facts = found.artifact.facts
+        shows_view = None if facts.form is not None else spec_of(facts.kind).shows_view
         if shows_view is not None and not shows_view(await self._open(found).read(0, _LOOKED_AT)):
             return None
         try:
@@ -175,5 +172,5 @@ class CardText:
 def _worth_making(facts: DetectedMetadata, sample: PayloadSample) -> bool:
     if not may_show_text(facts, sample.size):
         return False
-    shows_view = spec_of(facts.kind).shows_view
+    shows_view = None if facts.form is not None else spec_of(facts.kind).shows_view
     return shows_view is None or shows_view(sample.head[:_LOOKED_AT])

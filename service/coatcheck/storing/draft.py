@@ -34,9 +34,11 @@ from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import noted, veiled
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.tokens import Tokenizer
+from coatcheck.core.views.view import OPENED, ViewMeasure
 
-Seen = tuple[DetectedMetadata, PayloadSample, Survey | None, int]
-"""The result of `look`, and which engine produced it; UNDESCRIBED: it has only what lists show."""
+Seen = tuple[DetectedMetadata, PayloadSample, Survey | None, int, CardSource | None]
+"""The result of `look`: facts, sample and survey of the text, the engine that produced them (UNDESCRIBED: they are only
+what lists show), and the text itself if it is not the payload's bytes."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,10 @@ def look(
         carded: whether a card is cut of a payload of this size and kind; None: it is.
     """
     intake.count()
-    sample = intake.sample()
-    survey = intake.survey()
+    opened = intake.open(said.media_type)
+    shown = intake if opened is None else opened[1]
+    sample = shown.sample()
+    survey = shown.survey()
     measure = intake.measure()
 
     @cache
@@ -98,19 +102,27 @@ def look(
         return earlier is not None or spec_of(kind).names or carded is None or carded(measure, kind)
 
     facts = recognise(sample, said, survey, carded=wanted)
+    text = None
+    if opened is not None:
+        facts = structs.replace(facts, form=opened[0])
+        m = shown.measure()
+        sizes = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
+        text = card.text_of(sample, sizes, (), facts.kind, OPENED)
     if not spec_of(facts.kind).readable:
         survey = None
     if earlier is not None:
         facts = compared(facts, earlier, sample, survey, measure)
-    return facts, sample, survey, ENGINE if wanted(facts.kind) else UNDESCRIBED
+    return facts, sample, survey, ENGINE if wanted(facts.kind) else UNDESCRIBED, text
 
 
 def drafted(
-    namespace: str, said: DeclaredMetadata, measure: Measure, seen: Seen, text: CardSource | None = None
+    namespace: str, said: DeclaredMetadata, measure: Measure, seen: Seen, view: CardSource | None = None
 ) -> Draft:
     """Returns the draft of a payload, with the ID that it will get unless another payload has it already."""
     identity = ids.identity(namespace, said.session, said.tool_call_id, measure.sha256)
-    return Draft(ids.render(ids.number(identity)), identity, said, measure, *seen, text, namespace)
+    facts, sample, survey, engine, text = seen
+    number = ids.number(identity)
+    return Draft(ids.render(number), identity, said, measure, facts, sample, survey, engine, view or text, namespace)
 
 
 def redrafted(
@@ -123,6 +135,8 @@ def redrafted(
     """
     a = artifact
     identity = ids.identity(a.namespace, a.said.session, a.said.tool_call_id, a.measure.sha256)
+    if a.facts.form is not None and text is not None:
+        sample = text.sample
     draft = Draft(a.id, identity, a.said, a.measure, a.facts, sample, survey, a.engine, text, a.namespace)
     return draft if a.engine in {ENGINE, UNDESCRIBED} else _described(draft)
 
@@ -131,6 +145,7 @@ def _described(draft: Draft) -> Draft:
     """Returns a draft with the facts that this engine recognises."""
     d = draft
     facts = recognise(d.sample, structs.replace(d.said, kind=d.facts.kind), d.survey).beside(d.facts)
+    facts = structs.replace(facts, form=d.facts.form)
     return dataclass_replace(d, facts=facts, engine=ENGINE)
 
 
@@ -212,10 +227,14 @@ def is_whole(measure: Measure, kind: Kind) -> bool:
 def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[str, int] | None:
     """Returns a whole payload as a model may read it, and its tokens; None if it is not text or not all in memory."""
     d = draft
-    if not (is_whole(d.measure, d.facts.kind) and d.sample.whole):
+    form, text = d.facts.form, d.text
+    if form is not None and (text is None or not text.is_surveyed or d.measure.dropped):
+        return None
+    tokens = d.measure.tokens if form is None or text is None else text.measure.tokens
+    if not (d.sample.whole and tokens.exact and (form is not None or is_whole(d.measure, d.facts.kind))):
         return None
     if mask is None or d.veil is None or not d.veil.secrets:
-        return d.sample.head.decode(), d.measure.tokens.count
+        return d.sample.head.decode(), tokens.count
     text = mask.reveal(d.veil.sample.head.decode("utf-8", "replace"))
     return text, tokenizer.count(text)
 

@@ -172,11 +172,12 @@ class Ingestion:
         """Makes the text view that the card may show. No worker thread waits for it: slow pages would occupy all."""
         request, encoder, cards = self._request, self._encoder, self._steps.card_text
         facts, sample, *_ = seen
-        if cards is None or self._oversize.dropped or not cards.wants(facts, sample, encoder.payload):
+        payload = encoder.text
+        if cards is None or self._oversize.dropped or not cards.wants(facts, sample, payload):
             return
         extracted = request.extracted
-        if extracted is None and encoder.payload is not None:
-            extracted = await cards.extracted(request.said, facts, encoder.payload)
+        if extracted is None and payload is not None:
+            extracted = await cards.extract(request.said, facts, payload)
         self._view = await self._work(cards.made, extracted, facts, sample, carded=request.carded)
 
     def _is_carded(self, measure: Measure, kind: Kind) -> bool:
@@ -348,7 +349,7 @@ def _answered(stored: IngestResult, draft: Draft) -> Artifact:
     if said == a.said:
         return a
     facts = draft.facts.beside(a.facts)
-    alike = is_plain(facts.kind) and is_plain(a.facts.kind)
+    alike = is_plain(facts) and is_plain(a.facts)
     if not alike and view_inputs(said, facts) != view_inputs(a.said, a.facts):
         return a
     return structs.replace(a, said=said, facts=facts, engine=draft.engine)

@@ -8,21 +8,22 @@ crash leaves is reaped. If two processes make it at once, the first commit count
 """
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
 from msgspec import structs
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Caller
+from coatcheck.core.artifact import Caller, DeclaredMetadata, DetectedMetadata, Form
 from coatcheck.core.caches import BoundedCache
-from coatcheck.core.encoding.payload_encoder import PayloadEncoder
+from coatcheck.core.encoding.payload_encoder import HELD_WHOLE, PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.parts.form import FormDecoder, open_payload
 from coatcheck.core.reads.view_inputs import ViewInputs, is_plain, view_inputs
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.views.view import TEXT, ExtractedText, View, ViewMeasure
+from coatcheck.core.views.view import OPENED, TEXT, ExtractedText, View, ViewMeasure
 from coatcheck.ports.artifacts import FoundView, NewView, StoredView, StoreView, UploadFenced
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.extractor import Extractor
@@ -109,6 +110,10 @@ class KeepText:
         content = self._open(found)
         spec = spec_of(a.facts.kind)
         cap = spec.view_bytes
+        if a.facts.form is not None and content.size > HELD_WHOLE:
+            async with self._room:
+                with _explained(a.id):
+                    return await self._decode(found, content, a.facts.form)
         if content.size > cap and not spec.view_partial:
             return None
         async with self._room:
@@ -121,13 +126,14 @@ class KeepText:
     async def _extracted(self, found: FoundArtifact, content: Content, cap: int) -> ExtractedText | None:
         a = found.artifact
         payload = await content.read(0, cap)
-        told = view_inputs(a.said, a.facts)
+        if a.facts.form is not None:
+            payload = await in_pool(self._deps.pool, open_payload, a.facts.form, payload)
         try:
-            extracted = await self._extractor.extract(told.kind, told.media_type, told.source, payload)
+            extracted = await extract_view(self._extractor, a.said, a.facts, payload)
         except CoatcheckError as error:
             detail = f"The text view of {a.id} cannot be made at the moment. {error.detail}"
             raise CoatcheckError(error.code, f"{detail} Retry the same call, or use view=raw.") from error
-        if extracted is None or (is_plain(a.facts.kind) and extracted.text is not None):
+        if extracted is None or (is_plain(a.facts) and extracted.text is not None):
             return None  # plain text is read as it is, before and after a view is made
         return structs.replace(extracted, partial=extracted.partial or content.size > cap)
 
@@ -137,14 +143,32 @@ class KeepText:
             m = a.measure
             measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
             return (await self._commit(found, NewView(view=_view(extracted, measure), blob=None))).found
+        return await self._write(found, _blocks(extracted.text), extracted)
+
+    async def _decode(self, found: FoundArtifact, content: Content, form: Form) -> FoundView:
+        """Keeps the text of a payload of any size, decoded block by block."""
+        decoder = FormDecoder(form)
+
+        async def texts() -> AsyncIterator[bytes]:
+            for at in range(0, content.size, BLOCK):
+                block = await content.read(at, min(at + BLOCK, content.size))
+                yield await in_pool(self._deps.pool, decoder.decode, block)
+            yield decoder.decode(b"", is_last=True)
+
+        return await self._write(found, texts(), ExtractedText(text=b"", extractor=OPENED))
+
+    async def _write(self, found: FoundArtifact, blocks: AsyncIterator[bytes], extracted: ExtractedText) -> FoundView:
+        a = found.artifact
         intake = PayloadEncoder(self._deps.tokenizer)
         # A full namespace is no reason not to read what is in it.
         async with UploadSession(self._deps, Caller(namespace=a.namespace), intake, limited=False) as reception:
-            last = max(0, (len(extracted.text) - 1) // BLOCK * BLOCK)
-            for at in range(0, last, BLOCK):
-                await reception.take(extracted.text[at : at + BLOCK])
+            last = b""
+            async for block in blocks:
+                if last:
+                    await reception.take(last)
+                last = block or last
             await reception.taken()
-            await reception.end(await in_pool(self._deps.pool, intake.end, extracted.text[last:]))
+            await reception.end(await in_pool(self._deps.pool, intake.end, last))
             await in_pool(self._deps.pool, intake.count)
             await reception.durable()
             m = intake.measure()
@@ -165,6 +189,27 @@ class KeepText:
             waits = self._deps.fallback.find(a.namespace, number, now) is not None
             raise _waits() if waits else not_found()
         return answer
+
+
+async def extract_view(
+    extractor: Extractor, declared: DeclaredMetadata, facts: DetectedMetadata, text: bytes
+) -> ExtractedText | None:
+    """Returns the text view of a payload, given its text: made by the extractor, or else this text, if it was opened.
+
+    Raises:
+        CoatcheckError: `overloaded` as the extractor's.
+    """
+    inputs = view_inputs(declared, facts)
+    made = await extractor.extract(inputs.kind, inputs.media_type, inputs.source, text)
+    if facts.form is None or (made is not None and made.text is not None):
+        return made
+    sections, is_partial = ((), False) if made is None else (made.sections, made.partial)
+    return ExtractedText(text=text, sections=sections, extractor=OPENED, partial=is_partial)
+
+
+async def _blocks(text: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(text), BLOCK):
+        yield text[at : at + BLOCK]
 
 
 def _view(extracted: ExtractedText, measure: ViewMeasure) -> View:

@@ -120,8 +120,8 @@ async def test_a_payload_is_inline_up_to_the_tokens_asked_and_not_one_more(harne
 
 @pytest.mark.parametrize(
     "payload",
-    [b"\x7fELF\x02\x01\x01" + bytes(57), b"caf\xe9 au lait\n", b"cut \xe2\x82", b"\x89PNG\r\n\x1a\n" + bytes(40)],
-    ids=["binary", "latin-1", "cut character", "image"],
+    [b"\x7fELF\x02\x01\x01" + bytes(57), b"cut \xe2\x82", b"\x89PNG\r\n\x1a\n" + bytes(40)],
+    ids=["binary", "cut character", "image"],
 )
 async def test_what_is_not_text_is_never_inline_however_small(harness: Harness, payload: bytes) -> None:
     receipt = await harness.put(payload, inline_tokens=100_000)

@@ -18,10 +18,10 @@ from coatcheck.adapters.extract.databases import extract_database
 from coatcheck.adapters.extract.formulas import formulas_without_value
 from coatcheck.adapters.extract.view_writer import TEXT_BYTES, ViewWriter, cell
 from coatcheck.core.artifact import PayloadSample
-from coatcheck.core.extract.charset import decoded
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import declared_encoding, describe, identify
 from coatcheck.core.media.documents import PDF, SQLITE, STREAMS, XML, is_document
+from coatcheck.core.parts.charset import decode
 from coatcheck.core.text.cuts import align
 from coatcheck.core.text.plural import counted, first_of
 from coatcheck.core.views.view import ExtractedText
@@ -81,7 +81,7 @@ def extract_document(payload: bytes, seconds: float) -> ExtractedText | None:
 
 def _decoded(payload: bytes) -> ExtractedText:
     """Returns XML in an encoding of its own as the text that it is; its declaration stays as it was."""
-    text = decoded(payload, None).encode()
+    text = decode(payload, None).encode()
     end = len(text) if len(text) <= TEXT_BYTES else text.rfind(b"\n", 0, TEXT_BYTES) + 1 or align(text, TEXT_BYTES)
     return ExtractedText(text=text[:end], extractor="decoded 1", partial=end < len(text))
 

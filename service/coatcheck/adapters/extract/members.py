@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from coatcheck.adapters.extract.view_writer import ViewWriter
 from coatcheck.core.artifact import PayloadSample
-from coatcheck.core.extract.charset import decoded
 from coatcheck.core.extract.sections import one_line
 from coatcheck.core.media import describe, identify
 from coatcheck.core.media.archives import ArchiveEntry
+from coatcheck.core.parts.charset import decode
 from coatcheck.core.views.view import MAX_SECTIONS, ExtractedText
 
 MEMBER_BYTES: Final = 1024 * 1024
@@ -69,7 +69,7 @@ class MemberReader:
             )
         most = min(self._each, self._left)
         data = head + source.read(max(0, most + 1 - len(head)))
-        text = decoded(data[:most], None).encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+        text = decode(data[:most], None).encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
         self._left -= min(len(data), most)
         if len(data) <= most:
             return ArchiveMember(entry, text=text)

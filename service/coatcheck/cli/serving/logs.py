@@ -19,7 +19,7 @@ from coatcheck.settings import Settings
 
 _QUIET: Final = {"alembic": logging.WARNING, "uvicorn.error": logging.WARNING, "opentelemetry": logging.ERROR}
 """Loggers that report every step, or every attempt; their warnings or errors are shown."""
-_SILENT: Final = ("mcp", "pypdf", "httpx", "httpcore", "multipart", "charset_normalizer", "asyncio", "litestar")
+_SILENT: Final = ("mcp", "pypdf", "httpx", "httpcore", "multipart", "chardet", "asyncio", "litestar")
 """Loggers that quote their inputs."""
 _SPEAKS_OF_THE_SYSTEM: Final = (
     CoatcheckError,

@@ -109,7 +109,7 @@ def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
 
 def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits | None:
     size, tokens = inputs.sizes.size, inputs.sizes.tokens
-    survey = inputs.survey if inputs.text is None else None
+    survey = inputs.survey if inputs.text is None or inputs.text.is_surveyed else None
     sought = bool(inputs.query) or inputs.facts.novelty is not None
     units = units_of(inputs.evidence, inputs.sizes.lines, survey, sought=sought) if room > 0 else ()
     if not units:

@@ -15,7 +15,7 @@ from coatcheck.core.media.documents import is_document
 from coatcheck.core.outline.section_names import nth_section
 from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.summary import contents
-from coatcheck.core.views.view import LINKS, Section, ViewMeasure
+from coatcheck.core.views.view import LINKS, OPENED, Section, ViewMeasure
 
 TEXT_BYTES: Final = 2 * 1024**2
 """Payloads up to this size have their text view made before their card is cut, in about 60 ms per MiB."""
@@ -31,6 +31,8 @@ class CardSource(Struct, frozen=True):
     """Byte from which nothing is shown: a page's links are no evidence of what it says."""
     sections: tuple[Section, ...] = ()
     """Those of the view that may be shown."""
+    is_surveyed: bool = False
+    """Whether the payload's survey is of this text."""
 
     @property
     def inner(self) -> list[Section]:
@@ -61,15 +63,20 @@ class CardSource(Struct, frozen=True):
         return words if alone and not self.sample.masked and may_name(words) else section.name
 
 
-def text_of(sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], kind: Kind) -> CardSource:
+def text_of(
+    sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], kind: Kind, extractor: str = ""
+) -> CardSource:
     """Returns a view in the form that a card uses."""
     last = sections[-1] if sections and spec_of(kind).markup else None
     end = last.start if last is not None and last.title == LINKS and last.start > 0 else sample.size
-    return CardSource(sample, measure, end, tuple([each for each in sections if each.start < end]))
+    shown = tuple([each for each in sections if each.start < end])
+    return CardSource(sample, measure, end, shown, is_surveyed=extractor == OPENED)
 
 
 def may_show_text(facts: DetectedMetadata, size: int) -> bool:
     """Returns whether the card of a payload may be cut from its text view."""
+    if facts.form is not None:
+        return size > 0
     spec = spec_of(facts.kind)
     document = spec.text_view != "document" or is_document(facts.media_type)
     return spec.card_view and document and 0 < size <= TEXT_BYTES
@@ -77,5 +84,5 @@ def may_show_text(facts: DetectedMetadata, size: int) -> bool:
 
 def shows_text(facts: DetectedMetadata, size: int, extractor: str) -> bool:
     """Returns the final answer, given the extractor: JSON that was only indented is shown as it is."""
-    made = spec_of(facts.kind).text_view == "document" or extractor.startswith(_EXTRACTORS)
+    made = facts.form is not None or spec_of(facts.kind).text_view == "document" or extractor.startswith(_EXTRACTORS)
     return may_show_text(facts, size) and made

@@ -7,9 +7,10 @@ the two sample ends and the token meter's sample, whatever the payload's size.
 import codecs
 import hashlib
 
-from coatcheck.core.artifact import SAMPLE_BYTES, Measure, PayloadSample, Tokens
+from coatcheck.core.artifact import SAMPLE_BYTES, Form, Measure, PayloadSample, Tokens
 from coatcheck.core.encoding.frames import FrameIndex
 from coatcheck.core.encoding.seekable import FrameEncoder
+from coatcheck.core.parts.form import FormDecoder, find_form, open_payload
 from coatcheck.core.survey.survey import Survey, Surveyor
 from coatcheck.core.text.count import TokenMeter
 from coatcheck.core.tokens import Tokenizer
@@ -22,9 +23,24 @@ HELD_WHOLE = 2 * 1024**2
 class PayloadEncoder:
     """Encodes one payload: `feed` its bytes, `end` with the last of them, `count`, then read the rest."""
 
-    def __init__(self, tokenizer: Tokenizer, *, stores: bool = True) -> None:
-        """Begins a payload; unless `stores`, it is only measured and sampled, at about a third of the cost."""
+    def __init__(
+        self, tokenizer: Tokenizer, *, stores: bool = True, surveys: bool | None = None, media_type: str | None = None
+    ) -> None:
+        """Begins a payload.
+
+        Args:
+            tokenizer: counts its tokens.
+            stores: whether its bytes are encoded to be stored; measuring and sampling cost about a third of that.
+            surveys: whether what lies between the ends is surveyed; None: if it is stored.
+            media_type: the declared one, which may name a charset.
+        """
+        self._tokenizer = tokenizer
         self._stores = stores
+        self._surveys = stores if surveys is None else surveys
+        self._media_type = media_type
+        self._form: Form | None = None
+        self._shown: PayloadEncoder | None = None
+        self._decoder: FormDecoder | None = None
         self._sha = hashlib.sha256()
         self._encoder = FrameEncoder(stores=stores)
         self._meter = TokenMeter(tokenizer)
@@ -66,12 +82,38 @@ class PayloadEncoder:
 
     def _survey(self, data: bytes) -> None:
         """Surveys a payload from the moment when it is too large for a sample."""
-        if self._surveyor is None:
-            if not self._stores or self._encoder.size + len(data) <= 2 * SAMPLE_BYTES:
+        if self._surveyor is None and self._shown is None:
+            if not self._surveys or self._encoder.size + len(data) <= 2 * SAMPLE_BYTES:
                 return
-            self._surveyor = Surveyor()
-            self._surveyor.feed(bytes(self._head))
-        self._surveyor.feed(data)
+            head = bytes(self._head)
+            self._form = find_form(PayloadSample(head, b"", len(head) + 1), self._media_type)
+            if self._form is None:
+                self._surveyor = Surveyor()
+            else:
+                self._shown = PayloadEncoder(self._tokenizer, stores=False, surveys=True)
+                self._decoder = FormDecoder(self._form)
+            self._survey(head)
+        if self._surveyor is not None:
+            self._surveyor.feed(data)
+        elif self._shown is not None and self._decoder is not None:
+            self._shown.feed(self._decoder.decode(data, is_last=False))
+
+    def open(self, media_type: str | None) -> "tuple[Form, PayloadEncoder] | None":
+        """Returns the payload's form, and its text, measured and sampled; None if its bytes are its text.
+
+        An envelope is only opened if the payload is held whole. Call it after `end`.
+        """
+        if self._shown is not None and self._form is not None and self._decoder is not None:
+            self._shown.end(self._decoder.decode(b"", is_last=True))
+        else:
+            form = None if self._surveyor is not None else find_form(self.sample(), media_type)
+            payload = self.payload
+            if form is None or payload is None:
+                return None
+            self._form, self._shown = form, PayloadEncoder(self._tokenizer, stores=False, surveys=True)
+            self._shown.end(open_payload(form, payload))
+        self._shown.count()
+        return self._form, self._shown
 
     def survey(self) -> Survey | None:
         """Returns the survey of what its sample does not hold; None: that is nothing, or the payload is not stored."""
@@ -95,6 +137,11 @@ class PayloadEncoder:
     def payload(self) -> bytes | None:
         """All that was taken so far; None if it is more than HELD_WHOLE."""
         return None if self._blocks is None else b"".join(self._blocks)
+
+    @property
+    def text(self) -> bytes | None:
+        """The text of all that was taken, once it is opened; None if that is more than HELD_WHOLE."""
+        return self.payload if self._shown is None else None if self.payload is None else self._shown.payload
 
     def _sample(self, data: bytes) -> None:
         room = 2 * SAMPLE_BYTES - len(self._head)

@@ -7,13 +7,13 @@ import html
 import re
 from typing import Final
 
-from coatcheck.core.extract.charset import decoded
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.extract.json_text import extract_json
 from coatcheck.core.extract.page import extract_page
 from coatcheck.core.extract.parts_text import extract_parts, may_be_parts
 from coatcheck.core.extract.results_text import extract_results
 from coatcheck.core.extract.tags import TAG, without_opaque
+from coatcheck.core.parts.charset import decode
 from coatcheck.core.views.view import ExtractedText, TextForm
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
@@ -38,7 +38,7 @@ def extract_text(form: TextForm, media_type: str | None, url: str | None, payloa
     match form:
         case "page":
             partial = len(payload) > PAGE_BYTES
-            return extract_page(decoded(payload[:PAGE_BYTES], media_type), url, partial=partial)
+            return extract_page(decode(payload[:PAGE_BYTES], media_type), url, partial=partial)
         case "search_results":
             return extract_results(payload) or extract_parts(payload) or extract_json(payload)
         case "json":
@@ -53,7 +53,7 @@ def extract_text(form: TextForm, media_type: str | None, url: str | None, payloa
 
 def strip_markup(media_type: str | None, payload: bytes) -> ExtractedText | None:
     """Returns the words of a page, without looking for its main text: cheap, for pages that defeat `extract_text`."""
-    text = without_opaque(decoded(payload[:_STRIPPED_BYTES], media_type))
+    text = without_opaque(decode(payload[:_STRIPPED_BYTES], media_type))
     text = html.unescape(TAG.sub(" ", _BREAKS.sub(lambda match: f"\n{match.group()}", text)))
     lines = (line.strip() for line in _BLANKS.sub(" ", text).split("\n"))
     data = "\n".join(line for line in lines if line).encode("utf-8", "replace")

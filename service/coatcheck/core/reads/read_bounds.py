@@ -32,4 +32,8 @@ def text_instead(artifact: Artifact) -> str:
 def is_binary(artifact: Artifact) -> bool:
     """Returns whether the payload cannot be read as text. An SVG image can."""
     spec = spec_of(artifact.facts.kind)
-    return not spec.readable and (spec.text_view == "document" or not artifact.measure.utf8)
+    return (
+        artifact.facts.form is None
+        and not spec.readable
+        and (spec.text_view == "document" or not artifact.measure.utf8)
+    )

@@ -2,13 +2,18 @@
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Form, Kind
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.views.view import AS_IS
 
 
-def is_plain(kind: Kind) -> bool:
-    """Returns whether a payload of this kind is readable as it is: its text view is the payload itself."""
+def is_plain(facts: DetectedMetadata) -> bool:
+    """Returns whether a payload is readable as it is: its text view is the payload itself."""
+    return facts.form is None and has_plain_view(facts.kind)
+
+
+def has_plain_view(kind: Kind) -> bool:
+    """Returns whether the text view of a payload of this kind is its text, without anything done to it."""
     spec = spec_of(kind)
     return spec.readable and spec.text_view in AS_IS
 
@@ -18,6 +23,7 @@ class ViewInputs(Struct, frozen=True):
 
     kind: Kind
     media_type: str | None
+    form: Form | None
     source: str | None
     """The payload's URL; for plain text its title, if that is a file's name, which tells what it is."""
 
@@ -25,6 +31,6 @@ class ViewInputs(Struct, frozen=True):
 def view_inputs(said: DeclaredMetadata, facts: DetectedMetadata) -> ViewInputs:
     """Returns an extractor's inputs for a payload with this declared and detected metadata."""
     title = said.title or ""
-    named = is_plain(facts.kind) and "." in title.rpartition("/")[2]
+    named = has_plain_view(facts.kind) and "." in title.rpartition("/")[2]
     source = title if named else said.url or facts.url
-    return ViewInputs(facts.kind, said.media_type or facts.media_type, source)
+    return ViewInputs(facts.kind, said.media_type or facts.media_type, facts.form, source)

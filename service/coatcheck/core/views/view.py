@@ -24,6 +24,8 @@ has headings if its name or the text itself shows that it is a document, `prose`
 `search_results` and `json` are formatted; `document` is opened by an adapter for its format."""
 AS_IS: Final[frozenset[TextForm]] = frozenset({"same", "mixed", "prose"})
 """Forms whose view is the payload itself."""
+OPENED: Final = "opened 1"
+"""Extractor of a view that is the payload's text, out of its charset, line ends and envelope."""
 LINKS: Final = "Links"
 """Title of the last section of a page's text, which lists link targets."""
 

@@ -37,6 +37,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import MESSAGES
 from coatcheck.core.metadata_bounds import adjust_metadata
+from coatcheck.core.parts.form import open_payload
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import survey_of
 from coatcheck.core.text.long_text import LongText, is_text
@@ -241,7 +242,7 @@ class FindOrIngest:
     def _cut(self, a: Artifact, data: bytes, view: CardSource | None, budget: int, mask: Mask | None) -> _Known:
         head, tail = sample_ranges(len(data))
         sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
-        survey = survey_of(data, 2 * SAMPLE_BYTES)
+        survey = survey_of(_text_of(a, data), 2 * SAMPLE_BYTES)
         made = cut(
             redrafted(a, sample, view, survey), budget=budget, query=None, tokenizer=self._deps.tokenizer, mask=mask
         )
@@ -317,10 +318,15 @@ def _own(stored: DeclaredMetadata, declared: DeclaredMetadata) -> DeclaredMetada
 
 def _as_said(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
     """Returns the artifact with another declaration, and what is recognised because of it."""
+    data = _text_of(a, data)
     head, tail = sample_ranges(len(data))
     sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
     facts = recognise(sample, declared, survey_of(data, 2 * SAMPLE_BYTES))
-    return structs.replace(a, said=declared, facts=structs.replace(facts, redacted=a.facts.redacted))
+    return structs.replace(a, said=declared, facts=structs.replace(facts, form=a.facts.form, redacted=a.facts.redacted))
+
+
+def _text_of(a: Artifact, data: bytes) -> bytes:
+    return data if a.facts.form is None else open_payload(a.facts.form, data)
 
 
 class _Source(Struct, frozen=True):

@@ -132,7 +132,7 @@ class Ingest:
         redacted = RedactedIngest(deps.redacting, caller.namespace, declared, deps.pool)
         limit = self.limit(caller, declared if keep_ends else None)
         oversize = OversizeGuard(limit, keep_ends=keep_ends)
-        encoder = PayloadEncoder(deps.tokenizer, stores=busy is None)
+        encoder = PayloadEncoder(deps.tokenizer, stores=busy is None, media_type=declared.media_type)
         async with UploadSession(deps, caller, encoder, refusal=busy) as upload:
             return await Ingestion(self._steps, caller, upload, oversize, redacted).run(opening.pieces(), offer)
 

@@ -1,0 +1,141 @@
+"""Finds the charset of a payload and decodes it.
+
+In this order: byte order mark, escapes of ISO-2022, NULs in the pattern of UTF-16 or UTF-32, UTF-8 wherever the bytes
+are valid, what is declared if it decodes, detection on the lines with bytes outside ASCII, UTF-8 with replacements. A
+test for binary data stands in front of everything that is guessed.
+"""
+
+import codecs
+import re
+import unicodedata
+from typing import Final
+
+from coatcheck.core.artifact import Charset
+
+UTF_8: Final = "utf-8"
+_BOMS: Final = (
+    (codecs.BOM_UTF8, UTF_8),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_SHIFTS: Final = ((re.compile(rb"\x1b\$(?:[@B]|\([@BD])"), "iso2022_jp_ext"), (re.compile(rb"\x1b\$\)C"), "iso2022_kr"))
+"""Escapes that begin double-byte text (RFC 1468, RFC 1557); no terminal has any use for them."""
+_HEADER: Final = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+_MARKUP: Final = re.compile(
+    rb"(?:<meta[^>]{0,200}?charset\s*=\s*[\"']?|<\?xml[^>]{0,80}?encoding\s*=\s*[\"'])([A-Za-z0-9_:.-]{1,40})",
+    re.IGNORECASE,
+)
+_MARKUP_BYTES: Final = 4 * 1024
+_LOOK: Final = 64 * 1024
+"""Bytes at the beginning that tell text from binary data."""
+_EVIDENCE: Final = 32 * 1024
+"""Bytes of lines outside ASCII from which a charset is detected."""
+_CONTROLS: Final = bytes([*range(7), 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 28, 29, 30, 31, 127])
+"""What no text contains: neither line ends, tabs and form feeds, nor what terminals understand."""
+_CONTROL_CHARS: Final = frozenset(_CONTROLS.decode("latin-1"))
+_WIDE: Final = re.compile("[^\x00-\x7f\ufffd]")
+"""Matches a character that UTF-8 encodes in several bytes."""
+_ASCII_PAIR: Final = re.compile(rb"[ -~]{2}")
+_CHARS: Final = 2_000
+"""Characters that tell whether two-byte units are text."""
+_NO_TEXT: Final = frozenset({"Cn", "Co", "Cs"})
+"""Categories of characters that no text has: unassigned, private, half a pair."""
+_SCATTERED: Final = 50
+"""At most one byte in this many is a control character, or undecodable, in text of which a few bytes are damaged."""
+_WEB: Final = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "iso8859-9": "cp1254"}
+"""What browsers understand by these names (WHATWG Encoding, section 4.2)."""
+
+
+def find_charset(head: bytes, media_type: str | None, *, is_whole: bool) -> Charset | None:
+    """Returns the charset of a payload that begins with `head`; None if it is UTF-8, or binary data."""
+    for mark, name in _BOMS:
+        if head.startswith(mark):
+            return None if name == UTF_8 and _is_utf8(head) else Charset(name, mark=len(mark))
+    if head.isascii():
+        name = next((name for escape, name in _SHIFTS if escape.search(head)), None)
+        return Charset(name) if name else _by_nuls(head)
+    if _is_utf8(head):
+        return _by_nuls(head)
+    for name in _declared(head, media_type):
+        if _decodes(head, name, is_whole=is_whole):
+            return Charset(name)
+    return _by_nuls(head) or _detected(head)
+
+
+def has_controls(head: bytes) -> bool:
+    """Returns whether bytes that begin like this are binary data: more than a few control characters are in them."""
+    start = head[:_LOOK]
+    return (len(start) - len(start.translate(None, _CONTROLS))) * _SCATTERED > len(start)
+
+
+def decode(data: bytes, media_type: str | None) -> str:
+    """Returns the text of a document with LF as line ends. Never raises: undecodable bytes are replaced."""
+    charset = find_charset(data, media_type, is_whole=True) or Charset(UTF_8, mark=3 * data.startswith(codecs.BOM_UTF8))
+    text = data[charset.mark :].decode(charset.name, "replace").replace("\0", "")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Returns whether data is UTF-8, perhaps cut inside its last character."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data"
+    return True
+
+
+def _by_nuls(head: bytes) -> Charset | None:
+    """Returns UTF-16 or UTF-32 if NULs stand only where they do there, and the characters are those of a text."""
+    start = head[: _LOOK & -4]
+    if not start.count(0):
+        return None
+    for name, width, low in (("utf-32-le", 4, 0), ("utf-32-be", 4, 3), ("utf-16-le", 2, 0), ("utf-16-be", 2, 1)):
+        units = len(start) // width
+        if start[low::width].count(0) * _SCATTERED > units or (width > 2 and start.count(0) < 2 * units):  # noqa: PLR2004
+            continue
+        if width == 2 and len(_ASCII_PAIR.findall(start)) * 2 > units:  # noqa: PLR2004 - words, not units of two bytes
+            continue
+        text = start[: units * width].decode(name, "replace")
+        odd = sum(unicodedata.category(char) in _NO_TEXT or char in _CONTROL_CHARS for char in text[:_CHARS])
+        if odd * _SCATTERED <= min(units, _CHARS):
+            return Charset(name, is_guess=True)
+    return None
+
+
+def _declared(head: bytes, media_type: str | None) -> list[str]:
+    header = _HEADER.search(media_type[:300]) if media_type else None
+    markup = _MARKUP.search(head, 0, _MARKUP_BYTES)
+    known: list[str] = []
+    for name in (header[1] if header else "", markup[1].decode("ascii") if markup else ""):
+        try:
+            codec = codecs.lookup(name).name
+            b"".decode(codec)  # raises for what is no encoding of text, such as base64
+        except (LookupError, ValueError, AssertionError):
+            continue
+        known.append(_WEB.get(codec, codec))
+    return [name for name in known if name not in {UTF_8, "utf-8-sig", "utf-7"}]
+
+
+def _decodes(head: bytes, name: str, *, is_whole: bool) -> bool:
+    """Returns whether a charset decodes all but a few damaged bytes, and to text."""
+    text = codecs.getincrementaldecoder(name)("replace").decode(head[:_LOOK], is_whole and len(head) <= _LOOK)
+    wrong = text.count("\ufffd") * _SCATTERED > len(text)
+    return not wrong and not has_controls(text.encode("utf-8", "replace"))
+
+
+def _detected(head: bytes) -> Charset | None:
+    """Returns what the lines outside ASCII look like, if they are text and not UTF-8 in which a few bytes are wrong."""
+    start = head[:_LOOK]
+    lines = b"".join(line for line in start.splitlines(keepends=True) if not line.isascii())[:_EVIDENCE]
+    replaced = lines.decode("utf-8", "replace")
+    if not lines or has_controls(head) or replaced.count("\ufffd") * 4 <= len(_WIDE.findall(replaced)):
+        return None
+    from chardet import detect  # noqa: PLC0415 - 20 ms that almost no payload needs
+
+    name = detect(lines)["encoding"]
+    if name is None or not _decodes(lines, name, is_whole=True):
+        return None
+    name = codecs.lookup(name).name
+    return Charset(_WEB.get(name, name), is_guess=True)
