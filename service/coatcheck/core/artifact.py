@@ -185,6 +185,8 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Kind
     form: Form | None = None
     """How the text is made that kind and facts are those of; None: the payload's bytes are its text."""
+    json_at: tuple[int, int] | None = None
+    """Where the JSON document begins and ends in a text that has something else around it."""
     media_type: str | None = None
     title: str | None = None
     url: str | None = None

@@ -7,16 +7,45 @@ a block of a larger one, the next block is read ahead; at most one is read in va
 import asyncio
 import contextlib
 from concurrent.futures import Executor
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar, final
 
 from msgspec import Struct
 
 from coatcheck.core.jsonpath.descend import AT_HAND
 from coatcheck.core.jsonpath.walk import WINDOW, Walk, Want, over
 from coatcheck.runtime.pool import in_pool
-from coatcheck.storing.content import Content
 
 T = TypeVar("T")
+
+
+class JsonContent(Protocol):
+    """Bytes in which a document is."""
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        ...
+
+    async def read(self, start: int, end: int) -> bytes:
+        """Returns bytes from `start` to before `end`."""
+        ...
+
+
+@final
+class DocumentContent:
+    """The document in a text, with blanks in place of what is around it, so that positions stay those of the text."""
+
+    def __init__(self, content: JsonContent, start: int, end: int) -> None:
+        self._content = content
+        self._start = start
+        self._end = end
+        self.size = content.size
+
+    async def read(self, start: int, end: int) -> bytes:
+        """See JsonContent."""
+        data = await self._content.read(start, end)
+        before, after = self._start - start, self._end - start
+        return (b" " * max(0, min(len(data), before)) + data[max(0, before) : max(0, after)]).ljust(len(data))
 
 
 class _Done(Struct, Generic[T], frozen=True):
@@ -25,7 +54,7 @@ class _Done(Struct, Generic[T], frozen=True):
     result: T
 
 
-async def walk_over(content: Content, walk: Walk[T], pool: Executor) -> T:
+async def walk_over(content: JsonContent, walk: Walk[T], pool: Executor) -> T:
     """Returns the result of the walk, after supplying the bytes that it requests.
 
     Raises:
@@ -54,7 +83,7 @@ def _advance(walk: Walk[T], data: bytes | None) -> Want | _Done[T]:
 class _Ahead:
     """Reads the requested block, and the next one ahead if blocks are requested in sequence."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: JsonContent) -> None:
         self._content = content
         self._end = -1
         self._next: tuple[Want, asyncio.Task[bytes]] | None = None

@@ -10,7 +10,8 @@ from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, Pa
 from coatcheck.core.kinds.classify import classify
 from coatcheck.core.kinds.description import NOTHING, PayloadProbe
 from coatcheck.core.kinds.markers import find_markers
-from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.kinds.spec import JSON, TEXTS, spec_of
+from coatcheck.core.structure.json_values import find_document
 from coatcheck.core.survey.survey import Survey
 
 
@@ -32,19 +33,33 @@ def recognise(
     """
     payload = PayloadProbe(sample, declared, survey)
     kind = classify(payload)
+    json_at = find_document(sample.head) if sample.whole and kind in TEXTS and declared.kind in {None, JSON} else None
+    if json_at is not None:
+        kind, document = JSON, sample.head[slice(*json_at)]
+        payload = PayloadProbe(PayloadSample(document, b"", len(document)), declared)
     spec = spec_of(kind)
     described = spec.describe(payload) if spec.names or carded(kind) else NOTHING
     tallied = survey.facts if survey is not None and spec.readable else ()
     return DetectedMetadata(
         kind=kind,
+        json_at=json_at,
         media_type=described.media_type or declared.media_type,
         title=described.title,
         url=described.url,
         language=described.language,
         markers=find_markers(sample) if spec.readable and sample.size else (),
-        shape=(*tallied, *described.facts),
+        shape=(*tallied, *_around(sample.head, json_at), *described.facts),
         path=described.path,
         sections=tuple([title for title, _, _ in described.parts]),
         section_lines=tuple([(first, count) for _, first, count in described.parts]),
         document=described.document,
     )
+
+
+def _around(text: bytes, json_at: tuple[int, int] | None) -> tuple[str, ...]:
+    """Returns a line that tells where the document is in its text."""
+    if json_at is None:
+        return ()
+    first, last = text.count(b"\n", 0, json_at[0]) + 1, text.count(b"\n", 0, json_at[1]) + 1
+    lines = f"lines {first} to {last}" if last > first else f"line {first}"
+    return (f"A JSON document in {lines}, with other text around it; paths are those of the document",)

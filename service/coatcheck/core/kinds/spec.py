@@ -21,7 +21,7 @@ from coatcheck.core.kinds.table import describe_table
 from coatcheck.core.kinds.text_facts import describe_diff, describe_output, describe_source
 from coatcheck.core.outline import landmarks
 from coatcheck.core.outline.model import Landmarks
-from coatcheck.core.views.view import TextForm
+from coatcheck.core.views.view import AS_IS, TextForm
 
 _MIB: Final = 1024 * 1024
 
@@ -133,6 +133,10 @@ SPECS: Final[dict[Kind, KindSpec]] = {
 
 SEARCH_RESPONSE: Final = Kind.SEARCH_RESULTS
 """Declared kind of a payload that was submitted as a search response."""
+JSON: Final = Kind.JSON
+"""Kind of a document in a text."""
+TEXTS: Final = frozenset(kind for kind, spec in SPECS.items() if spec.text_view in AS_IS)
+"""Kinds of texts, in which a document of another kind may be."""
 MESSAGES: Final = Kind.TEXT
 """Declared kind of messages taken out of a history, one per line: each is read by its line."""
 

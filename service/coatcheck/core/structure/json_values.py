@@ -5,6 +5,7 @@ could be read before them.
 """
 
 import re
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -22,6 +23,15 @@ _check: Final = msgspec.json.Decoder(msgspec.Raw).decode
 """Parses without creating values."""
 _LAST: Final = re.compile(rb'[^"]*(?:(?=,)|[\[{}\]]|true|false|null)')
 """Matches what is between two strings, up to the end of the last complete member."""
+_BEGINS: Final = re.compile(rb"^[ \t]*[\[{]", re.MULTILINE)
+_AROUND: Final = 16 * 1024
+"""Bytes before a document in a text."""
+_TRIALS: Final = 8
+"""Lines that may begin it."""
+_MOST: Final = 0.5
+"""Minimum share of the document in the text."""
+_SMALL: Final = 64
+"""Bytes of a document that is worth more than the text that it is in."""
 _FAULT_AT: Final = re.compile(r"\(byte (\d+)\)")
 _BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 """Deleted by a translation that leaves only brackets."""
@@ -63,6 +73,26 @@ def read_json(data: bytes, *, whole: bool) -> JsonReading | None:
         all_lines = found.lines == sum([bool(line.strip()) for line in text.split(b"\n")])
         found = structs.replace(found, all_lines=all_lines)
     return None if mixed else found or _read_start(text[:START_BYTES])
+
+
+def find_document(text: bytes) -> tuple[int, int] | None:
+    """Returns where a text is one JSON document with a little around it; None if that is all of it, or there is none.
+
+    Around it are a sentence, a warning, the fence of Markdown; inside, whatever is well-formed.
+    """
+    end = max(text.rfind(b"}"), text.rfind(b"]")) + 1
+    for match in islice(_BEGINS.finditer(text, 0, _AROUND), _TRIALS):
+        start = match.end() - 1
+        if end - start < len(text) * _MOST or end - start < _SMALL:
+            return None
+        if start == len(text) - len(text.lstrip()) and end == len(text.rstrip()):
+            continue
+        try:
+            _check(text[start:end])
+        except _FAULTS:
+            continue
+        return start, end
+    return None
 
 
 def _read_lines(text: bytes) -> tuple[JsonReading | None, bool]:

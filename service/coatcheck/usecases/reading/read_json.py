@@ -29,11 +29,10 @@ from coatcheck.core.jsonpath.walk import Walk
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, check_budget
 from coatcheck.core.text.plural import plural
 from coatcheck.core.views.window import Extent
-from coatcheck.reading.json_path_walk import walk_over
+from coatcheck.reading.json_path_walk import DocumentContent, JsonContent, walk_over
 from coatcheck.reading.reader import Reader
 from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.pool import aside, count_aside, in_pool
-from coatcheck.storing.content import Content
 from coatcheck_client.contract.inert import MARK
 
 MAX_LIMIT = 1_000
@@ -124,6 +123,9 @@ class ReadJson(Reader):
         """
         asked = await self._parsed(number, path, limit, max_tokens, cursor, fields)
         reading = await self._view(caller, number, view="raw")
+        form = reading.artifact.facts.form
+        if form is not None and form.charset is not None:
+            reading = await self._view(caller, number, view="text")
         answer = await self.shown(reading, await self._of(reading, asked), max_tokens)
         self._view.told(caller, reading, answer.tokens, "json", {"path": path, "on": cursor is not None})
         return answer
@@ -151,21 +153,22 @@ class ReadJson(Reader):
     async def _of(self, reading: ViewReading, request: "_Asked", *, values: bool = True) -> JsonAnswer:
         if reading.binary:
             raise not_json("it is binary")
-        asking, at = _Asking(reading.artifact, reading.content, request), request.at
+        content: JsonContent = reading.content
+        if (json_at := reading.artifact.facts.json_at) is not None:
+            content = DocumentContent(content, *json_at)
+        asking, at = _Asking(reading.artifact, content, request), request.at
         if isinstance(at, ValueCursor):
             return await self._inside(asking, at)
         ask = PageRequest(
             plan=request.plan,
-            size=reading.content.size,
+            size=content.size,
             limit=request.limit,
             chars=MAX_CHARS,
             fields=request.fields,
             resume=at,
             patience=self._patience,
         )
-        page, shown = await walk_over(
-            reading.content, self._walk(ask, request.max_tokens, first=at is None), self._pool
-        )
+        page, shown = await walk_over(content, self._walk(ask, request.max_tokens, first=at is None), self._pool)
         if not page.hits:
             return await self._none(asking, page)
         if shown is None:
@@ -276,7 +279,7 @@ class _Asking(Struct, frozen=True):
     """What every step of one answer needs."""
 
     artifact: Artifact
-    content: Content
+    content: JsonContent
     asked: _Asked
 
     @property
