@@ -179,12 +179,27 @@ class Form(Struct, frozen=True, omit_defaults=True):
     """Whether the text is in a JSON object around it."""
 
 
+class LineFields(Struct, frozen=True, omit_defaults=True):
+    """The columns that many lines share beside what they say. Rendering leaves them out; positions stay the payload's."""
+
+    names: tuple[str, ...]
+    """What they are, in words; if nothing below is given, the types of the columns in front of the message."""
+    member: str = ""
+    """In JSON lines: the member that is the message."""
+    column: int = 0
+    """In a table: the number of columns before the message."""
+    delimiter: str = ""
+    """Between the columns of a table."""
+
+
 class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was recognised once, at ingest, by the engine of that time; cards at any budget are made from it."""
 
     kind: Kind
     form: Form | None = None
     """How the text is made that kind and facts are those of; None: the payload's bytes are its text."""
+    fields: LineFields | None = None
+    """What rendering leaves out of each line; None: nothing."""
     json_at: tuple[int, int] | None = None
     """Where the JSON document begins and ends in a text that has something else around it."""
     media_type: str | None = None

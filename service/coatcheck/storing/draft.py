@@ -29,6 +29,7 @@ from coatcheck.core.choose.novelty import compared
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.policies.policy import NOTHING, Policy, Rules
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import noted, veiled
@@ -101,7 +102,7 @@ def look(
     def wanted(kind: Kind) -> bool:
         return earlier is not None or spec_of(kind).names or carded is None or carded(measure, kind)
 
-    facts = recognise(sample, said, survey, carded=wanted)
+    facts = recognise(sample, said, survey, fields=shown.fields(), carded=wanted)
     text = None
     if opened is not None:
         facts = structs.replace(facts, form=opened[0])
@@ -144,7 +145,8 @@ def redrafted(
 def _described(draft: Draft) -> Draft:
     """Returns a draft with the facts that this engine recognises."""
     d = draft
-    facts = recognise(d.sample, structs.replace(d.said, kind=d.facts.kind), d.survey).beside(d.facts)
+    said = structs.replace(d.said, kind=d.facts.kind)
+    facts = recognise(d.sample, said, d.survey, fields=find_fields(d.sample.head)).beside(d.facts)
     facts = structs.replace(facts, form=d.facts.form)
     return dataclass_replace(d, facts=facts, engine=ENGINE)
 

@@ -111,7 +111,9 @@ def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits |
     size, tokens = inputs.sizes.size, inputs.sizes.tokens
     survey = inputs.survey if inputs.text is None or inputs.text.is_surveyed else None
     sought = bool(inputs.query) or inputs.facts.novelty is not None
-    units = units_of(inputs.evidence, inputs.sizes.lines, survey, sought=sought) if room > 0 else ()
+    units = (
+        units_of(inputs.evidence, inputs.sizes.lines, survey, sought=sought, fields=inputs.fields) if room > 0 else ()
+    )
     if not units:
         return None
     if whole and inputs.evidence.whole and tokens.exact and tokens.count <= room - 4 and size <= room * _DENSE:

@@ -7,7 +7,16 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, Marker, Measure, PayloadSample, Tokens
+from coatcheck.core.artifact import (
+    DeclaredMetadata,
+    DetectedMetadata,
+    Kind,
+    LineFields,
+    Marker,
+    Measure,
+    PayloadSample,
+    Tokens,
+)
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.kinds.spec import KindSpec, spec_of
 from coatcheck.core.survey.survey import Survey
@@ -54,6 +63,11 @@ class CardInput(Struct, frozen=True, dict=True):
         cut = sample.whole and end < sample.size
         return PayloadSample(sample.head[:end], b"", end, sample.masked) if cut else sample
 
+    @property
+    def fields(self) -> LineFields | None:
+        """What is not shown of each line; None where excerpts are cut from a view that an extractor made."""
+        return self.facts.fields if self.text is None or self.text.is_surveyed else None
+
     @cached_property
     def sizes(self) -> Measure:
         """Sizes of the payload, or those of its text view, without dropped bytes."""
@@ -67,7 +81,13 @@ class CardInput(Struct, frozen=True, dict=True):
         """Where each token of the payload ends; None if it is too large for that, or not shown byte for byte."""
         sample, measure = self.sample, self.measure
         at_once = sample.whole and measure.tokens.exact and keeps_ends(sample.size)
-        if self.text is not None or sample.masked or not (at_once and measure.utf8) or has_controls(sample.head):
+        if (
+            self.text is not None
+            or self.fields is not None
+            or sample.masked
+            or not (at_once and measure.utf8)
+            or has_controls(sample.head)
+        ):
             return None
         if sample.token_ends:
             return np.frombuffer(sample.token_ends, np.uint32)

@@ -27,6 +27,7 @@ def first_line(inputs: CardInput, *, sized: bool) -> str:
     )
     size = f" · {view}{lines}, {about}{tokens}" if sized else ""
     form = "" if inputs.facts.form is None else f" · {words_of(inputs.facts.form)}"
+    form += "" if inputs.fields is None else f" · without {', '.join(inputs.fields.names)}"
     return f"[{inputs.id} · {inputs.facts.kind}{size}{form} · {where}{rule}]"
 
 

@@ -9,7 +9,8 @@ from collections import Counter
 from itertools import accumulate
 from typing import Final, final
 
-from coatcheck.core.artifact import PayloadSample
+from coatcheck.core.artifact import LineFields, PayloadSample
+from coatcheck.core.parts.fields import without_fields
 from coatcheck.core.survey.lexicon import shapes_of
 from coatcheck.core.survey.survey import Region, Survey
 from coatcheck.core.text.cuts import align, align_up
@@ -44,7 +45,8 @@ class Units:
         regions: those that the units were split from.
     """
 
-    def __init__(self, regions: list[Region]) -> None:
+    def __init__(self, regions: list[Region], fields: LineFields | None = None) -> None:
+        self._fields = fields
         self.text: list[bytes] = []
         self.start: list[int] = []
         self.end: list[int] = []
@@ -107,7 +109,8 @@ class Units:
     def _add(self, region: Region) -> None:
         raw = region.data.split(b"\n")
         frames = overwrites(region.data)
-        seen = visible(region.data, frames=frames)
+        messages = without_fields(self._fields, region.data, begins=region.begins)
+        seen = visible(messages, frames=frames)
         shown = raw if seen is region.data else seen.split(b"\n")
         ends = list(accumulate([len(line) + 1 for line in raw], initial=region.start))
         last = len(raw) - 1
@@ -145,7 +148,9 @@ class Units:
         body = raw.removesuffix(b"\r")
         edges = cuts(body, body.rfind(b"\r") + 1 if frames else 0)
         pieces = len(edges)
-        self.text += [visible(body[low:high], frames=frames) for low, high in edges]
+        pieces_seen = [body[low:high] for low, high in edges]
+        pieces_seen[:1] = [without_fields(self._fields, each) for each in pieces_seen[:1]]
+        self.text += [visible(each, frames=frames) for each in pieces_seen]
         self.start += [start, *[start + low for low, _ in edges[1:]]]
         self.end += [*[start + high for _, high in edges[:-1]], end]
         self.line += [line] * pieces
@@ -153,17 +158,20 @@ class Units:
         self.closes += [*[False] * (pieces - 1), True]
 
 
-def units_of(sample: PayloadSample, lines: int, survey: Survey | None, *, sought: bool = False) -> Units:
+def units_of(
+    sample: PayloadSample, lines: int, survey: Survey | None, *, sought: bool = False, fields: LineFields | None = None
+) -> Units:
     """Returns what is available of a payload, in order: its two ends, and what its survey kept of the middle.
 
     Args:
         sample: the ends, or all of it.
         lines: number of lines in the whole payload.
         survey: its fragments are whole lines, or pieces of long ones; those that an end already includes are dropped.
+        fields: what is not shown of each line.
         sought: whether any line of the ends may matter: one that answers a query, or is new since an earlier run.
     """
     if sample.whole:
-        return Units([Region(0, 1, sample.head)] if sample.head else [])
+        return Units([Region(0, 1, sample.head)] if sample.head else [], fields)
     near = len(sample.head) if survey is None or sought else _NEAR
     head, tail = sample.head[:near], sample.tail[-near:]
     cut = head.rfind(b"\n") + 1 or align(head, len(head) - 1)
@@ -179,7 +187,8 @@ def units_of(sample: PayloadSample, lines: int, survey: Survey | None, *, sought
             Region(0, 1, head[:cut], ends=head[:cut].endswith(b"\n")),
             *[each for each in fragments if each.start >= cut and each.start + len(each.data) <= start],
             Region(start, line, data, begins=tail[begin - 1 : begin] == b"\n"),
-        ]
+        ],
+        fields,
     )
     for shape, count in () if survey is None else survey.counts:
         if shape in units.count:

@@ -7,9 +7,10 @@ the two sample ends and the token meter's sample, whatever the payload's size.
 import codecs
 import hashlib
 
-from coatcheck.core.artifact import SAMPLE_BYTES, Form, Measure, PayloadSample, Tokens
+from coatcheck.core.artifact import SAMPLE_BYTES, Form, LineFields, Measure, PayloadSample, Tokens
 from coatcheck.core.encoding.frames import FrameIndex
 from coatcheck.core.encoding.seekable import FrameEncoder
+from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.parts.form import FormDecoder, find_form, open_payload
 from coatcheck.core.survey.survey import Survey, Surveyor
 from coatcheck.core.text.count import TokenMeter
@@ -39,6 +40,7 @@ class PayloadEncoder:
         self._surveys = stores if surveys is None else surveys
         self._media_type = media_type
         self._form: Form | None = None
+        self._fields: LineFields | None = None
         self._shown: PayloadEncoder | None = None
         self._decoder: FormDecoder | None = None
         self._sha = hashlib.sha256()
@@ -88,7 +90,8 @@ class PayloadEncoder:
             head = bytes(self._head)
             self._form = find_form(PayloadSample(head, b"", len(head) + 1), self._media_type)
             if self._form is None:
-                self._surveyor = Surveyor()
+                self._fields = find_fields(head)
+                self._surveyor = Surveyor(self._fields)
             else:
                 self._shown = PayloadEncoder(self._tokenizer, stores=False, surveys=True)
                 self._decoder = FormDecoder(self._form)
@@ -114,6 +117,10 @@ class PayloadEncoder:
             self._shown.end(open_payload(form, payload))
         self._shown.count()
         return self._form, self._shown
+
+    def fields(self) -> LineFields | None:
+        """Returns the fields of its lines; after `end`."""
+        return self._fields if self._surveyor is not None else find_fields(bytes(self._head))
 
     def survey(self) -> Survey | None:
         """Returns the survey of what its sample does not hold; None: that is nothing, or the payload is not stored."""

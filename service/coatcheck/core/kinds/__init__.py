@@ -6,11 +6,12 @@ never raises because of a payload's content.
 
 from collections.abc import Callable
 
-from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, PayloadSample
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, LineFields, PayloadSample
 from coatcheck.core.kinds.classify import classify
 from coatcheck.core.kinds.description import NOTHING, PayloadProbe
 from coatcheck.core.kinds.markers import find_markers
 from coatcheck.core.kinds.spec import JSON, TEXTS, spec_of
+from coatcheck.core.parts.fields import without_fields
 from coatcheck.core.structure.json_values import find_document
 from coatcheck.core.survey.survey import Survey
 
@@ -20,6 +21,7 @@ def recognise(
     declared: DeclaredMetadata,
     survey: Survey | None = None,
     *,
+    fields: LineFields | None = None,
     carded: Callable[[Kind], bool] = lambda _: True,
 ) -> DetectedMetadata:
     """Returns what a card needs to know about a payload besides its excerpts.
@@ -28,11 +30,17 @@ def recognise(
         sample: the payload's ends, or all of it.
         declared: what the caller declared about it.
         survey: what every byte says, if the sample is not all of it.
+        fields: those of its lines, if it has any: what is recognised are their messages.
         carded: returns whether a card will be cut if the payload is of this kind; otherwise recognition takes half the
             time, and leaves out everything that only a card shows.
     """
     payload = PayloadProbe(sample, declared, survey)
     kind = classify(payload)
+    fields = fields if spec_of(kind).has_fields and declared.kind in {None, kind} else None
+    if fields is not None:
+        sample = _messages(sample, fields)
+        payload = PayloadProbe(sample, declared, survey)
+        kind = classify(payload)
     json_at = find_document(sample.head) if sample.whole and kind in TEXTS and declared.kind in {None, JSON} else None
     if json_at is not None:
         kind, document = JSON, sample.head[slice(*json_at)]
@@ -42,6 +50,7 @@ def recognise(
     tallied = survey.facts if survey is not None and spec.readable else ()
     return DetectedMetadata(
         kind=kind,
+        fields=fields,
         json_at=json_at,
         media_type=described.media_type or declared.media_type,
         title=described.title,
@@ -54,6 +63,11 @@ def recognise(
         section_lines=tuple([(first, count) for _, first, count in described.parts]),
         document=described.document,
     )
+
+
+def _messages(sample: PayloadSample, fields: LineFields) -> PayloadSample:
+    head, tail = without_fields(fields, sample.head), without_fields(fields, sample.tail, begins=False)
+    return PayloadSample(head, tail, len(head) if sample.whole else sample.size)
 
 
 def _around(text: bytes, json_at: tuple[int, int] | None) -> tuple[str, ...]:

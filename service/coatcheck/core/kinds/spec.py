@@ -39,6 +39,8 @@ class KindSpec(Struct, frozen=True, kw_only=True):
     """Weights of a kind whose structure shows that it is not an outcome; None: the text itself tells."""
     calm: CardWeights = DOCUMENT
     """Weights of a text that is no outcome, where the text itself tells."""
+    has_fields: bool = True
+    """Whether lines may have fields, which are left out when they are shown."""
     prose: bool = False
     """Whether a text of this kind is told in sentences: only a sure failure near its end makes it an outcome."""
     readable: bool = True
@@ -82,7 +84,9 @@ SPECS: Final[dict[Kind, KindSpec]] = {
     Kind.CODE_OR_FILE: KindSpec(
         describe=describe_source, facts_share=0.5, text_view="mixed", view_partial=True, landmarks=landmarks.SOURCE
     ),
-    Kind.DIFF: KindSpec(describe=describe_diff, facts_share=0.35, weights=DOCUMENT, landmarks=landmarks.DIFF),
+    Kind.DIFF: KindSpec(
+        describe=describe_diff, facts_share=0.35, weights=DOCUMENT, has_fields=False, landmarks=landmarks.DIFF
+    ),
     Kind.JSON: KindSpec(
         describe=describe_json,
         facts_share=0.8,
@@ -99,6 +103,7 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         describe=describe_results,
         facts_share=1.0,
         weights=_RESULTS,
+        has_fields=False,
         text_view="search_results",
         card_view=True,
         view_bytes=32 * _MIB,
@@ -110,6 +115,7 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         names=True,
         facts_share=0.05,
         weights=_PAGE,
+        has_fields=False,
         text_view="page",
         card_view=True,
         view_partial=True,

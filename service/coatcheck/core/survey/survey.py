@@ -14,7 +14,9 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from coatcheck.core.artifact import LineFields
 from coatcheck.core.outline.totals import Totals, totals_of
+from coatcheck.core.parts.fields import without_fields
 from coatcheck.core.structure.record_values import RecordTotals, record_totals
 from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, level_of, shapes_of, speaking, stating
 from coatcheck.core.survey.members import Members, ObjectMember
@@ -79,11 +81,11 @@ def pack_survey(survey: Survey) -> bytes:
     return msgspec.msgpack.encode(survey)
 
 
-def survey_of(payload: bytes, held: int) -> Survey | None:
+def survey_of(payload: bytes, held: int, fields: LineFields | None = None) -> Survey | None:
     """Returns the survey of a payload in memory; None if it is no longer than the `held` bytes that need none."""
     if len(payload) <= held:
         return None
-    surveyor = Surveyor()
+    surveyor = Surveyor(fields)
     surveyor.feed(payload)
     return surveyor.finish()
 
@@ -101,7 +103,8 @@ def unpack_survey(packed: bytes) -> Survey:
 class Surveyor:
     """Surveys a streamed text: `feed` its bytes, then call `finish`."""
 
-    def __init__(self) -> None:
+    def __init__(self, fields: LineFields | None = None) -> None:
+        self._fields = fields
         self._carry = b""
         self._offset = 0
         self._line = 1
@@ -154,7 +157,7 @@ class Surveyor:
         if self._totals is not None:
             self._totals.feed(data)
         self._data, self._starts = data, []
-        seen = visible(data)
+        seen = visible(without_fields(self._fields, data, begins=not self._inside))
         self._tallies.feed(seen, later=self._drop == DIGITS)
         ends_line = data.endswith(b"\n")
         if not self._flooded:

@@ -37,6 +37,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import MESSAGES
 from coatcheck.core.metadata_bounds import adjust_metadata
+from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.parts.form import open_payload
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import survey_of
@@ -242,7 +243,7 @@ class FindOrIngest:
     def _cut(self, a: Artifact, data: bytes, view: CardSource | None, budget: int, mask: Mask | None) -> _Known:
         head, tail = sample_ranges(len(data))
         sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
-        survey = survey_of(_text_of(a, data), 2 * SAMPLE_BYTES)
+        survey = survey_of(_text_of(a, data), 2 * SAMPLE_BYTES, a.facts.fields)
         made = cut(
             redrafted(a, sample, view, survey), budget=budget, query=None, tokenizer=self._deps.tokenizer, mask=mask
         )
@@ -321,7 +322,8 @@ def _as_said(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
     data = _text_of(a, data)
     head, tail = sample_ranges(len(data))
     sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
-    facts = recognise(sample, declared, survey_of(data, 2 * SAMPLE_BYTES))
+    fields = find_fields(sample.head)
+    facts = recognise(sample, declared, survey_of(data, 2 * SAMPLE_BYTES, fields), fields=fields)
     return structs.replace(a, said=declared, facts=structs.replace(facts, form=a.facts.form, redacted=a.facts.redacted))
 
 

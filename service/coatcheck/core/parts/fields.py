@@ -1,0 +1,254 @@
+"""Tells the fields of lines from their messages: times, levels, containers, jobs and steps, hosts, members, columns.
+
+Decided once, by the type of the columns, never by a constant string alone: code, Markdown, differences, configuration
+and tables of data are untouched. A rule of rendering: each line stays a line, and its bytes stay where they are.
+"""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final, cast
+
+import msgspec
+
+from coatcheck.core.artifact import LineFields
+from coatcheck.core.text.visible_text import ESCAPES
+
+Hidden = tuple[int, int, bytes]
+"""Bytes of a text that are not shown, as a half-open range, and what is shown in their place."""
+
+_HEAD: Final = 128 * 1024
+"""Bytes at the beginning that decide."""
+_LINES: Final = 400
+_FEWEST: Final = 8
+"""Lines below which nothing is common to them."""
+_SHARED: Final = 0.5
+"""Minimum share of the lines with the first column: a program's own lines, without those of what it calls."""
+_FOLLOWING: Final = 0.8
+"""Minimum share, of these, of the lines with a further column."""
+_COLUMNS: Final = 6
+_ISO: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d| UTC)?"
+_MARK: Final = "\ufeff"
+_TIME: Final = (
+    rf"(?:{_MARK})?(?:\[{_ISO}\]|{_ISO}|\[?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?\]?|\[ *\d{{1,7}}\.\d{{3,9}}\]"
+    rf"|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})?)(?:,? |\t|$)"
+)
+_TYPES: Final = (
+    ("job and step", rf"(?:[^\t\n]{{1,80}}\t){{1,2}}{_TIME}"),
+    ("time", _TIME),
+    ("host and process", r"[\w.-]{1,80} [\w./@-]{1,60}(?:\[\d{1,9}\])?: "),
+    ("stream", r"(?:stdout|stderr) [FP](?: |$)"),
+    ("level", r"\[?(?:INFO|info|Info|DEBUG|debug|TRACE|trace|NOTICE)\]? *[:|-]? "),
+    ("container", r"[\w.-]{1,60} +\| ?"),
+    ("quotation mark", r"> ?"),
+)
+"""Columns by type. A level is only one where it is usual: warnings and errors are part of what a line says."""
+_ALONE: Final = {"container"}
+"""Columns that are left out only if all lines have the same one, or else they tell lines apart."""
+_BESIDE: Final = {"host and process", "stream", "level"}
+"""Columns that follow another one; at the beginning of lines they are prose."""
+_COLOUR: Final = r"(?:\x1b\[[0-9;]{0,12}m)*"
+_NUMBER_NAME: Final = "number of the line"
+_NUMBER: Final = re.compile(" {0,8}([0-9]{1,7})(?::|\t|\u2192)")
+_SOURCES: Final = {**dict(_TYPES), _NUMBER_NAME: _NUMBER.pattern}
+_LEVELS: Final = re.compile(
+    r"(?i)(?:trace|debug|info|information|notice|warn|warning|error|err|fatal|critical|severe)\d?\Z"
+)
+_BAD: Final = re.compile(
+    rb'"(?:level|severity|lvl|levelname)"\s*:\s*"((?i:warn(?:ing)?|err(?:or)?|fatal|critical|severe|panic|alert))"'
+)
+_IS_TIME: Final = re.compile(rf"(?:{_ISO}|\d{{10}}(?:\d{{3}}|\.\d+)?|\d{{16,19}})\Z")
+_MEMBERS: Final = 10
+_SENTENCE: Final = 12
+"""Minimum mean number of characters of messages."""
+_VARIED: Final = 0.3
+"""Minimum share of different messages; identifiers and names beside them have fewer."""
+_ESCAPE: Final = re.compile(rb'\\u001[bB]\[[0-9;]*[A-Za-z]|\\(?:[tr"/\\]|u(?!000[aA])[0-9a-fA-F]{4}|n(?="))')
+
+
+def find_fields(head: bytes) -> LineFields | None:
+    """Returns the fields of a text that begins with `head`; None if its lines are their messages."""
+    start = ESCAPES.sub(b"", head[:_HEAD])
+    text = start[: start.rfind(b"\n") + 1].decode("utf-8", "replace")
+    lines = text.split("\n")[:-1]
+    step = max(1, len(lines) // _LINES)
+    sampled = [line for line in lines[::step] if line.strip()]
+    if len(sampled) < _FEWEST:
+        return None
+    if sampled[0].startswith("{"):
+        return _of_objects(sampled)
+    return _of_prefixes(sampled) or _of_numbers(lines) or _of_table(sampled)
+
+
+def hidden_fields(fields: LineFields, data: bytes, *, begins: bool = True) -> list[Hidden]:
+    """Returns what is not shown of the lines in `data`, in order; without `begins`, its first byte is inside a line."""
+    start = 0 if begins else data.find(b"\n") + 1 or len(data)
+    return _finder(fields)(data, start)
+
+
+def without_fields(fields: LineFields | None, data: bytes, *, begins: bool = True) -> bytes:
+    """Returns the messages of the lines in `data`, each in its line."""
+    if fields is None:
+        return data
+    out: list[bytes] = []
+    at = 0
+    for start, end, shown in hidden_fields(fields, data, begins=begins):
+        out += (data[at:start], shown)
+        at = end
+    return b"".join([*out, data[at:]])
+
+
+@lru_cache(64)
+def _finder(fields: LineFields) -> Callable[[bytes, int], list[Hidden]]:
+    if not fields.member and not fields.delimiter:
+        columns = (f"(?:{_COLOUR}{_SOURCES[name]}){'?' if number else ''}" for number, name in enumerate(fields.names))
+        prefix = re.compile(b"^" + "".join(columns).encode(), re.MULTILINE)
+        return lambda data, start: [
+            (*match.span(), b"") for match in prefix.finditer(data, start) if match.end() > match.start()
+        ]
+    if fields.member:
+        name = re.escape(msgspec.json.encode(fields.member))
+        message = re.compile(rb"^([^\n]*?" + name + rb'\s*:\s*")((?:[^"\\\n]|\\.)*)(")([^\n]*)', re.MULTILINE)
+        return lambda data, start: [part for match in message.finditer(data, start) for part in _of_member(data, match)]
+    mark = re.escape(fields.delimiter.encode())
+    cell = rb'(?:"(?:[^"\n]|"")*"|[^"\n' + mark + rb"]*)" + mark
+    row = re.compile(
+        rb"^((?:" + cell + rb"){%d})(?:\"((?:[^\"\n]|\"\")*)\"(?=[\r\n]|\Z)|([^\"\n]*))" % fields.column, re.MULTILINE
+    )
+    return lambda data, start: [part for match in row.finditer(data, start) for part in _of_cell(match)]
+
+
+def _of_member(data: bytes, match: re.Match[bytes]) -> list[Hidden]:
+    level = _BAD.search(data, match.start(), match.end())
+    out: list[Hidden] = [(match.start(), match.end(1), level[1].upper() + b" " if level else b"")]
+    out += [(*each.span(), _unescaped(each[0])) for each in _ESCAPE.finditer(data, match.start(2), match.end(3))]
+    return [*out, (match.start(3), match.end(), b"")]
+
+
+def _unescaped(escape: bytes) -> bytes:
+    if escape == b"\\n" or escape[:6].lower() == b"\\u001b":
+        return b""
+    value: str = msgspec.json.decode(b'"' + escape + b'"') if b"\\ud" not in escape.lower() else escape.decode()
+    return b"" if value == "\r" else value.encode("utf-8", "replace")
+
+
+def _of_cell(match: re.Match[bytes]) -> list[Hidden]:
+    if match.start(2) < 0:
+        return [(match.start(), match.end(1), b"")]
+    out: list[Hidden] = [(match.start(), match.start(2), b"")]
+    out += [(match.start(2) + each.start(), match.start(2) + each.end(), b'"') for each in re.finditer(b'""', match[2])]
+    return [*out, (match.end(2), match.end(), b"")]
+
+
+def _of_prefixes(lines: list[str]) -> LineFields | None:
+    rests, names = lines, list[str]()
+    least = _SHARED
+    while len(names) < _COLUMNS:
+        best = max(
+            ((sum(bool(_type(each).match(rest)) for rest in rests), each) for each in range(len(_TYPES))),
+            key=lambda item: (item[0], -item[1]),
+        )
+        count, number = best
+        name = _TYPES[number][0]
+        if count < least * len(rests) or (not names and name in _BESIDE):
+            break
+        matches = [_type(number).match(rest) for rest in rests]
+        values = {match[0] for match in matches if match}
+        if name in _ALONE and len(values) > 1:
+            break
+        rests = [rest[match.end() :] for rest, match in zip(rests, matches, strict=True) if match]
+        names.append(name)
+        least = _FOLLOWING
+    if not names or (names == ["time"] and _is_table(rests)):
+        return None
+    return LineFields(names=tuple(names))
+
+
+@lru_cache(16)
+def _type(number: int) -> re.Pattern[str]:
+    return re.compile(_TYPES[number][1])
+
+
+def _is_table(rests: list[str]) -> bool:
+    """Returns whether what follows the times are cells."""
+    commas = Counter(rest.count(",") for rest in rests)
+    return commas.most_common(1)[0][0] > 0 and commas.most_common(1)[0][1] > _FOLLOWING * len(rests)
+
+
+def _of_numbers(lines: list[str]) -> LineFields | None:
+    """Returns the numbers of lines if they are those of the lines here, which are shown anyway."""
+    matches = [_NUMBER.match(line) for line in lines]
+    if sum(match is not None and int(match[1]) == at for at, match in enumerate(matches, 1)) < _FOLLOWING * len(lines):
+        return None
+    rest = _of_prefixes([line[match.end() :] for line, match in zip(lines, matches, strict=True) if match])
+    return LineFields(names=(_NUMBER_NAME, *(() if rest is None else rest.names)))
+
+
+def _of_objects(lines: list[str]) -> LineFields | None:
+    records: list[dict[str, object]] = []
+    for line in lines:
+        try:
+            value: object = msgspec.json.decode(line)
+        except (msgspec.MsgspecError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            records.append(cast("dict[str, object]", value))
+    if len(records) < _FOLLOWING * len(lines):
+        return None
+    names = Counter(name for record in records for name in record)
+    if len(names) > _MEMBERS:
+        return None
+    columns = {name: [record[name] for record in records if name in record] for name in names}
+    message = _message_of(
+        {
+            name: [str(value) for value in values]
+            for name, values in columns.items()
+            if all(isinstance(value, str) for value in values)
+        },
+        columns,
+    )
+    return (
+        None if message is None else LineFields(names=tuple(name for name in names if name != message), member=message)
+    )
+
+
+def _of_table(lines: list[str]) -> LineFields | None:
+    for delimiter in (",", "\t", ";"):
+        rows = list(csv.reader(lines, delimiter=delimiter))
+        width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+        if not 2 <= width <= _MEMBERS:
+            continue
+        same = [row for row in rows if len(row) == width]
+        if len(same) < _FOLLOWING * len(lines):
+            continue
+        last = [row[-1] for row in same]
+        columns: dict[str, list[object]] = {str(number): [row[number] for row in same] for number in range(width)}
+        if _message_of({str(width - 1): last}, columns) is not None:
+            return LineFields(
+                names=(f"{width - 1} columns" if width > 2 else "1 column",), column=width - 1, delimiter=delimiter
+            )
+    return None
+
+
+def _message_of(texts: dict[str, list[str]], columns: dict[str, list[object]]) -> str | None:
+    """Returns the column that says something, if all others are fields, and one of them is a time or a level."""
+    said = {name: sum(map(len, values)) / len(values) for name, values in texts.items() if _is_varied(values)}
+    message = max(said, key=lambda name: said[name], default=None)
+    if message is None or said[message] < _SENTENCE or not any(" " in value for value in texts[message]):
+        return None
+    others = [values for name, values in columns.items() if name != message]
+    typed = [_is_typed(values) for values in others]
+    few = [len(set(map(str, values))) <= max(4, len(values) // 10) for values in others]
+    return message if any(typed) and all(a or b for a, b in zip(typed, few, strict=True)) else None
+
+
+def _is_varied(values: list[str]) -> bool:
+    return len(set(values)) >= _VARIED * len(values) and not all(map(_IS_TIME.match, values))
+
+
+def _is_typed(values: list[object]) -> bool:
+    """Returns whether values are times or levels; the first may be a column's name."""
+    rest = [str(value) for value in values[1:]]
+    return all(map(_IS_TIME.match, rest)) or all(map(_LEVELS.match, rest))
