@@ -180,7 +180,7 @@ class Form(Struct, frozen=True, omit_defaults=True):
 
 
 class LineFields(Struct, frozen=True, omit_defaults=True):
-    """The columns that many lines share beside what they say. Rendering leaves them out; positions stay the payload's."""
+    """The columns that many lines share beside what they say. They are not shown; positions stay the payload's."""
 
     names: tuple[str, ...]
     """What they are, in words; if nothing below is given, the types of the columns in front of the message."""
@@ -188,6 +188,8 @@ class LineFields(Struct, frozen=True, omit_defaults=True):
     """In JSON lines: the member that is the message."""
     column: int = 0
     """In a table: the number of columns before the message."""
+    inside: tuple[str, ...] = ()
+    """Types of the columns in front of that message."""
     delimiter: str = ""
     """Between the columns of a table."""
 

@@ -35,16 +35,17 @@ def open_envelope(data: bytes) -> Envelope | None:
 
 
 def render(envelope: Envelope) -> str:
-    """Returns the text of an envelope: its texts, named if there are several, then a line for each other member.
+    """Returns the text of an envelope: its texts, named if there are several, then a line of the other members.
 
-    The members come last, where an output's own exit status would stand.
+    That comes last, where an output's own exit status would stand.
     """
     named = len(envelope.texts) > 1
     out: list[str] = []
     for path, text in envelope.texts:
         body = text.replace("\r\n", "\n")
         out.append(f"{f'{path}:{chr(10)}' if named else ''}{body}{'' if body.endswith(chr(10)) else chr(10)}")
-    return "".join([*out, *(f"{path}: {value}\n" for path, value in envelope.facts)])
+    facts = ", ".join(f"{path}: {value}" for path, value in envelope.facts)
+    return "".join([*out, f"{facts}\n" if facts else ""])
 
 
 def _open(data: bytes, depth: int) -> Envelope | None:

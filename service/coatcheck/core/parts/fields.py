@@ -14,6 +14,7 @@ from typing import Final, cast
 import msgspec
 
 from coatcheck.core.artifact import LineFields
+from coatcheck.core.text.plural import counted
 from coatcheck.core.text.visible_text import ESCAPES
 
 Hidden = tuple[int, int, bytes]
@@ -65,6 +66,10 @@ _SENTENCE: Final = 12
 """Minimum mean number of characters of messages."""
 _VARIED: Final = 0.3
 """Minimum share of different messages; identifiers and names beside them have fewer."""
+_DOUBLED: Final = re.compile(rb'""')
+_FEW: Final = 4
+_FEW_OF: Final = 10
+"""Different values of a column that tells lines apart by kind: few, or at most one in ten lines."""
 _ESCAPE: Final = re.compile(rb'\\u001[bB]\[[0-9;]*[A-Za-z]|\\(?:[tr"/\\]|u(?!000[aA])[0-9a-fA-F]{4}|n(?="))')
 
 
@@ -102,44 +107,43 @@ def without_fields(fields: LineFields | None, data: bytes, *, begins: bool = Tru
 
 @lru_cache(64)
 def _finder(fields: LineFields) -> Callable[[bytes, int], list[Hidden]]:
-    if not fields.member and not fields.delimiter:
-        columns = (f"(?:{_COLOUR}{_SOURCES[name]}){'?' if number else ''}" for number, name in enumerate(fields.names))
-        prefix = re.compile(b"^" + "".join(columns).encode(), re.MULTILINE)
-        return lambda data, start: [
-            (*match.span(), b"") for match in prefix.finditer(data, start) if match.end() > match.start()
-        ]
+    is_whole_line = not fields.member and not fields.delimiter
+    names = fields.names if is_whole_line else fields.inside
+    columns = (f"(?:{_COLOUR}{_SOURCES[name]}){'?' if number else ''}" for number, name in enumerate(names))
+    prefix = "".join(columns).encode()
+    if is_whole_line:
+        lead = re.compile(b"^" + prefix, re.MULTILINE)
+        return lambda data, start: [(*match.span(), b"") for match in lead.finditer(data, start)]
     if fields.member:
         name = re.escape(msgspec.json.encode(fields.member))
-        message = re.compile(rb"^([^\n]*?" + name + rb'\s*:\s*")((?:[^"\\\n]|\\.)*)(")([^\n]*)', re.MULTILINE)
-        return lambda data, start: [part for match in message.finditer(data, start) for part in _of_member(data, match)]
-    mark = re.escape(fields.delimiter.encode())
-    cell = rb'(?:"(?:[^"\n]|"")*"|[^"\n' + mark + rb"]*)" + mark
-    row = re.compile(
-        rb"^((?:" + cell + rb"){%d})(?:\"((?:[^\"\n]|\"\")*)\"(?=[\r\n]|\Z)|([^\"\n]*))" % fields.column, re.MULTILINE
-    )
-    return lambda data, start: [part for match in row.finditer(data, start) for part in _of_cell(match)]
+        line = rb"^([^\n]*?" + name + rb'\s*:\s*"(?:' + prefix + rb')?)((?:[^"\\\n]|\\.)*)(")([^\n]*)'
+    else:
+        mark = re.escape(fields.delimiter.encode())
+        cell = rb'(?:"(?:[^"\n]|"")*"|[^"\n' + mark + rb"]*)" + mark
+        before = rb"(?:" + cell + rb"){%d}" % fields.column
+        line = rb"^(" + before + rb'"?(?:' + prefix + rb')?)((?:[^"\n]|"")*)("?)([^\n]*)'
+    message = re.compile(line, re.MULTILINE)
+    escape = _ESCAPE if fields.member else _DOUBLED
+    return lambda data, start: [
+        part for match in message.finditer(data, start) for part in _around(data, match, escape)
+    ]
 
 
-def _of_member(data: bytes, match: re.Match[bytes]) -> list[Hidden]:
+def _around(data: bytes, match: re.Match[bytes], escape: re.Pattern[bytes]) -> list[Hidden]:
+    """Returns what is not shown of a line with a message in it: what surrounds that, and its escapes."""
     level = _BAD.search(data, match.start(), match.end())
     out: list[Hidden] = [(match.start(), match.end(1), level[1].upper() + b" " if level else b"")]
-    out += [(*each.span(), _unescaped(each[0])) for each in _ESCAPE.finditer(data, match.start(2), match.end(3))]
+    out += [(*each.span(), _unescaped(each[0])) for each in escape.finditer(data, match.start(2), match.end(3))]
     return [*out, (match.start(3), match.end(), b"")]
 
 
 def _unescaped(escape: bytes) -> bytes:
+    if escape == b'""':
+        return b'"'
     if escape == b"\\n" or escape[:6].lower() == b"\\u001b":
         return b""
     value: str = msgspec.json.decode(b'"' + escape + b'"') if b"\\ud" not in escape.lower() else escape.decode()
     return b"" if value == "\r" else value.encode("utf-8", "replace")
-
-
-def _of_cell(match: re.Match[bytes]) -> list[Hidden]:
-    if match.start(2) < 0:
-        return [(match.start(), match.end(1), b"")]
-    out: list[Hidden] = [(match.start(), match.start(2), b"")]
-    out += [(match.start(2) + each.start(), match.start(2) + each.end(), b'"') for each in re.finditer(b'""', match[2])]
-    return [*out, (match.end(2), match.end(), b"")]
 
 
 def _of_prefixes(lines: list[str]) -> LineFields | None:
@@ -201,51 +205,54 @@ def _of_objects(lines: list[str]) -> LineFields | None:
     if len(names) > _MEMBERS:
         return None
     columns = {name: [record[name] for record in records if name in record] for name in names}
-    message = _message_of(
-        {
-            name: [str(value) for value in values]
-            for name, values in columns.items()
-            if all(isinstance(value, str) for value in values)
-        },
-        columns,
-    )
-    return (
-        None if message is None else LineFields(names=tuple(name for name in names if name != message), member=message)
-    )
+    message = _message_of(columns, [name for name in names if all(isinstance(each, str) for each in columns[name])])
+    if message is None:
+        return None
+    beside = tuple(name for name in names if name != message)
+    return LineFields(names=beside, member=message, inside=_inside(columns[message]))
 
 
 def _of_table(lines: list[str]) -> LineFields | None:
     for delimiter in (",", "\t", ";"):
         rows = list(csv.reader(lines, delimiter=delimiter))
-        width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-        if not 2 <= width <= _MEMBERS:
+        width = Counter(map(len, rows)).most_common(1)[0][0]
+        if not 1 < width <= _MEMBERS or sum(len(row) == width for row in rows) < _FOLLOWING * len(lines):
             continue
-        same = [row for row in rows if len(row) == width]
-        if len(same) < _FOLLOWING * len(lines):
-            continue
-        last = [row[-1] for row in same]
-        columns: dict[str, list[object]] = {str(number): [row[number] for row in same] for number in range(width)}
-        if _message_of({str(width - 1): last}, columns) is not None:
-            return LineFields(
-                names=(f"{width - 1} columns" if width > 2 else "1 column",), column=width - 1, delimiter=delimiter
-            )
+        columns: dict[str, list[object]] = {
+            str(number): [row[number] for row in rows if len(row) == width] for number in range(width)
+        }
+        last = str(width - 1)
+        if _message_of(columns, [last]) is not None:
+            names = (counted(width - 1, "column"),)
+            return LineFields(names=names, column=width - 1, delimiter=delimiter, inside=_inside(columns[last]))
     return None
 
 
-def _message_of(texts: dict[str, list[str]], columns: dict[str, list[object]]) -> str | None:
-    """Returns the column that says something, if all others are fields, and one of them is a time or a level."""
-    said = {name: sum(map(len, values)) / len(values) for name, values in texts.items() if _is_varied(values)}
-    message = max(said, key=lambda name: said[name], default=None)
-    if message is None or said[message] < _SENTENCE or not any(" " in value for value in texts[message]):
+def _inside(messages: list[object]) -> tuple[str, ...]:
+    fields = _of_prefixes([str(message) for message in messages])
+    return () if fields is None else fields.names
+
+
+def _message_of(columns: dict[str, list[object]], texts: list[str]) -> str | None:
+    """Returns which of some columns says something, if all others are fields, and one of them is a time or a level."""
+    lengths = {name: sum(len(str(each)) for each in columns[name]) / len(columns[name]) for name in texts}
+    message = max((name for name in texts if _is_varied(columns[name])), key=lambda name: lengths[name], default=None)
+    if message is None or lengths[message] < _SENTENCE:
         return None
     others = [values for name, values in columns.items() if name != message]
     typed = [_is_typed(values) for values in others]
-    few = [len(set(map(str, values))) <= max(4, len(values) // 10) for values in others]
+    few = [len(set(map(str, values))) <= max(_FEW, len(values) // _FEW_OF) for values in others]
     return message if any(typed) and all(a or b for a, b in zip(typed, few, strict=True)) else None
 
 
-def _is_varied(values: list[str]) -> bool:
-    return len(set(values)) >= _VARIED * len(values) and not all(map(_IS_TIME.match, values))
+def _is_varied(values: list[object]) -> bool:
+    """Returns whether values are sentences, most of which differ."""
+    said = [str(value) for value in values]
+    return (
+        len(set(said)) >= _VARIED * len(said)
+        and any(" " in each for each in said)
+        and not all(map(_IS_TIME.match, said))
+    )
 
 
 def _is_typed(values: list[object]) -> bool:
