@@ -97,6 +97,7 @@ READ: Final = Tool(
             least=0,
             most=20,
         ),
+        Parameter(name="view", types=("string",), description='"raw": whole lines, undecoded.'),
     ),
 )
 

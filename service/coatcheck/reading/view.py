@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.artifact import Artifact, Caller, LineFields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.event import Action
 from coatcheck.core.media.documents import is_document
@@ -19,7 +19,7 @@ from coatcheck.core.reads.view_inputs import is_plain
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import sections_of
 from coatcheck.core.text.visible_text import writes_over
-from coatcheck.core.views.view import Section, ViewMeasure
+from coatcheck.core.views.view import OPENED, Section, ViewMeasure
 from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck.ports.artifacts import FoundView
 from coatcheck.ports.catalog import FoundArtifact
@@ -53,6 +53,8 @@ class ViewReading(Struct, frozen=True, kw_only=True):
     """False: the extractor was given only a part; the rest may contain unknown sections."""
     unkept: bool = False
     """A text view may exist but cannot be made or kept at the moment, so this is the raw one."""
+    fields: LineFields | None = None
+    """What is not shown of each line; the bytes stay where they are."""
     mask: Mask | None = None
     """Hides secrets in `content`; whoever shows a part of it inserts markers (`Reader.shown`)."""
 
@@ -223,6 +225,7 @@ class OpenView:
                 content=self._open(found),
                 measure=ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens),
                 sections=of_payload.view.sections if of_payload else (),
+                fields=found.artifact.facts.fields if name == "text" else None,
                 sections_end=of_payload is None or not of_payload.view.partial,
             )
         )
@@ -249,6 +252,7 @@ class OpenView:
                 sections=view.sections,
                 partial=view.partial,
                 sections_end=not view.partial,
+                fields=found.artifact.facts.fields if view.extractor == OPENED else None,
             )
         )
 

@@ -51,6 +51,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "ignore_case": ("ignore_case", "case_insensitive", "i"),
     "case_sensitive": ("case_sensitive",),
     "literal": ("literal", "fixed_strings", "fixed_string"),
+    "view": ("view",),
 }
 """Names of parameters in readers that models know. The order is the order of precedence."""
 _LIST_NAMES: Final[dict[str, tuple[str, ...]]] = {
@@ -103,6 +104,8 @@ class ReadArguments(Struct, frozen=True, kw_only=True):
     context: int | None = None
     ignore_case: bool = False
     literal: bool = False
+    raw: bool = False
+    """Whether the payload itself is read rather than its text."""
     notes: tuple[str, ...] = ()
 
 
@@ -164,6 +167,7 @@ def read_arguments(given: dict[str, object], notes: list[str]) -> ReadArguments:
         context=None if context is None else max(0, min(context, MAX_CONTEXT)),
         ignore_case=said.switch("ignore_case") or (said.has("case_sensitive") and not said.switch("case_sensitive")),
         literal=said.switch("literal"),
+        raw=said.text("view") == "raw",
         notes=said.all_notes(),
     )
 

@@ -111,7 +111,9 @@ class ReadArtifact:
             if arguments.section is not None:
                 notes.append("section was left out: a path applies to the whole payload.")
             arguments = structs.replace(arguments, section=None, notes=tuple(notes))
-            return arguments, await self._view(caller, number, view="raw")
+            return arguments, await self._values.open(caller, number)
+        if arguments.raw:
+            return structs.replace(arguments, section=None), await self._view(caller, number, view="raw")
         arguments, reading = await self._narrowed(caller, number, arguments)
         if arguments.path is not None:
             return arguments, reading
@@ -182,7 +184,7 @@ class ReadArtifact:
             last += _named(reading)
         last += [*moved, *shown.said, *clipped(arguments.notes)]
         known = got.tokens if shown.body == got.text else None
-        return answer(reading, part + within(reading), shown.body, last, tokens=known)
+        return answer(reading, part + within(reading) + _without(reading), shown.body, last, tokens=known)
 
     async def _outlined(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
         offset = arguments.offset.line if arguments.offset is not None and arguments.offset.line > 1 else 0
@@ -216,6 +218,12 @@ class ReadArtifact:
         )
         on = "That is the end." if got.next is None else f'Next: the same call with offset="{got.next}".'
         return answer(reading, "values of the path", got.text, [on, *clipped(arguments.notes)], tokens=got.tokens)
+
+
+def _without(reading: ViewReading) -> str:
+    """Returns which fields of lines are not shown, as a part of a sentence."""
+    fields = reading.fields
+    return "" if fields is None else f" without {', '.join(map(one_line, fields.names))} (view=raw shows all)"
 
 
 def _reads_on(arguments: ReadArguments) -> bool:

@@ -10,7 +10,7 @@ from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, Li
 from coatcheck.core.kinds.classify import classify
 from coatcheck.core.kinds.description import NOTHING, PayloadProbe
 from coatcheck.core.kinds.markers import find_markers
-from coatcheck.core.kinds.spec import JSON, TEXTS, spec_of
+from coatcheck.core.kinds.spec import FILES, JSON, ROWS, TEXTS, spec_of
 from coatcheck.core.parts.fields import without_fields
 from coatcheck.core.structure.json_values import find_document
 from coatcheck.core.survey.survey import Survey
@@ -40,7 +40,9 @@ def recognise(
     if fields is not None:
         sample = _messages(sample, fields)
         payload = PayloadProbe(sample, declared, survey)
-        kind = classify(payload)
+        of_messages = classify(payload)
+        # Messages of a program may read like prose or code; times and levels in front tell that they are its output.
+        kind = kind if of_messages in FILES and kind not in FILES | ROWS else of_messages
     json_at = find_document(sample.head) if sample.whole and kind in TEXTS and declared.kind in {None, JSON} else None
     if json_at is not None:
         kind, document = JSON, sample.head[slice(*json_at)]

@@ -143,6 +143,10 @@ JSON: Final = Kind.JSON
 """Kind of a document in a text."""
 TEXTS: Final = frozenset(kind for kind, spec in SPECS.items() if spec.text_view in AS_IS)
 """Kinds of texts, in which a document of another kind may be."""
+FILES: Final = frozenset({Kind.CODE_OR_FILE, Kind.TEXT})
+"""Kinds of what somebody wrote."""
+ROWS: Final = frozenset({Kind.TABLE, Kind.JSON})
+"""Kinds whose lines have fields of their own."""
 MESSAGES: Final = Kind.TEXT
 """Declared kind of messages taken out of a history, one per line: each is read by its line."""
 

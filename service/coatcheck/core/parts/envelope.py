@@ -45,7 +45,7 @@ def render(envelope: Envelope) -> str:
         body = text.replace("\r\n", "\n")
         out.append(f"{f'{path}:{chr(10)}' if named else ''}{body}{'' if body.endswith(chr(10)) else chr(10)}")
     facts = ", ".join(f"{path}: {value}" for path, value in envelope.facts)
-    return "".join([*out, f"{facts}\n" if facts else ""])
+    return "".join([f"{facts}\n" if facts else "", *out])
 
 
 def _open(data: bytes, depth: int) -> Envelope | None:

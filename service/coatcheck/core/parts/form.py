@@ -20,7 +20,7 @@ def words_of(form: Form) -> str:
     charset = form.charset
     named = "" if charset is None else f"from {charset.name}{' (a guess)' if charset.is_guess else ''}"
     ends = "lines end in CR" if form.ends_with_cr else ""
-    return ", ".join(filter(None, (named, ends, "out of JSON" if form.is_envelope else "")))
+    return ", ".join(filter(None, (named, ends, "in JSON" if form.is_envelope else "")))
 
 
 def open_payload(form: Form, payload: bytes) -> bytes:

@@ -7,6 +7,7 @@ byte, so that ranges stay exact.
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Final, final
 
 from coatcheck.core.text.plural import plural
@@ -80,15 +81,15 @@ class VisibleText:
         text: what was seen, with words of ours where something was overwritten.
     """
 
-    def __init__(self, data: bytes, *, frames: bool = True) -> None:
-        r"""Without `frames`, a `\r` overwrites nothing."""
+    def __init__(self, data: bytes, *, frames: bool = True, apart: Iterable[tuple[int, int, str]] = ()) -> None:
+        r"""Without `frames`, a `\r` overwrites nothing; `apart` is not shown either, but what is given in its place."""
         self._data = data
         self._starts: list[int] = [0]
         """Where verbatim and hidden parts begin in `data`, alternating; the first is verbatim, and may be empty."""
         self._chars: list[int] = [0]
         """Where they begin in `text`."""
         out: list[str] = []
-        for start, end, said in _hidden(data, frames=frames):
+        for start, end, said in _hidden(data, frames=frames, apart=apart):
             out += (decode(data[self._starts[-1] : start]), said)
             self._starts += (start, end)
             self._chars += (self._chars[-1] + len(out[-2]), self._chars[-1] + len(out[-2]) + len(said))
@@ -115,7 +116,16 @@ class VisibleText:
         return self.text[self._chars[part] : end]
 
 
-def _hidden(data: bytes, *, frames: bool) -> list[tuple[int, int, str]]:
+def _hidden(data: bytes, *, frames: bool, apart: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Returns the parts that are not shown, in order and disjoint, and their replacements."""
+    out: list[tuple[int, int, str]] = []
+    for part in sorted([*_unseen(data, frames=frames), *apart], key=lambda part: (part[0], -part[1])):
+        if not out or part[0] >= out[-1][1]:
+            out.append(part)
+    return out
+
+
+def _unseen(data: bytes, *, frames: bool) -> list[tuple[int, int, str]]:
     """Returns the parts that were not seen, in order, and their replacements."""
     out: list[tuple[int, int, str]] = []
     at = 0

@@ -10,9 +10,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Caller
+from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.section_names import SectionPart, nth_section
+from coatcheck.core.parts.fields import hidden_fields
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
 from coatcheck.core.text.visible_text import VisibleText, has_hidden, settled
 from coatcheck.core.views import cursor as cursors
@@ -27,6 +28,7 @@ from coatcheck.core.views.window import (
     Span,
     Unit,
     Window,
+    decode,
     nth_char,
     nth_newline,
     past_end,
@@ -189,18 +191,21 @@ class Read(Reader):
         stop = reading.extent.end
         as_seen = unit == "line" and reading.view == "text"
         frames = as_seen and await writes_over_lines(reading)
+        fields = reading.fields if as_seen else None
+        begins = not start.byte or await reading.content.read(start.byte - 1, start.byte) == b"\n"
         guess = budget.tokens * _BYTES_PER_TOKEN + 64
         while True:
             most = min(guess, _SEEN_LIMIT if as_seen else _FETCH_LIMIT)
             most = min(most, left) if unit == "byte" and left is not None else most
             data = await reading.read(start.byte, start.byte + most)
-            hidden = as_seen and has_hidden(data)
+            hidden = as_seen and (fields is not None or has_hidden(data))
             wanted = _until(data, unit, left)
             whole = wanted is not None or start.byte + len(data) == stop
             data = data if wanted is None else data[:wanted]
             by_line = unit == "line"
             last = whole or most == _SEEN_LIMIT
-            show = partial(_seen, frames=frames, ends=last) if hidden else Verbatim
+            at_line = fields if begins else None
+            show = partial(_seen, frames=frames, ends=last, fields=at_line) if hidden else Verbatim
             got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=last, by_line=by_line, show=show)
             if got is not None:
                 break
@@ -318,8 +323,13 @@ def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
         raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
 
 
-def _seen(data: bytes, *, frames: bool, ends: bool) -> VisibleText:
-    return VisibleText(data if ends else data[: settled(data)], frames=frames)
+def _seen(data: bytes, *, frames: bool, ends: bool, fields: LineFields | None) -> VisibleText:
+    """Returns bytes from the beginning of a line on as they are shown."""
+    if not ends:
+        data = data[: settled(data)]
+        data = data if fields is None else data[: data.rfind(b"\n") + 1 or len(data)]
+    apart = [] if fields is None else hidden_fields(fields, data)
+    return VisibleText(data, frames=frames, apart=[(start, end, decode(shown)) for start, end, shown in apart])
 
 
 def _until(data: bytes, unit: Unit, left: int | None) -> int | None:

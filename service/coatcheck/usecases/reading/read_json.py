@@ -122,13 +122,22 @@ class ReadJson(Reader):
                 `invalid_request`, `not_json`, `json_too_large`, `integrity`.
         """
         asked = await self._parsed(number, path, limit, max_tokens, cursor, fields)
-        reading = await self._view(caller, number, view="raw")
-        form = reading.artifact.facts.form
-        if form is not None and form.charset is not None:
-            reading = await self._view(caller, number, view="text")
+        reading = await self.open(caller, number)
         answer = await self.shown(reading, await self._of(reading, asked), max_tokens)
         self._view.told(caller, reading, answer.tokens, "json", {"path": path, "on": cursor is not None})
         return answer
+
+    async def open(self, caller: Caller, number: int) -> ViewReading:
+        """Opens what paths apply to: the payload, or its text where that is decoded or has the document in it.
+
+        Raises:
+            CoatcheckError: as when calling.
+        """
+        reading = await self._view(caller, number, view="raw")
+        facts = reading.artifact.facts
+        if facts.form is None or (facts.form.charset is None and facts.json_at is None):
+            return reading
+        return await self._view(caller, number, view="text")
 
     async def of(
         self, reading: ViewReading, number: int, *, path: str, limit: int | None, max_tokens: int, cursor: str | None
