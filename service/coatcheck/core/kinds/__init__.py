@@ -38,8 +38,8 @@ def recognise(
     kind = classify(payload)
     fields = fields if spec_of(kind).has_fields and declared.kind in {None, kind} else None
     if fields is not None:
-        sample = _messages(sample, fields)
-        payload = PayloadProbe(sample, declared, survey)
+        lines, sample = sample, _messages(sample, fields)
+        payload = PayloadProbe(sample, declared, survey, lines)
         of_messages = classify(payload)
         # Messages of a program may read like prose or code; times and levels in front tell that they are its output.
         kind = kind if of_messages in FILES and kind not in FILES | ROWS else of_messages

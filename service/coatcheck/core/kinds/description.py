@@ -29,6 +29,8 @@ class PayloadProbe(Struct, dict=True):
     """What the caller declared about it."""
     survey: Survey | None = None
     """What every byte says, if the sample is not all of it."""
+    lines: PayloadSample | None = None
+    """The same sample with the fields of its lines, where `sample` has only their messages."""
 
     @cached_property
     def json(self) -> JsonReading | None:

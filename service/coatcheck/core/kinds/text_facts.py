@@ -56,7 +56,7 @@ def describe_output(payload: PayloadProbe) -> Description:
     if not payload.sample.whole:
         data, where = _first_lines(payload.sample)
         return _described([entry for entry in landmarks(OUTPUT, (), data) if entry.what == "block"], where) or NOTHING
-    if facts := tallied(payload.sample.head):
+    if facts := tallied((payload.lines or payload.sample).head):
         return Description(facts=facts)
     return _outlined(payload, OUTPUT, lambda entry: entry.what != "phase") or NOTHING
 

@@ -91,8 +91,10 @@ def _gather(value: object, path: str, found: Envelope, depth: int) -> bool:
         items = cast("list[object]", value)
         typed = all(not isinstance(each, dict) or "type" in each for each in items)
         before = len(found.texts)
-        whole = all(_gather(each, f"{path}[{number}]", found, depth - 1) for number, each in enumerate(items))
-        return depth > 0 and typed and whole and len(found.texts) - before <= 1
+        whole = depth > 0 and all(
+            _gather(each, f"{path}[{number}]", found, depth - 1) for number, each in enumerate(items)
+        )
+        return typed and whole and len(found.texts) - before <= 1
     elif value not in ("", None, [], {}):
         fact = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         found.facts.append((path, fact))

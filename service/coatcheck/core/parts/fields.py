@@ -36,19 +36,20 @@ _TIME: Final = (
     rf"(?:{_MARK})?(?:\[{_ISO}\]|{_ISO}|\[?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?\]?|\[ *\d{{1,7}}\.\d{{3,9}}\]"
     rf"|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})?)(?:,? |\t|$)"
 )
+_LEVEL: Final = "level"
 _TYPES: Final = (
     ("job and step", rf"(?:[^\t\n]{{1,80}}\t){{1,2}}{_TIME}"),
     ("time", _TIME),
-    ("host and process", r"[\w.-]{1,80} [\w./@-]{1,60}(?:\[\d{1,9}\])?: "),
+    ("host and process", r"(?![A-Z]{3,8} )[\w.-]{1,80} [\w./@-]{1,60}(?:\[\d{1,9}\])?: "),
     ("stream", r"(?:stdout|stderr) [FP](?: |$)"),
-    ("level", r"\[?(?:INFO|info|Info|DEBUG|debug|TRACE|trace|NOTICE)\]? *[:|-]? "),
+    (_LEVEL, r"\[?(?:INFO|info|Info|DEBUG|debug|TRACE|trace|NOTICE)\]? *[:|-]? "),
     ("container", r"[\w.-]{1,60} +\| ?"),
     ("quotation mark", r"> ?"),
 )
 """Columns by type. A level is only one where it is usual: warnings and errors are part of what a line says."""
 _ALONE: Final = {"container"}
 """Columns that are left out only if all lines have the same one, or else they tell lines apart."""
-_BESIDE: Final = {"host and process", "stream", "level"}
+_BESIDE: Final = {"host and process", "stream", _LEVEL}
 """Columns that follow another one; at the beginning of lines they are prose."""
 _COLOUR: Final = r"(?:\x1b\[[0-9;]{0,12}m)*"
 _NUMBER_NAME: Final = "number of the line"
@@ -85,6 +86,14 @@ def find_fields(head: bytes) -> LineFields | None:
     if sampled[0].startswith("{"):
         return _of_objects(sampled)
     return _of_prefixes(sampled) or _of_numbers(lines) or _of_table(sampled)
+
+
+def keep_levels(fields: LineFields | None) -> LineFields | None:
+    """Returns the fields in front of a level, for what counts levels."""
+    if fields is None or fields.member or fields.delimiter or _LEVEL not in fields.names:
+        return fields
+    names = fields.names[: fields.names.index(_LEVEL)]
+    return LineFields(names=names) if names else None
 
 
 def hidden_fields(fields: LineFields, data: bytes, *, begins: bool = True) -> list[Hidden]:
@@ -214,7 +223,10 @@ def _of_objects(lines: list[str]) -> LineFields | None:
 
 def _of_table(lines: list[str]) -> LineFields | None:
     for delimiter in (",", "\t", ";"):
-        rows = list(csv.reader(lines, delimiter=delimiter))
+        try:
+            rows = list(csv.reader([line.replace("\r", "") for line in lines], delimiter=delimiter))
+        except csv.Error:  # a cell is longer than a cell may be
+            continue
         width = Counter(map(len, rows)).most_common(1)[0][0]
         if not 1 < width <= _MEMBERS or sum(len(row) == width for row in rows) < _FOLLOWING * len(lines):
             continue
