@@ -89,7 +89,18 @@ def test_a_strict_schema_requires_everything_and_takes_null_for_what_may_be_left
 
 
 def test_the_parameters_are_those_that_are_documented() -> None:
-    assert NAMES == ["artifact_id", "outline", "section", "offset", "limit", "pattern", "query", "path", "context"]
+    assert NAMES == [
+        "artifact_id",
+        "outline",
+        "section",
+        "offset",
+        "limit",
+        "pattern",
+        "query",
+        "path",
+        "context",
+        "view",
+    ]
     assert input_schema(READ, strict=False)["required"] == ["artifact_id"]
     assert input_schema(LIST, strict=False)["required"] == []
 

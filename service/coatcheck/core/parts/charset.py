@@ -38,6 +38,8 @@ _CONTROL_CHARS: Final = frozenset(_CONTROLS.decode("latin-1"))
 _WIDE: Final = re.compile("[^\x00-\x7f\ufffd]")
 """Matches a character that UTF-8 encodes in several bytes."""
 _ASCII_PAIR: Final = re.compile(rb"[ -~]{2}")
+_UNLIKELY: Final = 0.05
+"""Confidence below which a charset is no better than another; that of a plain fallback is 0.1."""
 _CHARS: Final = 2_000
 """Characters that tell whether two-byte units are text."""
 _NO_TEXT: Final = frozenset({"Cn", "Co", "Cs"})
@@ -134,8 +136,9 @@ def _detected(head: bytes) -> Charset | None:
         return None
     from chardet import detect  # noqa: PLC0415 - 20 ms that almost no payload needs
 
-    name = detect(lines)["encoding"]
-    if name is None or not _decodes(lines, name, is_whole=True):
+    answer = detect(lines)
+    name = answer["encoding"]
+    if name is None or answer["confidence"] < _UNLIKELY or not _decodes(lines, name, is_whole=True):
         return None
     name = codecs.lookup(name).name
     return Charset(_WEB.get(name, name), is_guess=True)
