@@ -102,6 +102,8 @@ def look(
     def wanted(kind: Kind) -> bool:
         return earlier is not None or spec_of(kind).names or carded is None or carded(measure, kind)
 
+    if opened is not None and opened[0].is_envelope:  # the declared type is that of what is around the text
+        said = structs.replace(said, media_type=None)
     facts = recognise(sample, said, survey, fields=shown.fields(), carded=wanted)
     text = None
     if opened is not None:

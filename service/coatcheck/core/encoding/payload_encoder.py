@@ -88,9 +88,10 @@ class PayloadEncoder:
             if not self._surveys or self._encoder.size + len(data) <= 2 * SAMPLE_BYTES:
                 return
             head = bytes(self._head)
-            self._form = find_form(PayloadSample(head, b"", len(head) + 1), self._media_type)
+            start = (head + data)[: 2 * SAMPLE_BYTES]
+            self._form = find_form(PayloadSample(start, b"", len(start) + 1), self._media_type)
             if self._form is None:
-                self._fields = find_fields(head)
+                self._fields = find_fields(start)
                 self._surveyor = Surveyor(self._fields)
             else:
                 self._shown = PayloadEncoder(self._tokenizer, stores=False, surveys=True)

@@ -34,7 +34,7 @@ _EVIDENCE: Final = 32 * 1024
 """Bytes of lines outside ASCII from which a charset is detected."""
 _CONTROLS: Final = bytes([*range(7), 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 28, 29, 30, 31, 127])
 """What no text contains: neither line ends, tabs and form feeds, nor what terminals understand."""
-_CONTROL_CHARS: Final = frozenset(_CONTROLS.decode("latin-1"))
+_CONTROL_CHARS: Final = frozenset(_CONTROLS.decode("latin-1") + "\ufffd")
 _WIDE: Final = re.compile("[^\x00-\x7f\ufffd]")
 """Matches a character that UTF-8 encodes in several bytes."""
 _ASCII_PAIR: Final = re.compile(rb"[ -~]{2}")
@@ -46,7 +46,15 @@ _NO_TEXT: Final = frozenset({"Cn", "Co", "Cs"})
 """Categories of characters that no text has: unassigned, private, half a pair."""
 _SCATTERED: Final = 50
 """At most one byte in this many is a control character, or undecodable, in text of which a few bytes are damaged."""
-_WEB: Final = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "iso8859-9": "cp1254"}
+_WEB: Final = {
+    "ascii": "cp1252",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "utf-16": "utf-16-le",
+    "utf-32": "utf-32-le",
+}
 """What browsers understand by these names (WHATWG Encoding, section 4.2)."""
 
 
@@ -122,7 +130,10 @@ def _declared(head: bytes, media_type: str | None) -> list[str]:
 
 def _decodes(head: bytes, name: str, *, is_whole: bool) -> bool:
     """Returns whether a charset decodes all but a few damaged bytes, and to text."""
-    text = codecs.getincrementaldecoder(name)("replace").decode(head[:_LOOK], is_whole and len(head) <= _LOOK)
+    try:
+        text = codecs.getincrementaldecoder(name)("replace").decode(head[:_LOOK], is_whole and len(head) <= _LOOK)
+    except UnicodeError:  # some codecs raise for what is none of theirs
+        return False
     wrong = text.count("\ufffd") * _SCATTERED > len(text)
     return not wrong and not has_controls(text.encode("utf-8", "replace"))
 

@@ -18,7 +18,7 @@ _SELDOM: Final = 20
 def words_of(form: Form) -> str:
     """Returns what a card says of a form."""
     charset = form.charset
-    named = "" if charset is None else f"from {charset.name}{' (a guess)' if charset.is_guess else ''}"
+    named = "" if charset is None else f"from {charset.name.upper()}{' (a guess)' if charset.is_guess else ''}"
     ends = "lines end in CR" if form.ends_with_cr else ""
     return ", ".join(filter(None, (named, ends, "in JSON" if form.is_envelope else "")))
 

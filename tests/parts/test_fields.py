@@ -1,0 +1,103 @@
+"""Fields of lines: left out of what is shown by their types, line by line; what has none is untouched."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coatcheck.core.parts.fields import find_fields, without_fields
+
+MESSAGES = [
+    "fetching crate serde v1.0.219",
+    "    Compiling serde",
+    'said "no" to C:\\temp',
+    "",
+    *[f"case {n} took {n * 37 % 91} ms" for n in range(80)],
+    "\x1b[31merror\x1b[0m: mismatched types",
+]
+
+
+def clock(number: int) -> str:
+    return f"2026-03-04T12:{number // 60 % 60:02d}:{number % 60:02d}.{number * 7919 % 1000:03d}Z"
+
+
+def cells(*values: str) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(values)
+    return out.getvalue()
+
+
+FORMS: dict[str, Callable[[int, str], str]] = {
+    "time": lambda n, text: f"{clock(n)} {text}",
+    "level": lambda n, text: f"[{clock(n)}] INFO  {text}",
+    "job and step": lambda n, text: f"build (3.11)\tRun tests\t{clock(n)} {text}",
+    "container": lambda _, text: f"app-1  | {text}",
+    "stream": lambda n, text: f"{clock(n)} stdout F {text}",
+    "host and process": lambda n, text: f"Mar  4 12:{n // 60:02d}:{n % 60:02d} host cron[42]: {text}",
+    "kernel": lambda n, text: f"[{n:5d}.{n:06d}] {text}",
+    "quotation": lambda _, text: f"> {text}",
+    "numbers": lambda n, text: f"{n + 1:6d}\t{text}",
+    "docker": lambda n, text: json.dumps({"log": text + "\n", "stream": "stdout", "time": clock(n)}),
+    "members": lambda n, text: json.dumps({"ts": clock(n), "level": "info", "logger": "ci", "msg": text}),
+    "member first": lambda n, text: json.dumps({"message": text, "time": clock(n)}, separators=(",", ":")),
+    "columns": lambda n, text: cells(clock(n), "runner-7", text),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_lines_are_their_messages(form: str) -> None:
+    data = "".join(FORMS[form](n, text) + "\n" for n, text in enumerate(MESSAGES)).encode()
+    fields = find_fields(data)
+    assert fields is not None
+    shown = without_fields(fields, data).decode().split("\n")[:-1]
+    assert len(shown) == len(MESSAGES)
+    colourless = "error: mismatched types"
+    assert shown[:-1] == [text.lstrip(" ") if form == "level" else text for text in MESSAGES[:-1]]
+    assert shown[-1].replace("\x1b[31m", "").replace("\x1b[0m", "") == colourless
+    middle = data[50:]
+    assert (
+        without_fields(fields, middle, begins=False).split(b"\n")[1:]
+        == without_fields(fields, data).split(b"\n")[-len(middle.split(b"\n")) + 1 :]
+    )
+
+
+def test_a_level_that_tells_something_stays() -> None:
+    lines = [
+        json.dumps({"ts": clock(n), "level": "error" if n == 9 else "info", "msg": f"step {n} of it"})
+        for n in range(40)
+    ]
+    data = "\n".join(lines).encode() + b"\n"
+    fields = find_fields(data)
+    assert fields is not None
+    assert without_fields(fields, data).split(b"\n")[9] == b"ERROR step 9 of it"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time,load\n" + "".join(f"{clock(n)},{n * 1.5}\n" for n in range(50)),
+        "id,name,price\n" + "".join(f"{n},widget number {n},{n * 3}.50\n" for n in range(50)),
+        "".join(
+            json.dumps({"id": n, "created_at": clock(n), "title": f"issue number {n}", "points": n * 7}) + "\n"
+            for n in range(50)
+        ),
+        "".join(f"services:\n  web{n}:\n    image: nginx:{n}\n" for n in range(20)),
+        "".join(f"- item {n}\n" for n in range(50)),
+        "".join(f"web-{n}  | started\n" for n in range(50)),
+        "".join(f"{n * 13 % 97}:{text}\n" for n, text in enumerate(MESSAGES)),
+    ],
+    ids=["series", "records", "JSON records", "YAML", "list", "many containers", "numbers of other lines"],
+)
+def test_data_keeps_its_columns(text: str) -> None:
+    assert find_fields(text.encode()) is None
+
+
+def test_code_is_untouched() -> None:
+    library = Path(sys.modules["json"].__file__ or "").parents[1]
+    files = sorted(library.glob("*.py"))
+    assert len(files) > 100
+    assert [path.name for path in files if find_fields(path.read_bytes()) is not None] == []
