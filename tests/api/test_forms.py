@@ -1,106 +1,173 @@
-"""Payloads whose text is not their bytes, over HTTP: what cards, reads, patterns and paths say of them."""
+import random
 
-import json
-from typing import Any
-
+import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from support.service import Service
+from coatcheck.api.http.body import RequestBody
+from coatcheck.api.http.forms import Form
+from coatcheck.api.http.limits import RequestLimits
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.runtime.concurrency_limiter import Sender
+from support.faces import FaceHarness
 
-CARD = {"inline_tokens": "0"}
+BOUNDARY = "b0und"
+HEADERS = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
 
 
-def put(service: Service, data: bytes, media_type: str, **query: str) -> dict[str, Any]:
-    answer = service.client.post(
-        "/v1/artifacts/raw", params=CARD | query, content=data, headers={"content-type": media_type}
+def field(name: str, value: bytes) -> bytes:
+    return b'--%b\r\ncontent-disposition: form-data; name="%b"\r\n\r\n%b\r\n' % (
+        BOUNDARY.encode(),
+        name.encode(),
+        value,
     )
-    answer.raise_for_status()
-    return answer.json()
 
 
-def read(service: Service, artifact_id: str, **arguments: object) -> str:
-    call = {"type": "tool_use", "id": "t", "name": "read_artifact", "input": {"artifact_id": artifact_id, **arguments}}
-    answer = service.client.post("/v1/tools/call", json={"format": "anthropic", "calls": [call]})
-    return answer.json()[0]["content"]
+def file(value: bytes, name: str = "file", more: bytes = b'; filename="x.log"') -> bytes:
+    head = b'--%b\r\nContent-Disposition: form-data; name="%b"%b\r\nContent-Type: text/x-log\r\n\r\n'
+    return head % (BOUNDARY.encode(), name.encode(), more) + value + b"\r\n"
 
 
-SERVICES = "\r\n".join([*(f"svc{n:02d} Running" for n in range(60)), "spooler Stopped", ""])
+END = f"--{BOUNDARY}--\r\n".encode()
 
 
-@pytest.mark.parametrize("declared", ["text/plain", "text/plain; charset=utf-16", "application/octet-stream"])
-def test_a_redirect_in_utf_16_is_a_text_of_lines(service: Service, declared: str) -> None:
-    data = b"\xff\xfe" + SERVICES.encode("utf-16-le")
-    made = put(service, data, declared, tool_name="powershell")
-    assert "61 lines" in made["text"]
-    assert "UTF-16" in made["text"].splitlines()[0]
-    assert "spooler Stopped" in made["text"]
-    assert "61:spooler Stopped" in read(service, made["id"], pattern="spooler")
-    assert service.client.get(f"/v1/artifacts/{made['id']}/content").content == data
+class Pieces:
+    """A body in the pieces given."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces[::-1]
+
+    async def read(self) -> bytes:
+        while self._pieces:
+            piece = self._pieces.pop()
+            if piece:
+                return piece
+        return b""
 
 
-def test_a_large_text_in_a_legacy_charset_is_read_at_its_end(service: Service) -> None:
-    lines = [f"{n}: Überprüfung der Größe für Müller abgeschlossen" for n in range(60_000)]
-    data = "\n".join(lines).encode("cp1252")
-    assert len(data) > 2 * 1024**2
-    made = put(service, data, "text/plain; charset=windows-1252")
-    assert "60,000 lines" in made["text"] or "60000 lines" in made["text"]
-    assert lines[-1] in made["text"]
-    assert lines[-1] in read(service, made["id"], offset=-2)
-    assert lines[31_000] in read(service, made["id"], pattern="^31000: Überprüfung")
+async def parsed(pieces: list[bytes]) -> tuple[bytes, list[tuple[str, str]]]:
+    form = Form(RequestBody(Pieces(pieces), None, Sender()), BOUNDARY, RequestLimits())
+    await form.open()
+    data = b"".join([piece async for piece in form])
+    return data, form.fields
 
 
-def test_a_guess_is_called_a_guess(service: Service) -> None:
-    made = put(service, "\n".join(["Échec de la connexion à la base de données"] * 20).encode("cp1252"), "text/plain")
-    assert "(a guess)" in made["text"].splitlines()[0]
-    assert "Échec de la connexion" in made["text"]
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+async def test_a_form_cut_anywhere_gives_its_file_and_its_fields(data: st.DataObject) -> None:
+    rng = random.Random(data.draw(st.integers()))
+    payload = data.draw(
+        st.sampled_from([b"", b"\r\n", b"\r\n--b0un", b"--b0und", rng.randbytes(5000), b"\r\n--b0undX" * 50])
+    )
+    payload = payload.replace(b"\r\n--b0und", b"\r\n--b0uns")
+    body = field("session", b"s") + file(payload) + field("title", "über".encode()) + END
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=12)))
+    pieces = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
+    assert await parsed(pieces) == (payload, [("session", "s"), ("title", "über")])
 
 
-def test_lines_that_end_in_cr_are_lines(service: Service) -> None:
-    rows = ["id,name,amount", *(f"{n},customer {n},{n * 3 + 0.5:.2f}" for n in range(150))]
-    made = put(service, ("\r".join(rows) + "\r").encode(), "text/csv", title="export.csv")
-    assert "151 lines" in made["text"]
-    assert "150 rows" in made["text"]
-    assert rows[90] in read(service, made["id"], offset=91, limit=1)
+async def test_fields_may_follow_the_file_and_the_file_name_is_the_title(client: httpx.AsyncClient) -> None:
+    body = field("tool_name", b"make") + file(b"out\n", more=b'; filename="../build log.txt"') + field("session", b"s")
+    answer = await client.post(
+        "/v1/artifacts", content=body + field("labels", b"a") + field("labels", b"b") + END, headers=HEADERS
+    )
+    known = (await client.get(answer.headers["location"])).json()["artifact"]
+    said = {name: known[name] for name in ("tool_name", "session", "labels", "title", "media_type")}
+    assert said == {
+        "tool_name": "make",
+        "session": "s",
+        "labels": ["a", "b"],
+        "title": "../build log.txt",
+        "media_type": "text/x-log",
+    }
 
 
-def test_a_log_in_an_envelope_is_a_log(service: Service) -> None:
-    log = "\n".join([*(f"step {n} is done" for n in range(900)), "ERROR: disk on fire", *map(str, range(40))])
-    body = json.dumps({"exit_code": 3, "stdout": log, "stderr": ""}).encode()
-    made = put(service, body, "application/json")
-    first = made["text"].splitlines()[0]
-    assert "command_output" in first
-    assert "JSON" in first
-    assert "ERROR: disk on fire" in made["text"]
-    assert "exit_code: 3" in made["text"]
-    assert "ERROR: disk on fire" in read(service, made["id"], pattern="^ERROR")
-    assert '"exit_code":3' in read(service, made["id"], view="raw").replace(" ", "")
-    assert "\n3\n" in read(service, made["id"], path="$.exit_code")
+async def test_a_part_named_content_needs_no_file_name_and_a_title_wins(client: httpx.AsyncClient) -> None:
+    body = field("title", b"mine") + file(b"out\n", name="content", more=b"") + END
+    answer = await client.post("/v1/artifacts", content=body, headers=HEADERS)
+    known = (await client.get(answer.headers["location"])).json()["artifact"]
+    assert (known["title"], answer.json()["text"]) == ("mine", "out\n")
 
 
-def test_a_document_behind_a_sentence_has_paths(service: Service) -> None:
-    rows = [{"id": n, "state": "corrupt" if n == 44 else "ok"} for n in range(90)]
-    made = put(service, b"90 rows\n" + json.dumps({"rows": rows}).encode() + b"\nbye\n", "text/plain")
-    assert '"corrupt" 1 (.id=44)' in made["text"]
-    assert '"state":"corrupt"' in read(service, made["id"], path="$.rows[44]")
-    assert "90 rows" in made["text"]
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (field("session", b"s") + END, 400, "invalid_request"),
+        (END, 400, "invalid_request"),
+        (file(b"a") + file(b"b") + END, 400, "invalid_request"),
+        (file(b"a") + field("colour", b"red") + END, 400, "invalid_request"),
+        (field("card_tokens", b"5") + file(b"a") + END, 400, "invalid_request"),
+        (file(b"a") + field("card_tokens", b"5") + END, 400, "invalid_request"),
+        (field("session", b"\xff") + file(b"a") + END, 400, "invalid_request"),
+        (field("session", b"a") + field("session", b"b") + file(b"a") + END, 400, "invalid_request"),
+        (file(b"a") + field("oversize", b"keep_ends") + END, 400, "invalid_request"),
+        (file(b"a", more=b'; filename="x"\r\nContent-Transfer-Encoding: base64') + END, 400, "invalid_request"),
+        (b"no form at all", 400, "invalid_request"),
+        (b"", 400, "invalid_request"),
+        (file(b"a").replace(b"b0und", b"other") + END.replace(b"b0und", b"other"), 400, "invalid_request"),
+        (b"x" * 200_000, 400, "invalid_request"),
+        (file(b"a"), 400, "truncated_body"),
+        (file(b"a")[:-20], 400, "truncated_body"),
+        (file(b"a") + b"".join(field("labels", b"x") for _ in range(70)) + END, 400, "invalid_request"),
+        (field("query", b"x" * 70_000) + file(b"a") + END, 413, "body_too_large"),
+        (b"--b0und\r\nX-Long: " + b"x" * 10_000 + b"\r\n\r\n" + END, 400, "invalid_request"),
+    ],
+)
+async def test_a_form_that_is_none_stores_nothing(
+    client: httpx.AsyncClient, harness: FaceHarness, body: bytes, status: int, code: str
+) -> None:
+    answer = await client.post("/v1/artifacts", content=body, headers=HEADERS)
+    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
+    assert harness.is_empty()
 
 
-def test_times_are_left_out_said_and_found(service: Service) -> None:
-    lines = [f"2026-03-04T12:{n // 60:02d}:{n % 60:02d}.{n * 7919 % 1000:03d}Z step {n} of the run" for n in range(900)]
-    made = put(service, ("\n".join(lines) + "\n").encode(), "text/plain")
-    assert "without time" in made["text"].splitlines()[0]
-    assert "step 0 of the run" in made["text"]
-    assert "2026-03-04T12" not in made["text"]
-    answer = read(service, made["id"], offset=5, limit=2)
-    assert answer.splitlines()[1:3] == ["step 4 of the run", "step 5 of the run"]
-    assert "without time (view=raw shows all)" in answer.splitlines()[0]
-    assert lines[4] in read(service, made["id"], offset=5, limit=2, view="raw")
-    assert "step 125 of the run" in read(service, made["id"], pattern="T12:02:05")
-    window = service.get(f"/v1/artifacts/{made['id']}/read", view="text", offset=5, limit=2)["window"]
-    raw = service.get(f"/v1/artifacts/{made['id']}/read", view="raw", offset=5, limit=2)["window"]
-    assert window == raw
+@pytest.mark.parametrize(
+    "sent", ["multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=" + "x" * 71]
+)
+async def test_a_form_without_a_boundary_is_refused(client: httpx.AsyncClient, sent: str) -> None:
+    answer = await client.post("/v1/artifacts", content=file(b"a") + END, headers={"content-type": sent})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
 
 
-def test_a_binary_stays_one(service: Service) -> None:
-    made = put(service, bytes(range(256)) * 40, "text/plain")
-    assert "binary" in made["text"].splitlines()[0]
+async def test_a_file_is_handed_on_while_it_arrives() -> None:
+    head, tail = file(b"")[:-2], b"\r\n" + END
+    seen: list[int] = []
+
+    class Endless(Pieces):
+        async def read(self) -> bytes:
+            seen.append(1)
+            return await super().read()
+
+    form = Form(RequestBody(Endless([head, *[b"x" * 100_000] * 50, tail]), None, Sender()), BOUNDARY, RequestLimits())
+    await form.open()
+    assert len(seen) == 1
+    sizes = [(len(piece), len(seen)) async for piece in form]
+    assert sizes == [(100_000, n) for n in range(2, 52)]
+
+
+async def test_what_follows_the_form_is_passed_over_until_it_is_too_much() -> None:
+    assert await parsed([file(b"a") + END, b"x" * 60_000]) == (b"a", [])
+    with pytest.raises(CoatcheckError) as e:
+        await parsed([file(b"a") + END, *[b"x" * 10_000] * 9])
+    assert e.value.code is Code.INVALID_REQUEST
+
+
+async def test_a_truncated_body_is_told_from_a_complete_one() -> None:
+    with pytest.raises(CoatcheckError) as e:
+        await parsed([file(b"payload")[:-1]])
+    assert e.value.code is Code.TRUNCATED_BODY
+
+
+async def test_a_boundary_that_does_not_occur_is_told_from_a_form_that_ends_early() -> None:
+    whole = file(b"a") + END
+    for pieces in ([whole[:-12]], [whole[at : at + 1] for at in range(len(whole) - 12)]):
+        with pytest.raises(CoatcheckError) as error:
+            await parsed(pieces)
+        assert error.value.code is Code.TRUNCATED_BODY
+    other = whole.replace(b"b0und", b"b1und")
+    for pieces in ([other], [other[at : at + 1] for at in range(len(other))], [b"--b0un"]):
+        with pytest.raises(CoatcheckError) as error:
+            await parsed(pieces)
+        assert error.value.code is Code.INVALID_REQUEST
+        assert "boundary" in error.value.detail

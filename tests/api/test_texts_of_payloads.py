@@ -1,0 +1,106 @@
+"""Payloads whose text is not their bytes, over HTTP: what cards, reads, patterns and paths say of them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from support.service import Service
+
+CARD = {"inline_tokens": "0"}
+
+
+def put(service: Service, data: bytes, media_type: str, **query: str) -> dict[str, Any]:
+    answer = service.client.post(
+        "/v1/artifacts/raw", params=CARD | query, content=data, headers={"content-type": media_type}
+    )
+    answer.raise_for_status()
+    return answer.json()
+
+
+def read(service: Service, artifact_id: str, **arguments: object) -> str:
+    call = {"type": "tool_use", "id": "t", "name": "read_artifact", "input": {"artifact_id": artifact_id, **arguments}}
+    answer = service.client.post("/v1/tools/call", json={"format": "anthropic", "calls": [call]})
+    return answer.json()[0]["content"]
+
+
+SERVICES = "\r\n".join([*(f"svc{n:02d} Running" for n in range(60)), "spooler Stopped", ""])
+
+
+@pytest.mark.parametrize("declared", ["text/plain", "text/plain; charset=utf-16", "application/octet-stream"])
+def test_a_redirect_in_utf_16_is_a_text_of_lines(service: Service, declared: str) -> None:
+    data = b"\xff\xfe" + SERVICES.encode("utf-16-le")
+    made = put(service, data, declared, tool_name="powershell")
+    assert "61 lines" in made["text"]
+    assert "UTF-16" in made["text"].splitlines()[0]
+    assert "spooler Stopped" in made["text"]
+    assert "61:spooler Stopped" in read(service, made["id"], pattern="spooler")
+    assert service.client.get(f"/v1/artifacts/{made['id']}/content").content == data
+
+
+def test_a_large_text_in_a_legacy_charset_is_read_at_its_end(service: Service) -> None:
+    lines = [f"{n}: Überprüfung der Größe für Müller abgeschlossen" for n in range(60_000)]
+    data = "\n".join(lines).encode("cp1252")
+    assert len(data) > 2 * 1024**2
+    made = put(service, data, "text/plain; charset=windows-1252")
+    assert "60,000 lines" in made["text"] or "60000 lines" in made["text"]
+    assert lines[-1] in made["text"]
+    assert lines[-1] in read(service, made["id"], offset=-2)
+    assert lines[31_000] in read(service, made["id"], pattern="^31000: Überprüfung")
+
+
+def test_a_guess_is_called_a_guess(service: Service) -> None:
+    made = put(service, "\n".join(["Échec de la connexion à la base de données"] * 20).encode("cp1252"), "text/plain")
+    assert "(a guess)" in made["text"].splitlines()[0]
+    assert "Échec de la connexion" in made["text"]
+
+
+def test_lines_that_end_in_cr_are_lines(service: Service) -> None:
+    rows = ["id,name,amount", *(f"{n},customer {n},{n * 3 + 0.5:.2f}" for n in range(150))]
+    made = put(service, ("\r".join(rows) + "\r").encode(), "text/csv", title="export.csv")
+    assert "151 lines" in made["text"]
+    assert "150 rows" in made["text"]
+    assert rows[90] in read(service, made["id"], offset=91, limit=1)
+
+
+def test_a_log_in_an_envelope_is_a_log(service: Service) -> None:
+    log = "\n".join([*(f"step {n} is done" for n in range(900)), "ERROR: disk on fire", *map(str, range(40))])
+    body = json.dumps({"exit_code": 3, "stdout": log, "stderr": ""}).encode()
+    made = put(service, body, "application/json")
+    first = made["text"].splitlines()[0]
+    assert "command_output" in first
+    assert "JSON" in first
+    assert "ERROR: disk on fire" in made["text"]
+    assert "exit_code: 3" in made["text"]
+    assert "ERROR: disk on fire" in read(service, made["id"], pattern="^ERROR")
+    assert '"exit_code":3' in read(service, made["id"], view="raw").replace(" ", "")
+    assert "\n3\n" in read(service, made["id"], path="$.exit_code")
+
+
+def test_a_document_behind_a_sentence_has_paths(service: Service) -> None:
+    rows = [{"id": n, "state": "corrupt" if n == 44 else "ok"} for n in range(90)]
+    made = put(service, b"90 rows\n" + json.dumps({"rows": rows}).encode() + b"\nbye\n", "text/plain")
+    assert '"corrupt" 1 (.id=44)' in made["text"]
+    assert '"state":"corrupt"' in read(service, made["id"], path="$.rows[44]")
+    assert "90 rows" in made["text"]
+
+
+def test_times_are_left_out_said_and_found(service: Service) -> None:
+    lines = [f"2026-03-04T12:{n // 60:02d}:{n % 60:02d}.{n * 7919 % 1000:03d}Z step {n} of the run" for n in range(900)]
+    made = put(service, ("\n".join(lines) + "\n").encode(), "text/plain")
+    assert "without time" in made["text"].splitlines()[0]
+    assert "step 0 of the run" in made["text"]
+    assert "2026-03-04T12" not in made["text"]
+    answer = read(service, made["id"], offset=5, limit=2)
+    assert answer.splitlines()[1:3] == ["step 4 of the run", "step 5 of the run"]
+    assert "without time (view=raw shows all)" in answer.splitlines()[0]
+    assert lines[4] in read(service, made["id"], offset=5, limit=2, view="raw")
+    assert "step 125 of the run" in read(service, made["id"], pattern="T12:02:05")
+    window = service.get(f"/v1/artifacts/{made['id']}/read", view="text", offset=5, limit=2)["window"]
+    raw = service.get(f"/v1/artifacts/{made['id']}/read", view="raw", offset=5, limit=2)["window"]
+    assert window == raw
+
+
+def test_a_binary_stays_one(service: Service) -> None:
+    made = put(service, bytes(range(256)) * 40, "text/plain")
+    assert "binary" in made["text"].splitlines()[0]
