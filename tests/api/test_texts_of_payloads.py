@@ -63,8 +63,9 @@ def test_lines_that_end_in_cr_are_lines(service: Service) -> None:
     assert rows[90] in read(service, made["id"], offset=91, limit=1)
 
 
-def test_a_log_in_an_envelope_is_a_log(service: Service) -> None:
-    log = "\n".join([*(f"step {n} is done" for n in range(900)), "ERROR: disk on fire", *map(str, range(40))])
+@pytest.mark.parametrize("steps", [900, 60_000], ids=["small", "over 512 KiB"])
+def test_a_log_in_an_envelope_is_a_log(service: Service, steps: int) -> None:
+    log = "\n".join([*(f"step {n} is done" for n in range(steps)), "ERROR: disk on fire", *map(str, range(40))])
     body = json.dumps({"exit_code": 3, "stdout": log, "stderr": ""}).encode()
     made = put(service, body, "application/json")
     first = made["text"].splitlines()[0]

@@ -225,7 +225,7 @@ class Index:
         a = found.artifact
         if self._keep_text is None or found.text_view is not None:
             return False
-        return is_binary(a) and is_document(a.facts.media_type)
+        return a.facts.form is not None or (is_binary(a) and is_document(a.facts.media_type))
 
     async def _index(self, namespace: str, batch: list[Unindexed]) -> _Done:
         """Indexes what can be read of a batch; the rest stays queued and blocks nothing after it.

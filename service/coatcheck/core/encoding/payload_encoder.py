@@ -110,8 +110,8 @@ class PayloadEncoder:
         if self._shown is not None and self._form is not None and self._decoder is not None:
             self._shown.end(self._decoder.decode(b"", is_last=True))
         else:
-            form = None if self._surveyor is not None else find_form(self.sample(), media_type)
             payload = self.payload
+            form = None if payload is None else find_form(PayloadSample(payload, b"", len(payload)), media_type)
             if form is None or payload is None:
                 return None
             self._form, self._shown = form, PayloadEncoder(self._tokenizer, stores=False, surveys=True)
