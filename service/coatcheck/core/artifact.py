@@ -168,7 +168,7 @@ class Charset(Struct, frozen=True, omit_defaults=True):
     """Bytes of the byte order mark, which is no text."""
 
 
-class Form(Struct, frozen=True, omit_defaults=True):
+class PayloadForm(Struct, frozen=True, omit_defaults=True):
     """What lies between a payload's bytes and its text. The defaults are those of UTF-8 with LF."""
 
     charset: Charset | None = None
@@ -198,7 +198,7 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was recognised once, at ingest, by the engine of that time; cards at any budget are made from it."""
 
     kind: Kind
-    form: Form | None = None
+    form: PayloadForm | None = None
     """How the text is made that kind and facts are those of; None: the payload's bytes are its text."""
     fields: LineFields | None = None
     """What rendering leaves out of each line; None: nothing."""

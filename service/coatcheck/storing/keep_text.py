@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from msgspec import structs
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Caller, DeclaredMetadata, DetectedMetadata, Form
+from coatcheck.core.artifact import Caller, DeclaredMetadata, DetectedMetadata, PayloadForm
 from coatcheck.core.caches import BoundedCache
 from coatcheck.core.encoding.payload_encoder import HELD_WHOLE, PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
@@ -145,7 +145,7 @@ class KeepText:
             return (await self._commit(found, NewView(view=_view(extracted, measure), blob=None))).found
         return await self._write(found, _blocks(extracted.text), extracted)
 
-    async def _decode(self, found: FoundArtifact, content: Content, form: Form) -> FoundView:
+    async def _decode(self, found: FoundArtifact, content: Content, form: PayloadForm) -> FoundView:
         """Keeps the text of a payload of any size, decoded block by block."""
         decoder = FormDecoder(form)
 

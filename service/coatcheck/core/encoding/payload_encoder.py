@@ -7,7 +7,7 @@ the two sample ends and the token meter's sample, whatever the payload's size.
 import codecs
 import hashlib
 
-from coatcheck.core.artifact import SAMPLE_BYTES, Form, LineFields, Measure, PayloadSample, Tokens
+from coatcheck.core.artifact import SAMPLE_BYTES, LineFields, Measure, PayloadForm, PayloadSample, Tokens
 from coatcheck.core.encoding.frames import FrameIndex
 from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.core.parts.fields import find_fields
@@ -39,7 +39,7 @@ class PayloadEncoder:
         self._stores = stores
         self._surveys = stores if surveys is None else surveys
         self._media_type = media_type
-        self._form: Form | None = None
+        self._form: PayloadForm | None = None
         self._fields: LineFields | None = None
         self._shown: PayloadEncoder | None = None
         self._decoder: FormDecoder | None = None
@@ -102,7 +102,7 @@ class PayloadEncoder:
         elif self._shown is not None and self._decoder is not None:
             self._shown.feed(self._decoder.decode(data, is_last=False))
 
-    def open(self, media_type: str | None) -> "tuple[Form, PayloadEncoder] | None":
+    def open(self, media_type: str | None) -> "tuple[PayloadForm, PayloadEncoder] | None":
         """Returns the payload's form, and its text, measured and sampled; None if its bytes are its text.
 
         An envelope is only opened if the payload is held whole. Call it after `end`.

@@ -3,7 +3,7 @@
 import codecs
 from typing import Final, final
 
-from coatcheck.core.artifact import Charset, Form, PayloadSample
+from coatcheck.core.artifact import Charset, PayloadForm, PayloadSample
 from coatcheck.core.media import identify
 from coatcheck.core.parts.charset import UTF_8, find_charset
 from coatcheck.core.parts.envelope import open_envelope, render
@@ -15,7 +15,7 @@ _SELDOM: Final = 20
 """At most one line end in this many is LF, in a text whose lines end with CR."""
 
 
-def words_of(form: Form) -> str:
+def words_of(form: PayloadForm) -> str:
     """Returns what a card says of a form."""
     charset = form.charset
     named = "" if charset is None else f"from {charset.name.upper()}{' (a guess)' if charset.is_guess else ''}"
@@ -23,7 +23,7 @@ def words_of(form: Form) -> str:
     return ", ".join(filter(None, (named, ends, "in JSON" if form.is_envelope else "")))
 
 
-def open_payload(form: Form, payload: bytes) -> bytes:
+def open_payload(form: PayloadForm, payload: bytes) -> bytes:
     """Returns the text of a whole payload, as UTF-8 with LF."""
     data = FormDecoder(form).decode(payload, is_last=True)
     envelope = open_envelope(data) if form.is_envelope else None
@@ -34,7 +34,7 @@ def open_payload(form: Form, payload: bytes) -> bytes:
 class FormDecoder:
     """Decodes a payload block by block, as UTF-8 with LF; an envelope is not opened."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: PayloadForm) -> None:
         charset = form.charset or Charset(UTF_8)
         self._mark = charset.mark
         self._is_utf8 = form.charset is None
@@ -50,15 +50,15 @@ class FormDecoder:
         return data.replace(b"\r", b"\n") if self._ends_with_cr else data
 
 
-def find_form(sample: PayloadSample, media_type: str | None) -> Form | None:
+def find_form(sample: PayloadSample, media_type: str | None) -> PayloadForm | None:
     """Returns the form of a payload; None if its bytes are its text, or are no text at all."""
     head = sample.head
     if identify(head) is not None:
         return None
     charset = find_charset(head, media_type, is_whole=sample.whole)
-    text = head if charset is None else open_payload(Form(charset), head)
-    form = Form(charset, _ends_with_cr(text), sample.whole and open_envelope(text) is not None)
-    return None if form == Form() else form
+    text = head if charset is None else open_payload(PayloadForm(charset), head)
+    form = PayloadForm(charset, _ends_with_cr(text), sample.whole and open_envelope(text) is not None)
+    return None if form == PayloadForm() else form
 
 
 def _ends_with_cr(text: bytes) -> bool:

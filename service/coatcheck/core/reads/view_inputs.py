@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Form, Kind
+from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, PayloadForm
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.views.view import AS_IS
 
@@ -23,7 +23,7 @@ class ViewInputs(Struct, frozen=True):
 
     kind: Kind
     media_type: str | None
-    form: Form | None
+    form: PayloadForm | None
     source: str | None
     """The payload's URL; for plain text its title, if that is a file's name, which tells what it is."""
 
