@@ -5,7 +5,7 @@ from typing import Final, final
 
 from coatcheck.core.artifact import Charset, PayloadForm, PayloadSample
 from coatcheck.core.media import identify
-from coatcheck.core.parts.charset import UTF_8, find_charset
+from coatcheck.core.parts.charset import UTF_8, find_charset, has_controls
 from coatcheck.core.parts.envelope import open_envelope, render
 from coatcheck.core.text.visible_text import writes_over
 
@@ -37,7 +37,6 @@ class FormDecoder:
     def __init__(self, form: PayloadForm) -> None:
         charset = form.charset or Charset(UTF_8)
         self._mark = charset.mark
-        self._is_utf8 = form.charset is None
         self._ends_with_cr = form.ends_with_cr
         self._decoder = codecs.getincrementaldecoder(charset.name)("replace")
 
@@ -45,8 +44,7 @@ class FormDecoder:
         """Returns the text that has become complete; undecodable bytes become U+FFFD, and NUL nothing."""
         data = block[self._mark :]
         self._mark -= len(block) - len(data)
-        if not self._is_utf8:
-            data = self._decoder.decode(data, is_last).replace("\0", "").encode("utf-8", "replace")
+        data = self._decoder.decode(data, is_last).replace("\0", "").encode("utf-8", "replace")
         return data.replace(b"\r", b"\n") if self._ends_with_cr else data
 
 
@@ -57,6 +55,8 @@ def find_form(sample: PayloadSample, media_type: str | None) -> PayloadForm | No
         return None
     charset = find_charset(head, media_type, is_whole=sample.whole)
     text = head if charset is None else open_payload(PayloadForm(charset), head)
+    if has_controls(text):
+        return None
     form = PayloadForm(charset, _ends_with_cr(text), sample.whole and open_envelope(text) is not None)
     return None if form == PayloadForm() else form
 
