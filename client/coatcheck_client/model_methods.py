@@ -32,6 +32,7 @@ class ModelMethods(ClientBase):
         query: str | None = None,
         path: str | None = None,
         context: int | None = None,
+        view: str | None = None,
     ) -> str:
         """Answers a model's call; never raises. What frameworks show a model is the tool's own description."""
         given = {
@@ -44,6 +45,7 @@ class ModelMethods(ClientBase):
             "query": query,
             "path": path,
             "context": context,
+            "view": view,
         }
         try:
             call = {"name": READ.name, "arguments": {name: one for name, one in given.items() if one is not None}}

@@ -33,7 +33,7 @@ def cells(*values: str) -> str:
 
 FORMS: dict[str, Callable[[int, str], str]] = {
     "time": lambda n, text: f"{clock(n)} {text}",
-    "level": lambda n, text: f"[{clock(n)}] INFO  {text}",
+    "bracketed": lambda n, text: f"[{clock(n)}] {text}",
     "job and step": lambda n, text: f"build (3.11)\tRun tests\t{clock(n)} {text}",
     "container": lambda _, text: f"app-1  | {text}",
     "stream": lambda n, text: f"{clock(n)} stdout F {text}",
@@ -56,7 +56,7 @@ def test_lines_are_their_messages(form: str) -> None:
     shown = without_fields(fields, data).decode().split("\n")[:-1]
     assert len(shown) == len(MESSAGES)
     colourless = "error: mismatched types"
-    assert shown[:-1] == [text.lstrip(" ") if form == "level" else text for text in MESSAGES[:-1]]
+    assert shown[:-1] == MESSAGES[:-1]
     assert shown[-1].replace("\x1b[31m", "").replace("\x1b[0m", "") == colourless
     middle = data[50:]
     assert (

@@ -32,7 +32,7 @@ def test_whatever_has_a_form_opens_as_utf_8(seed: int) -> None:
         ("10 %\r20 %\r30 %\r100 %", False),
         ("a\r\nb\r\nc\r\n", False),
         ("plain\nlines\n", False),
-        ("an old file\rof many lines\rwhich an editor\rsaved again\r" * 40 + "with one LF\n", True),
+        ("".join(f"{chr(97 + n % 26) * (n % 9 + 1)} of part {chr(97 + n // 26)}\r" for n in range(60)) + "end\n", True),
     ],
     ids=["prose", "steps", "progress", "progress without an end", "CRLF", "LF", "mostly CR"],
 )

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Final, final
 
 from coatcheck.core.artifact import LineFields, PayloadSample
-from coatcheck.core.parts.fields import without_fields
+from coatcheck.core.parts.fields import has_times, without_fields
 from coatcheck.core.survey.lexicon import shapes_of
 from coatcheck.core.survey.survey import Region, Survey
 from coatcheck.core.text.cuts import align, align_up
@@ -43,10 +43,12 @@ class Units:
         count: how many units have each shape.
         block: all text as it was at first, a line for each unit.
         regions: those that the units were split from.
+        has_times: whether lines have times, which are not shown.
     """
 
     def __init__(self, regions: list[Region], fields: LineFields | None = None) -> None:
         self._fields = fields
+        self.has_times = has_times(fields)
         self.text: list[bytes] = []
         self.start: list[int] = []
         self.end: list[int] = []

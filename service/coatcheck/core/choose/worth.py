@@ -120,7 +120,7 @@ def _situation(units: Units, flags: dict[int, int], ending: int) -> tuple[bool, 
     ]
     sums = (place for place in reversed(flags) if flags[place] & SUMMARY and not CODE.search(text[place]))
     verdict = next(chain([place for place in told if flags[place] & VERDICT], sums), None)
-    if told:
+    if told or units.has_times:
         return True, verdict
     step = -(-len(units) // _STAMPS) or 1
     lines = [line[:40] for line in text[::step] if line.strip()]

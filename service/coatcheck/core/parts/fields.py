@@ -38,20 +38,19 @@ _TIME: Final = (
     rf"(?:{_MARK})?(?:\[{_ISO}\]|{_ISO}|\[?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?\]?|\[ *\d{{1,7}}\.\d{{3,9}}\]"
     rf"|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})?)(?:,? |\t|$)"
 )
-_LEVEL: Final = "level"
 _TYPES: Final = (
     ("job and step", rf"(?:[^\t\n]{{1,80}}\t){{1,2}}{_TIME}"),
     ("time", _TIME),
     ("host and process", r"(?![A-Z]{3,8} )[\w.-]{1,80} [\w./@-]{1,60}(?:\[\d{1,9}\])?: "),
     ("stream", r"(?:stdout|stderr) [FP](?: |$)"),
-    (_LEVEL, r"\[?(?:INFO|info|Info|DEBUG|debug|TRACE|trace|NOTICE)\]? *[:|-]? "),
     ("container", r"[\w.-]{1,60} +\| ?"),
     ("quotation mark", r"> ?"),
 )
-"""Columns by type. A level is only one where it is usual: warnings and errors are part of what a line says."""
+"""Columns by type. A level in front of a message stays: what differs from the usual one tells lines apart."""
+_TIMED: Final = frozenset({"time", "job and step"})
 _ALONE: Final = {"container"}
 """Columns that are left out only if all lines have the same one, or else they tell lines apart."""
-_BESIDE: Final = {"host and process", "stream", _LEVEL}
+_BESIDE: Final = {"host and process", "stream"}
 """Columns that follow another one; at the beginning of lines they are prose."""
 _COLOUR: Final = r"(?:\x1b\[[0-9;]{0,12}m)*"
 _NUMBER_NAME: Final = "number of the line"
@@ -89,12 +88,11 @@ def find_fields(head: bytes) -> LineFields | None:
     return _of_prefixes(sampled) or _of_numbers(lines, step) or _of_table(sampled)
 
 
-def keep_levels(fields: LineFields | None) -> LineFields | None:
-    """Returns the fields in front of a level, for what counts levels."""
-    if fields is None or fields.member or fields.delimiter or _LEVEL not in fields.names:
-        return fields
-    names = fields.names[: fields.names.index(_LEVEL)]
-    return LineFields(names=names) if names else None
+def has_times(fields: LineFields | None) -> bool:
+    """Returns whether lines have a time among their fields, as those of a program that ran."""
+    if fields is None:
+        return False
+    return bool(fields.member or fields.delimiter) or not _TIMED.isdisjoint(fields.names)
 
 
 def hidden_fields(fields: LineFields, data: bytes, *, begins: bool = True) -> list[Hidden]:

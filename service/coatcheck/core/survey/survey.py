@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import LineFields
 from coatcheck.core.outline.totals import Totals, totals_of
-from coatcheck.core.parts.fields import keep_levels, without_fields
+from coatcheck.core.parts.fields import without_fields
 from coatcheck.core.structure.record_values import RecordTotals, record_totals
 from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, level_of, shapes_of, speaking, stating
 from coatcheck.core.survey.members import Members, ObjectMember
@@ -104,7 +104,7 @@ class Surveyor:
     """Surveys a streamed text: `feed` its bytes, then call `finish`."""
 
     def __init__(self, fields: LineFields | None = None) -> None:
-        self._fields = keep_levels(fields)
+        self._fields = fields
         self._carry = b""
         self._offset = 0
         self._line = 1
