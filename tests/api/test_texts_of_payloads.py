@@ -94,12 +94,64 @@ def test_times_are_left_out_said_and_found(service: Service) -> None:
     assert "2026-03-04T12" not in made["text"]
     answer = read(service, made["id"], offset=5, limit=2)
     assert answer.splitlines()[1:3] == ["step 4 of the run", "step 5 of the run"]
-    assert "without time (view=raw shows all)" in answer.splitlines()[0]
+    assert "without time (12:00:04 to 12:00:05; view=raw shows all)" in answer.splitlines()[0]
     assert lines[4] in read(service, made["id"], offset=5, limit=2, view="raw")
     assert "step 125 of the run" in read(service, made["id"], pattern="T12:02:05")
     window = service.get(f"/v1/artifacts/{made['id']}/read", view="text", offset=5, limit=2)["window"]
     raw = service.get(f"/v1/artifacts/{made['id']}/read", view="raw", offset=5, limit=2)["window"]
     assert window == raw
+
+
+def test_hits_and_passages_are_messages_too(service: Service) -> None:
+    lines = [f"2026-03-04T12:{n // 60:02d}:{n % 60:02d}.{n * 7919 % 1000:03d}Z step {n} of the run" for n in range(900)]
+    lines[500] = lines[500].replace("step 500 of the run", "the reactor of \x1b[1mpump\x1b[0m 7 overheats")
+    made = put(service, ("\n".join(lines) + "\n").encode(), "text/plain")
+    assert "without time (12:00:00 to 12:14:59)" in made["text"].splitlines()[0]
+    answer = read(service, made["id"], pattern="reactor", context=1)
+    assert answer.splitlines()[1:4] == [
+        "500-step 499 of the run",
+        "501:the reactor of pump 7 overheats",
+        "502-step 501 of the run",
+    ]
+    assert "without time (view=raw shows all)" in answer.splitlines()[0]
+    assert "of pump 7 overheats" in read(service, made["id"], query="which reactor overheats?")
+    assert "2026-03" not in read(service, made["id"], query="which reactor overheats?")
+    whole = read(service, made["id"], pattern="T12:08:2[01]", context=0)
+    assert [line.split(":", 1)[1][:10] for line in whole.splitlines()[1:3]] == ["2026-03-04", "2026-03-04"]
+    assert "without time (12:08:20 to 12:08:21; view" in read(service, made["id"], offset=501, limit=2).splitlines()[0]
+
+
+def test_a_quotation_of_what_reads_show_verifies(service: Service) -> None:
+    lines = [f"2026-03-04T12:00:{n % 60:02d}.{n:03d}Z step {n}: \x1b[32m{n * 7} parts\x1b[0m done" for n in range(90)]
+    made = put(service, ("\n".join(lines) + "\n").encode(), "text/plain")
+    quote = "step 41: 287 parts done\nstep 42: 294 parts done"
+    assert quote in read(service, made["id"], offset=42, limit=2)
+    for asked, verdict in ((quote, "exact"), (quote.replace("287", "288"), "fuzzy")):
+        body = {"quotes": [{"quote": asked, "citation": made["id"]}]}
+        result = service.client.post("/v1/citations/verify", json=body).json()["results"][0]["checked"]
+        assert result["verdict"] == verdict
+        window = result["window"]
+        assert (window["lines"]["first"], window["lines"]["last"]) == (42, 43)
+    assert result["text"] != quote
+
+
+def test_nothing_is_shown_for_a_question_that_nothing_answers(service: Service) -> None:
+    text = "\n".join(f"The harbour office closes berth {n} for repairs of the quay wall." for n in range(300))
+    made = put(service, text.encode(), "text/plain")
+    answer = read(service, made["id"], query="which insurance broker repairs the airline's ticket counter software?")
+    assert "berth" not in answer
+    assert "of its words there are only repairs (300)" in answer
+    assert "berth 7 for repairs" in read(service, made["id"], query="who closes berth 7 for repairs of the quay?")
+
+
+def test_no_match_says_what_was_not_searched(service: Service) -> None:
+    page = "<html><head><script>var hidden_flag = 1</script></head><body><p>A short text.</p></body></html>"
+    made = put(service, (page + "\n" * 3000).encode(), "text/html")
+    assert "Only its text view was searched: view=raw" in read(service, made["id"], pattern="hidden_flag")
+    assert "hidden_flag" in read(service, made["id"], pattern="hidden_flag", view="raw").split("\n", 1)[1]
+    wide = put(service, b"\xff\xfe" + SERVICES.encode("utf-16-le"), "text/plain")
+    answer = read(service, wide["id"], pattern="spooler", view="raw")
+    assert "not the text in them: leave out view" in answer
 
 
 def test_a_binary_stays_one(service: Service) -> None:

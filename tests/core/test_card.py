@@ -15,7 +15,7 @@ from coatcheck.core.card.model import BRIEF, CardInput, NextCall
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
 from coatcheck.core.media.documents import is_document
-from coatcheck.core.text.terminal import overwrites, visible
+from coatcheck.core.text.terminal import visible
 from coatcheck.core.views.window import Extent
 from coatcheck_client.contract.inert import MARK, inert
 from core.sample_payloads import (
@@ -55,7 +55,7 @@ def check(data: bytes, card: Card, text: str, tokens: int, budget: int) -> None:
         assert data[: excerpt.bytes.start].count(b"\n") + 1 == excerpt.lines.first
         assert data[: excerpt.bytes.end - 1].count(b"\n") + 1 == excerpt.lines.last
         if excerpt.view == "raw":
-            seen = visible(raw, frames=overwrites(data))
+            seen = visible(raw)
             seen = raw if seen == raw.replace(b"\r\n", b"\n") else seen
             assert excerpt.text == inert(seen.decode("utf-8", "replace"))
             assert excerpt.exact == (excerpt.text.encode("utf-8", "replace") == raw)

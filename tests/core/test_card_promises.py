@@ -16,7 +16,7 @@ from coatcheck.core.artifact import DeclaredMetadata, Kind
 from coatcheck.core.card import Card, cut
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.kinds import recognise
-from coatcheck.core.text.terminal import overwrites, visible
+from coatcheck.core.text.terminal import visible
 from coatcheck_client.contract.inert import MARK, inert
 from core.sample_payloads import ARTIFACT, TOKENIZER, measure_of, sample_of
 
@@ -162,10 +162,9 @@ def promises(data: bytes, card: Card, text: str, tokens: int, budget: int) -> No
             data.count(b"\n", 0, start) + 1,
             data.count(b"\n", 0, end - 1) + 1,
         )
-    frames = overwrites(data)
     for excerpt in card.excerpts:
         raw = data[excerpt.bytes.start : excerpt.bytes.end]
-        shown = visible(raw, frames=frames)
+        shown = visible(raw)
         seen = raw if shown == raw.replace(b"\r\n", b"\n") else shown
         assert excerpt.text == inert(seen.decode("utf-8", "replace"))
         assert excerpt.exact == (excerpt.text.encode() == raw)

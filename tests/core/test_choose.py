@@ -462,14 +462,6 @@ def test_a_query_is_answered_beside_the_verdict() -> None:
         assert "3 failed, 897 passed" in text
 
 
-def test_an_old_text_file_is_no_overwritten_line() -> None:
-    ports = ("Ystad", "Gdynia", "Rostock", "Malmo", "Kiel", "Riga", "Turku")
-    wares = ("timber", "grain", "coal", "machines", "cattle")
-    lines = [f"Paragraph {n} tells of {ports[n % 7]} and of its trade in {wares[n % 5]}." for n in range(300)]
-    _, text, _ = card_of("\r".join(lines).encode(), DeclaredMetadata(), 400)
-    assert sum(line in text for line in lines) >= 9
-
-
 def test_of_a_progress_bar_the_last_frame_is_shown() -> None:
     frames = [f"downloading {n} of 300 parts" for n in range(301)]
     _, text, _ = card_of("\r".join(frames).encode(), DeclaredMetadata(), 400)

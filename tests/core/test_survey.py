@@ -274,8 +274,6 @@ def test_only_what_a_terminal_leaves_is_seen() -> None:
     assert visible(b"10%\r50%\rdone\n\x1b[31mred\x1b[0m\r\nlast\r") == b"done\nred\nlast"
     plain = b"plain\ntext\n"
     assert visible(plain) is plain
-    old = b"A letter of twelve words.\rIts lines end as they did long ago.\rThere are three."
-    assert visible(old) == old
     frames = b"".join(b"\r%d%% |%s|" % (n, b"#" * (n // 4)) for n in range(101))
     assert re.fullmatch(rb"100% \|#+\|\n", visible(frames + b"\n"))
 

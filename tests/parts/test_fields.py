@@ -96,6 +96,13 @@ def test_data_keeps_its_columns(text: str) -> None:
     assert find_fields(text.encode()) is None
 
 
+def test_words_with_a_colon_behind_times_are_no_process() -> None:
+    lines = [f"{clock(n)} {word} {name}: done" for n in range(20) for word, name in (("step", n), ("error", "disk"))]
+    fields = find_fields("\n".join([*lines, ""]).encode())
+    assert fields is not None
+    assert fields.names == ("time",)
+
+
 def test_code_is_untouched() -> None:
     library = Path(sys.modules["json"].__file__ or "").parents[1]
     files = sorted(library.glob("*.py"))

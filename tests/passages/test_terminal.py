@@ -15,7 +15,7 @@ from coatcheck.core.text.terminal import blanked, hidden_ranges
         (b"a\nold\rnew", b"a\nnew"),
         (b"end\r\r\nnext\n", b"end\r\r\nnext\n"),
         (b"old\rnew\r\nnext\n", b"new\r\nnext\n"),
-        (b"lines\rof\rold\rsystems", b"lines\rof\rold\rsystems"),
+        (b"one\rover\rthe other", b"the other"),
         (b"\x1b[1;31mred\x1b[0m \x1b[2K\x1b[3Aup\n", b"red up\n"),
         (b"\x1b]0;title\x07text\x1b]8;;http://x\x1b\\link\n", b"textlink\n"),
         (b"\x1b(Bset\x1b=\n\x1b", b"set\n\x1b"),

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.text.visible_text import VisibleText, writes_over
+from coatcheck.core.text.visible_text import VisibleText
 from reading.reading_harness import ReadingHarness
 
 FRAMES = "\r".join(f"\x1b[32mdownloading\x1b[0m {n * 7919 % 100:3d}%" for n in range(10_000))
@@ -75,17 +75,6 @@ async def test_a_line_of_frames_without_end_is_read_in_bounded_steps(shelf: Read
     assert len(answers) < 8
     assert answers[-1].text.endswith("frame 0299999\n")
     assert sum(a.window.bytes.end - a.window.bytes.start for a in answers) == len(data) + 1
-
-
-async def test_lines_that_end_with_carriage_returns_only_are_all_shown(shelf: ReadingHarness) -> None:
-    old = "\r".join(
-        f"{word},{n},{word[::-1]}"
-        for n, word in enumerate(["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta"])
-    )
-    answer = await shelf.read(await shelf.put(old.encode()), view="text")
-    assert answer.text == old
-    assert not writes_over(old.encode())
-    assert writes_over(FRAMES.encode())
 
 
 def test_what_is_cut_anywhere_stands_for_exactly_its_bytes() -> None:

@@ -18,7 +18,6 @@ from coatcheck.core.reads.read_bounds import ViewName, is_binary
 from coatcheck.core.reads.view_inputs import is_plain
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import sections_of
-from coatcheck.core.text.visible_text import writes_over
 from coatcheck.core.views.view import OPENED, Section, ViewMeasure
 from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck.ports.artifacts import FoundView
@@ -30,8 +29,6 @@ from coatcheck.storing.keep_text import KeepText
 from coatcheck.storing.ledger import Ledger
 from coatcheck.storing.redaction import RedactionPolicy
 
-_SOLE_LINE: Final = 8 * 1024
-"""Bytes of a text without LF that decide what its carriage returns mean."""
 _NO_VIEW: Final = "Use view=raw, which is the exact payload."
 
 
@@ -255,13 +252,6 @@ class OpenView:
                 fields=found.artifact.facts.fields if view.extractor == OPENED else None,
             )
         )
-
-
-async def writes_over_lines(reading: ViewReading) -> bool:
-    r"""Returns whether `\r` in the text overwrites the line before it, as in a terminal."""
-    if reading.measure.lines > 1:
-        return True
-    return writes_over(await reading.content.read(0, _SOLE_LINE))
 
 
 def _named(view: str | None, section: str | int | None) -> ViewName:

@@ -12,6 +12,8 @@ from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.reads.read_answer import MAX_CHARS, first_line
+from coatcheck.core.reads.read_bounds import is_binary
+from coatcheck.core.reads.view_inputs import is_plain
 from coatcheck.core.text.around import count_around
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
@@ -19,7 +21,7 @@ from coatcheck.core.views.window import NUMBER_LIMIT
 from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.pool import count_aside
 from coatcheck.tools.values import ReadStart
-from coatcheck_client.contract.inert import MARK, inert
+from coatcheck_client.contract.inert import MARK, inert, one_line
 
 DEFAULT_TOKENS: Final = 4_000
 MAX_TOKENS: Final = 8_000
@@ -108,10 +110,33 @@ def plain(text: str) -> AnswerText:
     return AnswerText("", text, "", None)
 
 
-def within(reading: ViewReading) -> str:
-    """Returns which section is read, as a part of a sentence; empty for the whole view."""
-    lines = reading.lines
-    return f", section {reading.section.name} ({lines.first}-{lines.last})" if reading.section is not None else ""
+def within(reading: ViewReading, times: str = "") -> str:
+    """Returns which section is read, and which fields of its lines are not shown, as a part of a sentence.
+
+    `times` is their range.
+    """
+    lines, fields = reading.lines, reading.fields
+    part = f", section {reading.section.name} ({lines.first}-{lines.last})" if reading.section is not None else ""
+    names = "" if fields is None else ", ".join(map(one_line, fields.names))
+    return f"{part} without {names} ({f'{times}; ' if times else ''}view=raw shows all)" if names else part
+
+
+def lacks(reading: ViewReading) -> list[str]:
+    """Returns what a search of a view cannot find although it belongs to the payload, in sentences."""
+    artifact = reading.artifact
+    said: list[str] = []
+    if not is_plain(artifact.facts):
+        if reading.view == "raw":
+            said.append("Its original bytes were searched, not the text in them: leave out view.")
+        elif is_binary(artifact):
+            said.append("Only its text was searched, not its pictures.")
+        elif artifact.facts.form is None:
+            said.append("Only its text view was searched: view=raw has its markup, too.")
+    if artifact.measure.dropped:
+        said.append(f"{plural(artifact.measure.dropped, 'byte')} of its middle were never stored.")
+    if reading.mask is not None:
+        said.append("Masked secrets are not searched.")
+    return said
 
 
 def counted(at: ReadStart, reading: ViewReading) -> ReadStart:

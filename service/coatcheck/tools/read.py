@@ -14,13 +14,14 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.event import Action
 from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.parts.fields import NEAR, time_range
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.cursor import Cursor
-from coatcheck.core.views.window import Span, separates
+from coatcheck.core.views.window import Extent, Span, separates
 from coatcheck.reading.byte_positions import place_of
 from coatcheck.reading.view import OpenView, ViewReading
-from coatcheck.tools.answers import AnswerText, ToolAnswer, answer, clipped, counted, fitted, show, within
+from coatcheck.tools.answers import AnswerText, ToolAnswer, answer, clipped, counted, fitted, lacks, show, within
 from coatcheck.tools.arguments import OUTLINE_WORDS, ReadArguments
 from coatcheck.tools.failures import not_text
 from coatcheck.tools.search import PatternSearch
@@ -184,7 +185,8 @@ class ReadArtifact:
             last += _named(reading)
         last += [*moved, *shown.said, *clipped(arguments.notes)]
         known = got.tokens if shown.body == got.text else None
-        return answer(reading, part + within(reading) + _without(reading), shown.body, last, tokens=known)
+        part += within(reading, await _times(reading, got.window.bytes))
+        return answer(reading, part, shown.body, last, tokens=known)
 
     async def _outlined(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
         offset = arguments.offset.line if arguments.offset is not None and arguments.offset.line > 1 else 0
@@ -202,7 +204,11 @@ class ReadArtifact:
 
     async def _answering(self, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
         got = await self._passages.of(reading, arguments.query or "", min(budget, _QUERY_TOKENS), concise=True)
-        on = ["Best first. Read around a passage with offset, or search with pattern."] if got.windows else []
+        on = (
+            ["Best first. Read around a passage with offset, or search with pattern."]
+            if got.windows
+            else lacks(reading)
+        )
         last = [*on, *clipped(arguments.notes)]
         part = f"passages for the query{within(reading)}"
         return answer(reading, part, got.text, last, tokens=got.tokens)  # already safe to show, under lines of ours
@@ -220,10 +226,13 @@ class ReadArtifact:
         return answer(reading, "values of the path", got.text, [on, *clipped(arguments.notes)], tokens=got.tokens)
 
 
-def _without(reading: ViewReading) -> str:
-    """Returns which fields of lines are not shown, as a part of a sentence."""
-    fields = reading.fields
-    return "" if fields is None else f" without {', '.join(map(one_line, fields.names))} (view=raw shows all)"
+async def _times(reading: ViewReading, shown: Extent) -> str:
+    """Returns the range of the times of lines that are shown without them."""
+    if reading.fields is None:
+        return ""
+    head = await reading.read(shown.start, min(shown.end, shown.start + NEAR))
+    tail = head if shown.end - shown.start <= NEAR else await reading.read(shown.end - NEAR, shown.end)
+    return time_range(reading.fields, head, tail)
 
 
 def _reads_on(arguments: ReadArguments) -> bool:

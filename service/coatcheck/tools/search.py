@@ -14,7 +14,7 @@ from coatcheck.core.grep.patterns import wants_line_feed
 from coatcheck.core.text.plural import plural
 from coatcheck.reading.view import ViewReading
 from coatcheck.tools import pattern_variants
-from coatcheck.tools.answers import AnswerText, answer, clipped, counted, plain, show, within
+from coatcheck.tools.answers import AnswerText, answer, clipped, counted, lacks, plain, show, within
 from coatcheck.tools.arguments import ReadArguments
 from coatcheck.tools.values import ReadStart
 from coatcheck.usecases.reading.search import DEFAULT_LIMIT, MAX_LIMIT, PatternSearchRequest, Search, SearchAnswer
@@ -153,7 +153,7 @@ def _nothing(reading: ViewReading, got: SearchAnswer, ask: PatternSearchRequest,
         first = f'No match for "{pattern}" from line {on} on {where}. Leave out offset to search all of it.'
     else:
         first = f'No match for "{pattern}" {where}, upper or lower case. Try fewer or other words, or part of a word.'
-    return " ".join([first, *notes])
+    return " ".join([first, *lacks(reading), *notes])
 
 
 def _shorten(pattern: str) -> str:

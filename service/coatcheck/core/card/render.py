@@ -4,6 +4,7 @@ from typing import Final
 
 from coatcheck.core.artifact import Measure
 from coatcheck.core.card.model import CardInput, Excerpt, NextCall, Omission
+from coatcheck.core.parts.fields import time_range
 from coatcheck.core.parts.form import words_of
 from coatcheck.core.text.plural import counted
 from coatcheck_client.contract.inert import MARK
@@ -27,7 +28,10 @@ def first_line(inputs: CardInput, *, sized: bool) -> str:
     )
     size = f" · {view}{lines}, {about}{tokens}" if sized else ""
     form = "" if inputs.facts.form is None else f" · {words_of(inputs.facts.form)}"
-    form += "" if inputs.fields is None else f" · without {', '.join(inputs.fields.names)}"
+    if inputs.fields is not None:
+        sample = inputs.evidence
+        times = "" if inputs.brief else time_range(inputs.fields, sample.head, sample.tail or sample.head)
+        form += f" · without {', '.join(inputs.fields.names)}{f' ({times})' if times else ''}"
     return f"[{inputs.id} · {inputs.facts.kind}{size}{form} · {where}{rule}]"
 
 

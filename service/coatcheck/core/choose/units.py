@@ -14,7 +14,7 @@ from coatcheck.core.parts.fields import has_times, without_fields
 from coatcheck.core.survey.lexicon import shapes_of
 from coatcheck.core.survey.survey import Region, Survey
 from coatcheck.core.text.cuts import align, align_up
-from coatcheck.core.text.terminal import overwrites, visible
+from coatcheck.core.text.terminal import visible
 
 LONG: Final = 480
 """Maximum bytes of a line that is one unit."""
@@ -110,9 +110,8 @@ class Units:
 
     def _add(self, region: Region) -> None:
         raw = region.data.split(b"\n")
-        frames = overwrites(region.data)
         messages = without_fields(self._fields, region.data, begins=region.begins)
-        seen = visible(messages, frames=frames)
+        seen = visible(messages)
         shown = raw if seen is region.data else seen.split(b"\n")
         ends = list(accumulate([len(line) + 1 for line in raw], initial=region.start))
         last = len(raw) - 1
@@ -128,7 +127,7 @@ class Units:
         at = 0
         for number in [n for n, text in enumerate(shown) if len(text) > LONG] if max(map(len, shown)) > LONG else []:
             self._put(shown[at:number], ends[at:number], ends[at + 1 : number + 1], region.line + at)
-            self._cut(raw[number], ends[number], ends[number + 1], region.line + number, frames=frames)
+            self._cut(raw[number], ends[number], ends[number + 1], region.line + number)
             at = number + 1
         self._put(shown[at:], ends[at:-1], ends[at + 1 :], region.line + at)
         if not region.begins:
@@ -145,14 +144,14 @@ class Units:
         self.opens += [True] * len(text)
         self.closes += [True] * len(text)
 
-    def _cut(self, raw: bytes, start: int, end: int, line: int, *, frames: bool) -> None:
+    def _cut(self, raw: bytes, start: int, end: int, line: int) -> None:
         """Cuts a long line into pieces. What was overwritten in it belongs to the first."""
         body = raw.removesuffix(b"\r")
-        edges = cuts(body, body.rfind(b"\r") + 1 if frames else 0)
+        edges = cuts(body, body.rfind(b"\r") + 1)
         pieces = len(edges)
         pieces_seen = [body[low:high] for low, high in edges]
         pieces_seen[:1] = [without_fields(self._fields, each) for each in pieces_seen[:1]]
-        self.text += [visible(each, frames=frames) for each in pieces_seen]
+        self.text += [visible(each) for each in pieces_seen]
         self.start += [start, *[start + low for low, _ in edges[1:]]]
         self.end += [*[start + high for _, high in edges[:-1]], end]
         self.line += [line] * pieces

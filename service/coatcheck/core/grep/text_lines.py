@@ -10,9 +10,11 @@ from itertools import islice
 
 from msgspec import Struct, structs
 
+from coatcheck.core.artifact import LineFields
 from coatcheck.core.grep.matcher import MATCHES_LIMIT, LineHit
+from coatcheck.core.parts.fields import hidden_fields
 from coatcheck.core.text.excerpt import counts
-from coatcheck.core.text.visible_text import frame_start, overwritten, shown_bytes, without_escapes
+from coatcheck.core.text.visible_text import Hidden, frame_start, overwritten, show_parts, shown_bytes, without_escapes
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget, Cut
 from coatcheck.core.views.window import Extent, decode, separates, whole_chars
@@ -76,9 +78,9 @@ class Around(Struct, frozen=True):
     begins: bool
     """Whether `before` extends to its beginning."""
     seen: bool = False
-    """Whether lines are shown as a terminal showed them: see `core/text/visible_text.py`."""
-    frames: bool = False
-    """Whether a carriage return overwrites the line before it."""
+    """Whether lines are shown as a terminal showed them, where a carriage return overwrites what is before it."""
+    fields: LineFields | None = None
+    """What is not shown of a line, unless a match begins in it."""
 
 
 class GrepRow(Struct, frozen=True):
@@ -98,6 +100,8 @@ class GrepRow(Struct, frozen=True):
     """What precedes this position in the line was overwritten."""
     seen: bool = False
     """Whether escape sequences are hidden."""
+    hidden: tuple[Hidden, ...] = ()
+    """Fields that are not shown."""
 
     def text(self) -> str:
         """Returns the row as it is shown, without a line end."""
@@ -113,7 +117,8 @@ class GrepRow(Struct, frozen=True):
                 if at > max(place, self.over):
                     out.append(f"[… {at - max(place, self.over):,} bytes …]")
             hidden = hidden or at > max(place, self.over)
-            out.append(decode(without_escapes(data) if self.seen else data))
+            shown = show_parts(data, self.hidden, at)
+            out.append(decode(without_escapes(shown) if self.seen else shown))
             place = at + len(data)
         if self.end < 0:
             out.append("[…]")
@@ -149,19 +154,28 @@ def _match_row(around: Around, line_end: int, detail: GrepDetail) -> GrepRow:
     stop = line_end if line_end >= 0 else around.at + len(around.data)
     low, high = _frame(around, stop)
     at_hand = low >= around.at and (high < stop or line_end >= 0)
-    if at_hand and _visible(around, low, high) <= detail.line:
+    hidden = _fields(around, hit.line_start, around.data[: stop - around.at]) if around.at == hit.line_start else ()
+    if any(part[0] <= match.start < part[1] for part in (*hidden[:1], *hidden[-1:]) for match in hit.matches):
+        hidden = ()
+    if at_hand and _visible(around, low, high, hidden) <= detail.line:
         spans = [Extent(low, high)]
     else:
         spans = _merged([_shown(m, low, high, detail) for m in hit.matches])
     parts = [_cut(around, s.start, s.end, high) for s in spans]
-    return GrepRow(hit.line, True, parts, hit.line_start, line_end, hit.more, low, around.seen)
+    return GrepRow(hit.line, True, parts, hit.line_start, line_end, hit.more, low, around.seen, hidden)
+
+
+def _fields(around: Around, start: int, line: bytes) -> tuple[Hidden, ...]:
+    """Returns what is not shown of the line that begins at `start`."""
+    found = [] if around.fields is None else hidden_fields(around.fields, line)
+    return tuple((start + low, start + high, shown) for low, high, shown in found)
 
 
 def _frame(around: Around, stop: int) -> tuple[int, int]:
     """Returns where the frame with a hit's matches begins and ends; the whole line if nothing is overwritten."""
     hit, data, base = around.hit, around.data, around.at
     low, high = hit.line_start, stop
-    if around.frames:
+    if around.seen:
         first = data.rfind(b"\r", 0, hit.matches[0].start - base + 1)
         low = base + first + 1 if first >= 0 else low
         following = _FRAME_END.search(data, hit.matches[-1].end - base, stop - base)
@@ -169,15 +183,15 @@ def _frame(around: Around, stop: int) -> tuple[int, int]:
     return low, high
 
 
-def _visible(around: Around, start: int, end: int) -> int:
-    data = around.data[start - around.at : end - around.at]
+def _visible(around: Around, start: int, end: int, hidden: tuple[Hidden, ...]) -> int:
+    data = show_parts(around.data[start - around.at : end - around.at], hidden, start)
     return len(without_escapes(data)) if around.seen else len(data)
 
 
 def _in_last_frame(around: Around) -> Around:
     """Returns the hit with only those of its matches that were not overwritten by another one that is kept."""
     matches, data, base = around.hit.matches, around.data, around.at
-    if not around.frames or len(matches) < 2:  # noqa: PLR2004 - nothing to choose from
+    if not around.seen or len(matches) < 2:  # noqa: PLR2004 - nothing to choose from
         return around
     frame = base + data.rfind(b"\r", 0, matches[-1].start - base + 1) + 1
     kept = [match for match in matches if match.end > frame]
@@ -223,15 +237,11 @@ def _before(around: Around, hit: LineHit, detail: GrepDetail) -> list[GrepRow]:
     for number, piece in enumerate(reversed(pieces[-context:]), 1):
         start = end - len(piece)
         at_hand = around.begins or number < len(pieces)
-        over = start + frame_start(piece) if around.frames else start
-        data = piece[over - start :]
         if at_hand:
-            part = over, _whole(data, _width(around, data, detail.beside))
+            out.append(_context_row(around, hit.line - number, start, piece, end, detail))
         else:
-            part = _tail(end, data[-detail.beside :])
-        out.append(
-            GrepRow(hit.line - number, False, [part], start if at_hand else -1, end, over=over, seen=around.seen)
-        )
+            part = _tail(end, piece[-detail.beside :])
+            out.append(GrepRow(hit.line - number, False, [part], -1, end, over=start, seen=around.seen))
         end = start - 1
     return out[::-1]
 
@@ -248,17 +258,20 @@ def _after(around: Around, line_end: int, detail: GrepDetail) -> list[GrepRow]:
         if not at_hand and not piece:
             break
         end = start + len(piece) if at_hand else -1
-        over = start + frame_start(piece) if around.frames and at_hand else start
-        last = piece[over - start :]
-        part = over, _whole(last, _width(around, last, detail.beside))
-        out.append(GrepRow(around.hit.line + number, False, [part], start, end, over=over, seen=around.seen))
+        out.append(_context_row(around, around.hit.line + number, start, piece, end, detail))
         start += len(piece) + 1
     return out
 
 
-def _width(around: Around, data: bytes, width: int) -> int:
-    """Returns the bytes of a line in which `width` bytes are shown."""
-    return shown_bytes(data, width) if around.seen else width
+def _context_row(around: Around, line: int, start: int, data: bytes, end: int, detail: GrepDetail) -> GrepRow:
+    """Returns the row of a line from its beginning on; `end` is -1 if not all of it is at hand."""
+    over = frame_start(data) if around.seen and end >= 0 else 0
+    hidden = _fields(around, start, data)
+    data, width = data[over:], detail.beside
+    if around.seen:
+        width = shown_bytes(data, width, [(low - start - over, high - start - over, b"") for low, high, _ in hidden])
+    part = start + over, _whole(data, width)
+    return GrepRow(line, False, [part], start, end, over=start + over, seen=around.seen, hidden=hidden)
 
 
 def _whole(data: bytes, width: int) -> bytes:
@@ -372,7 +385,8 @@ def _both(old: GrepRow, new: GrepRow) -> GrepRow:
             parts.append((at, data))
     over = min(old.over, new.over)
     end = new.end if new.end >= 0 else old.end
-    return GrepRow(new.line, True, parts, new.start, end, old.more or new.more, over, new.seen)
+    hidden = new.hidden if new.hidden == old.hidden else ()
+    return GrepRow(new.line, True, parts, new.start, end, old.more or new.more, over, new.seen, hidden)
 
 
 def _text(table: dict[int, GrepRow], context: int) -> tuple[str, list[GrepRow]]:

@@ -15,10 +15,7 @@ import msgspec
 
 from coatcheck.core.artifact import LineFields
 from coatcheck.core.text.plural import counted
-from coatcheck.core.text.visible_text import ESCAPES
-
-Hidden = tuple[int, int, bytes]
-"""Bytes of a text that are not shown, as a half-open range, and what is shown in their place."""
+from coatcheck.core.text.visible_text import ESCAPES, Hidden, show_parts
 
 _HEAD: Final = 128 * 1024
 """Bytes at the beginning that decide."""
@@ -41,7 +38,7 @@ _TIME: Final = (
 _TYPES: Final = (
     ("job and step", rf"(?:[^\t\n]{{1,80}}\t){{1,2}}{_TIME}"),
     ("time", _TIME),
-    ("host and process", r"(?![A-Z]{3,8} )[\w.-]{1,80} [\w./@-]{1,60}(?:\[\d{1,9}\])?: "),
+    ("host and process", r"(?![A-Z]{3,8} )[\w.-]{1,80} [A-Za-z_/][\w./@-]{0,59}(?:\[\d{1,9}\])?: "),
     ("stream", r"(?:stdout|stderr) [FP](?: |$)"),
     ("container", r"[\w.-]{1,60} +\| ?"),
     ("quotation mark", r"> ?"),
@@ -63,6 +60,9 @@ _BAD: Final = re.compile(
     rb'"(?:level|severity|lvl|levelname)"\s*:\s*"((?i:warn(?:ing)?|err(?:or)?|fatal|critical|severe|panic|alert))"'
 )
 _IS_TIME: Final = re.compile(rf"(?:{_ISO}|\d{{10}}(?:\d{{3}}|\.\d+)?|\d{{16,19}})\Z")
+_MOMENT: Final = re.compile(rb"(\d{4}-\d\d-\d\d|[A-Z][a-z]{2} [ \d]\d)?[T ]?(\d\d:\d\d:\d\d)")
+NEAR: Final = 4 * 1024
+"""Bytes at an end of a text in which its first or last time is."""
 _MEMBERS: Final = 10
 _SENTENCE: Final = 12
 """Minimum mean number of characters of messages."""
@@ -103,14 +103,28 @@ def hidden_fields(fields: LineFields, data: bytes, *, begins: bool = True) -> li
 
 def without_fields(fields: LineFields | None, data: bytes, *, begins: bool = True) -> bytes:
     """Returns the messages of the lines in `data`, each in its line."""
-    if fields is None:
-        return data
-    out: list[bytes] = []
-    at = 0
-    for start, end, shown in hidden_fields(fields, data, begins=begins):
-        out += (data[at:start], shown)
-        at = end
-    return b"".join([*out, data[at:]])
+    return data if fields is None else show_parts(data, hidden_fields(fields, data, begins=begins))
+
+
+def time_range(fields: LineFields, head: bytes, tail: bytes) -> str:
+    """Returns the first and the last time among the fields of a text's lines, such as `12:00:00 to 12:04:10`.
+
+    Empty if there are not two. `head` begins with the text, `tail` ends with it; either may be all of it.
+    """
+    first = _moments(fields, head[:NEAR], begins=True)[:1]
+    last = _moments(fields, tail[-NEAR:], begins=len(tail) <= NEAR and tail is head)[-1:]
+    if not first or not last or first == last:
+        return ""
+    with_dates = first[0][0] != last[0][0]
+    texts = [" ".join(moment) if with_dates else moment[1] for moment in (first[0], last[0])]
+    return " to ".join(texts)
+
+
+def _moments(fields: LineFields, data: bytes, *, begins: bool) -> list[tuple[str, str]]:
+    """Returns the dates and times in what is not shown of lines, in order."""
+    hidden = hidden_fields(fields, data, begins=begins)
+    found = (_MOMENT.search(data, start, end) for start, end, _ in hidden)
+    return [((match[1] or b"").decode(), match[2].decode()) for match in found if match]
 
 
 @lru_cache(64)
@@ -168,6 +182,8 @@ def _of_prefixes(lines: list[str]) -> LineFields | None:
         values = {match[0] for match in matches if match}
         if name in _ALONE and len(values) > 1:
             break
+        if name == "host and process" and not any(value.endswith(("]: ", " kernel: ")) for value in values):
+            break  # words with a colon behind them, which are part of a sentence
         rests = [rest[match.end() :] for rest, match in zip(rests, matches, strict=True) if match]
         names.append(name)
         least = _FOLLOWING

@@ -10,7 +10,7 @@ Matching is by words, not by meaning: a passage that answers in other words is n
 from coatcheck.core.passages.choose import CONCISE, FILL
 from coatcheck.core.passages.compose import Layout, Passage, PassageText, compose
 from coatcheck.core.passages.rank import DocumentPart, Ranking, RatedUnit, earlier_first
-from coatcheck.core.passages.regions import TermWeights, regions, weigh
+from coatcheck.core.passages.regions import TermWeights, coverage, regions, weigh
 from coatcheck.core.passages.scan import Hits, PassageScanner
 from coatcheck.core.passages.terms import MAX_CHARS, MAX_TERMS, Term, Terms, terms_of
 
@@ -31,6 +31,7 @@ __all__ = [
     "TermWeights",
     "Terms",
     "compose",
+    "coverage",
     "earlier_first",
     "regions",
     "terms_of",

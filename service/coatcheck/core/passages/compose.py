@@ -6,18 +6,21 @@ estimates were. Every passage is an exact range of the document; if its text had
 
 import math
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from heapq import nlargest
 from typing import Final, Literal
 
 from msgspec import Struct
 
+from coatcheck.core.artifact import LineFields
+from coatcheck.core.parts.fields import hidden_fields
 from coatcheck.core.passages.choose import FILL, Chooser, UnitRun
 from coatcheck.core.passages.lead import lead_line
 from coatcheck.core.passages.rank import DocumentPart, RatedUnit
 from coatcheck.core.text.excerpt import fit_head
 from coatcheck.core.text.terminal import hidden_ranges
+from coatcheck.core.text.visible_text import Hidden, in_order, show_parts
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.view import Section
@@ -54,7 +57,8 @@ class Passage(Struct, frozen=True):
 
     text: str
     exact: bool
-    """False: control characters, tags or overwritten text were changed in `text`, or its bytes are not UTF-8."""
+    """False: control characters, tags or overwritten text were changed in `text`, fields of its lines are left out, or
+    its bytes are not UTF-8."""
     window: Window
     """The exact range of `text` in the document."""
     score: float
@@ -81,6 +85,7 @@ def compose(
     grain: int = 0,
     sections: Sequence[Section] = (),
     layout: Layout = "ranked",
+    fields: LineFields | None = None,
 ) -> PassageText:
     """Returns the best passages within the budget, followed by our line `last`, if there are any.
 
@@ -95,8 +100,9 @@ def compose(
         grain: bytes of neighbouring units that are chosen together.
         sections: those of the document, in order; a ranked passage names its own, or the line above that introduces it.
         layout: how the passages are arranged.
+        fields: what is not shown of each line.
     """
-    composing = _Composing(rated, parts, whole, budget, tokenizer, sections, layout)
+    composing = _Composing(rated, parts, whole, budget, tokenizer, sections, layout, fields)
     return composing.run(f"{MARK} {last}" if last else "", floor, grain)
 
 
@@ -110,11 +116,19 @@ class _Composing:
         tokenizer: Tokenizer,
         sections: Sequence[Section],
         layout: Layout,
+        fields: LineFields | None,
     ) -> None:
         self._rated = rated
         self._parts = parts
         self._places = [LineIndex(part.place, part.data) for part in parts]
-        self._hidden = [hidden_ranges(part.data) for part in parts]
+        self._fields: list[list[Hidden]] = [
+            [] if fields is None else hidden_fields(fields, part.data, begins=part.place.byte == whole.start)
+            for part in parts
+        ]
+        self._hidden = [
+            in_order([*((*span, b"") for span in hidden_ranges(part.data)), *hidden])
+            for part, hidden in zip(parts, self._fields, strict=True)
+        ]
         self._whole = whole
         self._budget = budget
         self._tokenizer = tokenizer
@@ -159,15 +173,10 @@ class _Composing:
 
     def _shown(self, part: int, start: int, end: int) -> str:
         """Returns a range of a part as a model reads it: its visible text, inert."""
-        base, hidden = self._parts[part].place.byte, self._hidden[part]
-        shown: list[bytes] = []
-        at = start
-        for low, high in hidden[bisect_left(hidden, start - base, key=lambda each: each[1]) :] if hidden else ():
-            if base + low >= end:
-                break
-            shown.append(self._bytes(part, at, max(at, base + low)))
-            at = min(end, base + high)
-        return inert(decode(b"".join([*shown, self._bytes(part, at, end)])))
+        return inert(self._without(self._hidden[part], part, start, end))
+
+    def _without(self, hidden: list[Hidden], part: int, start: int, end: int) -> str:
+        return decode(show_parts(self._bytes(part, start, end), hidden, start - self._parts[part].place.byte))
 
     def _edges(self, run: UnitRun) -> tuple[int, int, int, float]:
         """Returns part, start and end of a run, without the blanks around it, and its score."""
@@ -220,7 +229,8 @@ class _Composing:
         if not self._whole_lines(part, where.start, where.end):
             cut = "part" if lines.first >= lines.last else "ends cut"
             span += f", {cut}" if self._brief else f", bytes {where.start}-{where.end}"
-        if not (passage.exact or self._brief):
+        without_fields = self._without(self._fields[part], part, where.start, where.end)
+        if not self._brief and passage.text != without_fields:
             span += ", control characters or tags changed"
         if self._layout == "ranked" and not self._brief:
             span += self._section(where.start) or self._lead(part, where.start)

@@ -4,6 +4,7 @@ Both follow from positions alone, on a grid of cells; no text is needed. A rare 
 several together more than their sum.
 """
 
+import math
 from typing import Final
 
 import numpy as np
@@ -41,6 +42,35 @@ def weigh(hits: Hits, terms: tuple[Term, ...]) -> TermWeights:
     rarity = np.log1p((cells - counts + 0.5) / (counts + 0.5))
     each = tuple(t.weight * float(r) if c else 0.0 for t, r, c in zip(terms, rarity, counts, strict=True))
     return TermWeights(each, tuple(number for number, count in enumerate(counts) if not count))
+
+
+def coverage(hits: Hits, weights: TermWeights, terms: tuple[Term, ...]) -> float:
+    """Returns how much of a query the best place has: the weight of its terms there over the weight of all, 0 to 1.
+
+    A term that is absent would be rare. Parts of words and the whole phrase do not count beside the words.
+    """
+    cells = max(1, -(-hits.end // CELL))
+    rarest = math.log1p((cells + 0.5) / 0.5)
+    absent = set(weights.missing)
+    each = np.array(
+        [
+            0.0
+            if term.role in {"part", "phrase"}
+            else term.weight * rarest
+            if number in absent
+            else weights.each[number]
+            for number, term in enumerate(terms)
+        ]
+    )
+    if not each.sum():
+        return 0.0
+    common = np.isin(np.arange(len(terms)), list(hits.everywhere))
+    places = hits.at // CELL
+    pairs = np.unique(np.concatenate([places, places - 1]) * len(terms) + np.tile(hits.terms, 2))
+    pairs = pairs[~common[pairs % len(terms)]]
+    starts, inverse = np.unique(pairs // len(terms), return_inverse=True)
+    best = np.bincount(inverse, weights=each[pairs % len(terms)]).max() if len(starts) else 0.0
+    return float((best + each[common].sum()) / each.sum())
 
 
 def regions(hits: Hits, weights: TermWeights, size: int) -> list[Extent]:

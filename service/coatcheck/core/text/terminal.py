@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from coatcheck.core.text.visible_text import ESCAPES, writes_over
+from coatcheck.core.text.visible_text import ESCAPES
 
 _RETURN: Final = re.compile(rb"\r(?=[^\r\n])")
 _OVERWRITTEN: Final = re.compile(rb"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
@@ -22,33 +22,19 @@ def has_controls(data: bytes) -> bool:
     return len(data.translate(None, _CONTROLS)) < len(data)
 
 
-def overwrites(data: bytes) -> bool:
-    r"""Returns whether a `\r` within a line of `data` overwrites what precedes it.
-
-    In an old text file, whose lines end with only `\r`, nothing was overwritten. For a piece of a long line, the answer
-    may differ from that for the line: call it once, for the whole.
-    """
-    return b"\r" in data and (b"\n" in data or writes_over(data))
-
-
-def visible(data: bytes, *, frames: bool | None = None) -> bytes:
+def visible(data: bytes) -> bytes:
     """Returns `data` as a terminal leaves it, with the same number of line feeds.
 
-    Linear in `data`. Plain text without escapes and carriage returns is returned as the same object.
-
-    Args:
-        data: whole lines, or a piece of one.
-        frames: whether carriage returns overwrite: `overwrites` of the whole that `data` is a part of. None: of `data`.
+    Linear in `data`: whole lines, or a piece of one. Plain text without escapes and carriage returns is returned as the
+    same object.
     """
-    if frames is None:
-        frames = overwrites(data)
     if b"\x1b" in data:
         data = ESCAPES.sub(b"", data)
     if b"\x08" in data:
         data = _BACKSPACES.sub(b"", data)
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
-        if frames and b"\r" in data:
+        if b"\r" in data:
             data = _OVERWRITTEN.sub(b"", data).replace(b"\r", b"")
     return data
 
@@ -82,7 +68,7 @@ def blanked(data: bytes) -> bytes:
 
 def _overwritten(data: bytes) -> list[tuple[int, int]]:
     """Returns for each line the part up to its last carriage return that text follows."""
-    if b"\r" not in data or b"\n" not in data or data.count(b"\r") == data.count(b"\r\n"):
+    if data.count(b"\r") == data.count(b"\r\n"):
         return []
     returns = np.array([match.start() for match in _RETURN.finditer(data)], dtype=np.int64)
     ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")), len(data))

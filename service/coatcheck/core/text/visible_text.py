@@ -7,12 +7,15 @@ byte, so that ranges stay exact.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
-from typing import Final, final
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar, final
 
 from coatcheck.core.text.plural import plural
 from coatcheck.core.views.window import decode, raw_length
 
+T = TypeVar("T", str, bytes)
+Hidden = tuple[int, int, bytes]
+"""Bytes of a text that are not shown, as a half-open range, and what is shown in their place."""
 ESCAPES: Final = re.compile(
     rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b\r\n]{0,4000}(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[=>78cDEHMNOZ])"
 )
@@ -21,9 +24,6 @@ _LONGEST: Final = 4_100
 """Maximum bytes of such a sequence."""
 _FRAMES: Final = re.compile(rb"^[^\n]*\r(?=[^\r\n])|\r+(?=\r\n)|\r+\Z", re.MULTILINE)
 """Matches the frames of a line that others were written over, and carriage returns that end nothing."""
-_LOOKED: Final = 64
-"""Frames that tell whether they are similar."""
-_LETTERS: Final = re.compile(rb"[^A-Za-z\x80-\xff]+")
 
 
 def overwritten(count: int) -> str:
@@ -36,15 +36,6 @@ def has_hidden(data: bytes) -> bool:
     return b"\x1b" in data or data.count(b"\r") > data.count(b"\r\n")
 
 
-def writes_over(sole_line: bytes) -> bool:
-    r"""Returns whether `\r` in a text without LF overwrites what precedes it.
-
-    In old text files it ends a line: then consecutive pieces differ by more than numbers.
-    """
-    frames = [_LETTERS.sub(b"", frame) for frame in sole_line.split(b"\r", _LOOKED)[:_LOOKED] if frame.strip()]
-    return len(frames) < 3 or len(set(frames)) * 2 <= len(frames) + 1  # noqa: PLR2004 - two are alike or not by chance
-
-
 def frame_start(line: bytes) -> int:
     r"""Returns where the last frame of a line begins; a `\r` at its end separates nothing."""
     return line.rstrip(b"\r\n").rfind(b"\r") + 1
@@ -55,16 +46,34 @@ def without_escapes(data: bytes) -> bytes:
     return ESCAPES.sub(b"", data) if b"\x1b" in data else data
 
 
-def shown_bytes(data: bytes, width: int) -> int:
-    """Returns how many bytes at the beginning of `data` contain `width` bytes besides escape sequences."""
-    if b"\x1b" not in data[:width]:
+def shown_bytes(data: bytes, width: int, hidden: Sequence[Hidden] = ()) -> int:
+    """Returns how many bytes at the beginning of `data` contain `width` bytes that are shown."""
+    if not hidden and b"\x1b" not in data[:width]:
         return min(width, len(data))
-    hidden = 0
-    for match in ESCAPES.finditer(data):
-        if match.start() - hidden >= width:
+    end = skipped = 0
+    for start, stop in sorted([*(part[:2] for part in hidden), *(match.span() for match in ESCAPES.finditer(data))]):
+        if start - skipped >= width:
             break
-        hidden += match.end() - match.start()
-    return min(width + hidden, len(data))
+        skipped += max(0, stop - max(start, end))
+        end = max(end, stop)
+    return min(width + skipped, len(data))
+
+
+def show_parts(data: bytes, hidden: Sequence[Hidden], base: int = 0) -> bytes:
+    """Returns `data` with what is shown in place of what is hidden.
+
+    `hidden` is in order, disjoint, and counts from `base` bytes before `data`.
+    """
+    if not hidden:
+        return data
+    out: list[bytes] = []
+    at = 0
+    for start, end, shown in hidden[bisect_right(hidden, base, key=lambda part: part[1]) :]:
+        if start - base >= len(data):
+            break
+        out += (data[at : max(at, start - base)], shown if start >= base else b"")
+        at = max(at, end - base)
+    return b"".join([*out, data[at:]])
 
 
 def settled(data: bytes) -> int:
@@ -81,20 +90,26 @@ class VisibleText:
         text: what was seen, with words of ours where something was overwritten.
     """
 
-    def __init__(self, data: bytes, *, frames: bool = True, apart: Iterable[tuple[int, int, str]] = ()) -> None:
-        r"""Without `frames`, a `\r` overwrites nothing; `apart` is not shown either, but what is given in its place."""
+    def __init__(self, data: bytes, apart: Iterable[tuple[int, int, str]] = ()) -> None:
+        """`apart` is not shown either, but what is given in its place."""
         self._data = data
         self._starts: list[int] = [0]
         """Where verbatim and hidden parts begin in `data`, alternating; the first is verbatim, and may be empty."""
         self._chars: list[int] = [0]
         """Where they begin in `text`."""
         out: list[str] = []
-        for start, end, said in _hidden(data, frames=frames, apart=apart):
+        for start, end, said in in_order([*_unseen(data), *apart]):
             out += (decode(data[self._starts[-1] : start]), said)
             self._starts += (start, end)
             self._chars += (self._chars[-1] + len(out[-2]), self._chars[-1] + len(out[-2]) + len(said))
         out.append(decode(data[self._starts[-1] :]))
         self.text = "".join(out)
+
+    def at(self, byte: int) -> int:
+        """Returns the character that shows a byte; for a hidden one, that of what is shown in its place."""
+        part = bisect_right(self._starts, byte) - 1
+        verbatim = b"" if part % 2 else self._data[self._starts[part] : byte]
+        return self._chars[part] + len(decode(verbatim))
 
     def cut(self, keep: int) -> tuple[int, str]:
         """Returns how many bytes the first `keep` characters represent, at most, and the text of exactly these.
@@ -116,20 +131,20 @@ class VisibleText:
         return self.text[self._chars[part] : end]
 
 
-def _hidden(data: bytes, *, frames: bool, apart: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Returns the parts that are not shown, in order and disjoint, and their replacements."""
-    out: list[tuple[int, int, str]] = []
-    for part in sorted([*_unseen(data, frames=frames), *apart], key=lambda part: (part[0], -part[1])):
+def in_order(parts: Iterable[tuple[int, int, T]]) -> list[tuple[int, int, T]]:
+    """Returns parts in order; of those that overlap, the first and longest."""
+    out: list[tuple[int, int, T]] = []
+    for part in sorted(parts, key=lambda part: (part[0], -part[1])):
         if not out or part[0] >= out[-1][1]:
             out.append(part)
     return out
 
 
-def _unseen(data: bytes, *, frames: bool) -> list[tuple[int, int, str]]:
+def _unseen(data: bytes) -> list[tuple[int, int, str]]:
     """Returns the parts that were not seen, in order, and their replacements."""
     out: list[tuple[int, int, str]] = []
     at = 0
-    for match in _FRAMES.finditer(data) if frames and b"\r" in data else ():
+    for match in _FRAMES.finditer(data) if b"\r" in data else ():
         out += [(m.start(), m.end(), "") for m in ESCAPES.finditer(data, at, match.start())]
         blank = not without_escapes(match[0]).strip(b"\r")
         out.append((match.start(), match.end(), "" if blank else overwritten(len(match[0]))))

@@ -6,6 +6,8 @@ that the read is noted.
 """
 
 import asyncio
+from collections import Counter
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Literal
 
@@ -26,6 +28,7 @@ from coatcheck.core.passages import (
     Terms,
     TermWeights,
     compose,
+    coverage,
     earlier_first,
     regions,
     terms_of,
@@ -57,6 +60,9 @@ _AT_ONCE = 8
 _GRAIN = 640
 """Bytes, some 150 tokens, of a search response that are chosen together: all of it was found by such a query, so that a
 single sentence with the words says little."""
+_ANSWERED = 0.25
+"""Share of a query's weight that the best place must have, if only what answers it is to be shown: of 669 questions
+about texts that answer them 97 % have it, of 669 about other texts of the same kinds a third."""
 _NAMED = 6
 _NAMED_CHARS = 32
 """Most terms that a sentence names, and most characters of each."""
@@ -254,6 +260,9 @@ class _Looking:
         self.weights = TermWeights((), ())
         self.places: list[Extent] = []
         self.notices: list[str] = []
+        self._counts: dict[int, int] = {}
+        """How often each term was found, by its number."""
+        self._is_answered = True
 
     def fed(
         self, scanner: PassageScanner | None, block: bytes, *, last: bool
@@ -272,6 +281,8 @@ class _Looking:
         self.weights = weigh(hits, self._terms.looked_for)
         self.places = regions(hits, self.weights, self._part.size)
         self.notices = _notices(self._terms, hits.end, self._part.size, full=scanner.full)
+        self._counts = dict(Counter(hits.terms.tolist()))
+        self._is_answered = not self._concise or coverage(hits, self.weights, self._terms.looked_for) >= _ANSWERED
         parts = [self._part.at_hand(place) for place in self.places]
         whole = [part for part in parts if part is not None]
         return self.made(whole) if len(whole) == len(parts) else None
@@ -285,6 +296,8 @@ class _Looking:
         page = reading.view == "raw" and spec.markup
         rated = Ranking(terms.looked_for, self.weights).of_parts(parts, page=page) if parts else []
         found = spec.lists_results(reading.artifact.said.tool_name)
+        if not (self._is_answered or found):
+            return self._nothing()
         made = compose(
             earlier_first(rated, reading.content.size) if found else rated,
             parts,
@@ -295,6 +308,7 @@ class _Looking:
             floor=CONCISE if self._concise else 0.0 if found else FILL,
             grain=_GRAIN if found else 0,
             sections=reading.sections if reading.section is None else (),
+            fields=reading.fields,
         )
         return made if made.passages else self._nothing()
 
@@ -307,17 +321,27 @@ class _Looking:
         lines = plural(reading.lines.last - reading.lines.first + 1, "line")
         if reading.section is not None:
             lines += f" of section {reading.section.name}"
-        every = _named(terms, tuple(range(len(terms.terms))), grams=True)
+        found = tuple(number for number in range(len(terms.terms)) if number in self._counts)
+        if found and not self._is_answered:
+            counts = _named(terms, found, grams=True, counts=self._counts)
+            said = f"No passage in {lines} answers this: of its words there are only {counts}."
+        else:
+            every = _named(terms, tuple(range(len(terms.terms))), grams=True)
+            said = f"No passage in {lines} has any of: {every}."
         advice = " ".join(self.notices) or 'Try other words, or pattern="…" to search it.'
-        text = fit_text(f"{MARK} No passage in {lines} has any of: {every}. {advice}", self._budget.tokens, tokenizer)
+        text = fit_text(f"{MARK} {said} {advice}", self._budget.tokens, tokenizer)
         return PassageText(text, tokenizer.count(text), [])
 
 
-def _named(terms: Terms, numbers: tuple[int, ...], *, grams: bool) -> str:
-    """Returns terms as a sentence names them: not too many, and none that is part of a named one."""
+def _named(terms: Terms, numbers: tuple[int, ...], *, grams: bool, counts: Mapping[int, int] | None = None) -> str:
+    """Returns terms as a sentence names them: not too many, none that is part of a named one, with their counts."""
     without = {"part"} if grams else {"part", "gram"}
-    named = [terms.terms[number] for number in numbers if number < len(terms.terms)]  # the phrase comes after them
-    words = [_shown(term.text) for term in named if term.role not in without]
+    named = [number for number in numbers if number < len(terms.terms)]  # the phrase comes after them
+    words = [
+        f"{_shown(terms.terms[number].text)}{'' if counts is None else f' ({counts[number]:,})'}"
+        for number in named
+        if terms.terms[number].role not in without
+    ]
     more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
     return ", ".join(words[:_NAMED]) + more
 

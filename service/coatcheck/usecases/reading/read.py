@@ -38,7 +38,7 @@ from coatcheck.core.views.window import (
 from coatcheck.reading.byte_positions import at_byte, past_end_of, place_of
 from coatcheck.reading.reader import Reader
 from coatcheck.reading.token_positions import TokenPositions
-from coatcheck.reading.view import ViewReading, writes_over_lines
+from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.pool import in_pool
 
 _SEEN_LIMIT = 1024 * 1024
@@ -190,7 +190,6 @@ class Read(Reader):
     ) -> _Piece:
         stop = reading.extent.end
         as_seen = unit == "line" and reading.view == "text"
-        frames = as_seen and await writes_over_lines(reading)
         fields = reading.fields if as_seen else None
         begins = not start.byte or await reading.content.read(start.byte - 1, start.byte) == b"\n"
         guess = budget.tokens * _BYTES_PER_TOKEN + 64
@@ -205,7 +204,7 @@ class Read(Reader):
             by_line = unit == "line"
             last = whole or most == _SEEN_LIMIT
             at_line = fields if begins else None
-            show = partial(_seen, frames=frames, ends=last, fields=at_line) if hidden else Verbatim
+            show = partial(_seen, ends=last, fields=at_line) if hidden else Verbatim
             got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=last, by_line=by_line, show=show)
             if got is not None:
                 break
@@ -323,13 +322,13 @@ def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
         raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
 
 
-def _seen(data: bytes, *, frames: bool, ends: bool, fields: LineFields | None) -> VisibleText:
+def _seen(data: bytes, *, ends: bool, fields: LineFields | None) -> VisibleText:
     """Returns bytes from the beginning of a line on as they are shown."""
     if not ends:
         data = data[: settled(data)]
         data = data if fields is None else data[: data.rfind(b"\n") + 1 or len(data)]
     apart = [] if fields is None else hidden_fields(fields, data)
-    return VisibleText(data, frames=frames, apart=[(start, end, decode(shown)) for start, end, shown in apart])
+    return VisibleText(data, [(start, end, decode(shown)) for start, end, shown in apart])
 
 
 def _until(data: bytes, unit: Unit, left: int | None) -> int | None:

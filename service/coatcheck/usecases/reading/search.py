@@ -25,7 +25,7 @@ from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.window import Extent, span
 from coatcheck.reading.byte_positions import at_byte, past_end_of, place_of
 from coatcheck.reading.reader import Reader
-from coatcheck.reading.view import ViewReading, writes_over_lines
+from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
 
@@ -81,7 +81,7 @@ class Match(Struct, frozen=True):
 
 
 class SearchWindow(Struct, frozen=True):
-    """A part of a line that is shown verbatim; of the text view, without escape sequences."""
+    """A part of a line that is shown verbatim; of the text view, without escape sequences and fields."""
 
     line: int
     bytes: Extent
@@ -163,8 +163,7 @@ class Search(Reader):
         _check(ask)
         pattern = await self._compiled(ask)
         scan = await self._scan(reading, pattern, ask, await _begin(reading, ask))
-        frames = reading.view == "text" and bool(scan.hits) and await writes_over_lines(reading)
-        around = await _fetch(reading, scan.hits, ask.context, frames=frames)
+        around = await _fetch(reading, scan.hits, ask.context)
         budget = ClipBudget(ask.max_tokens, MAX_CHARS)
         shown = await in_pool(self._pool, compose, around, budget, ask.context, self._tokenizer)
         return await self.shown(reading, _answer(reading, ask, scan, shown), ask.max_tokens)
@@ -246,7 +245,7 @@ def _check(ask: PatternSearchRequest) -> None:
         )
 
 
-async def _fetch(reading: ViewReading, hits: list[LineHit], context: int, *, frames: bool) -> list[Around]:
+async def _fetch(reading: ViewReading, hits: list[LineHit], context: int) -> list[Around]:
     """Fetches the bytes around each hit, for as many hits as the longest answer could show."""
     reach, seen = LONGEST_CONTEXT * (context + 1), reading.view == "text"
     out: list[Around] = []
@@ -258,7 +257,7 @@ async def _fetch(reading: ViewReading, hits: list[LineHit], context: int, *, fra
         data = await reading.read(at, end)
         before = await reading.read(hit.line_start - reach, hit.line_start) if context else b""
         ends, begins = end == reading.extent.end, hit.line_start - len(before) == reading.extent.start
-        out.append(Around(hit, before, at, data, ends, begins, seen, frames))
+        out.append(Around(hit, before, at, data, ends, begins, seen, reading.fields))
         least += min(len(data), last.start - first + 1)
         if least > MAX_CHARS * 4:
             break

@@ -12,16 +12,19 @@ from concurrent.futures import Executor
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Caller
+from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.section_names import no_section, nth_section
+from coatcheck.core.parts.fields import hidden_fields
 from coatcheck.core.reads.read_bounds import ViewName
 from coatcheck.core.redact.answers import revealed_strings
 from coatcheck.core.search import Difference, verify
 from coatcheck.core.search.verify import QuotationMatch as Verified
 from coatcheck.core.search.verify import Verdict
+from coatcheck.core.text.visible_text import VisibleText, has_hidden
 from coatcheck.core.views.view import Section
 from coatcheck.core.views.window import Extent, Position, Span, Window, chars, decode, nth_char, window
 from coatcheck.reading.byte_positions import at_byte, place_of
@@ -130,7 +133,7 @@ class VerifyCitations:
         cited = await _cited(reading, name, quotation)
         source = await shelf.source(reading, cited)
         within = None if cited is None else _within(source, cited)
-        found = await in_pool(self._pool, verify, quotation.quote, source.text, within)
+        found = await in_pool(self._pool, _verify, quotation.quote, source, within, reading.fields)
         checked = _answer(reading, quotation, source, found)
         return checked if reading.mask is None else revealed_strings(checked, reading.mask)
 
@@ -200,6 +203,22 @@ def _source(place: Position, data: bytes, size: int) -> _Source:
     except UnicodeDecodeError:
         return _Source(place, data, decode(data), exact=False, partial=partial)
     return _Source(place, data, text, exact=True, partial=partial)
+
+
+def _verify(quote: str, source: _Source, within: Extent | None, fields: LineFields | None) -> Verified:
+    """Looks for a quotation in a text; if it is not there word by word, in what reads show of the text."""
+    found = verify(quote, source.text, within)
+    if found.verdict in {"exact", "normalised"} or not source.exact or (fields is None and not has_hidden(source.data)):
+        return found
+    apart = [] if fields is None else hidden_fields(fields, source.data, begins=not source.place.byte)
+    shown = VisibleText(source.data, [(start, end, decode(said)) for start, end, said in apart])
+    if within is not None:
+        within = Extent(*(shown.at(len(source.text[:edge].encode())) for edge in (within.start, within.end)))
+    rendered = verify(quote, shown.text, within)
+    if rendered.at is None or rendered.ratio <= found.ratio:
+        return found
+    start, end = (chars(source.data[: shown.cut(at)[0]]) for at in (rendered.at.start, rendered.at.end))
+    return replace(rendered, at=Extent(start, end), text=source.text[start:end])
 
 
 def _within(source: _Source, cited: Extent) -> Extent:
