@@ -4,7 +4,8 @@ from datetime import datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from coatcheck.core.artifact import Blob, DeclaredMetadata, Placement
+from coatcheck.core.artifact import Blob, Charset, DeclaredMetadata, Kind, PayloadForm, Placement
+from coatcheck.core.reads.view_inputs import view_inputs
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
     DeleteSession,
@@ -16,7 +17,7 @@ from coatcheck.ports.artifacts import (
     StoreView,
     UploadFenced,
 )
-from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact
 from coatcheck.ports.maintenance import DeadBlob, ExpireArtifacts, ForgetBlobs, MarkBlobCorrupt, ReapUploads
 from coatcheck.ports.uploads import BeginUpload
 from contract.sample_changes import DAY, START, Everything, fresh_blob_id, number_of, store, view
@@ -49,6 +50,35 @@ async def keep(catalog: Everything, change: StoreArtifact, new: NewView) -> Stor
     answer = await catalog.commit(of(change, new))
     assert isinstance(answer, StoredView)
     return answer
+
+
+async def test_a_view_of_an_earlier_version_is_replaced(catalog: Everything) -> None:
+    change = await put(catalog, store(b"page"))
+    old, new = view(b"old\n"), view(b"new\n", placement="file")
+    old = replace(old, view=replace(old.view, version=0))
+    assert (await keep(catalog, change, old)).blob_used
+    kept = await found(catalog, change)
+    assert kept is not None
+    assert kept.view.is_old
+    assert (await keep(catalog, change, new)).blob_used
+    assert (await found(catalog, change)) == FoundView(new.view, new.blob)
+    assert old.blob is not None
+    assert old.blob.id in await dead(catalog)
+    again = await keep(catalog, change, view(b"other\n"))
+    assert (again.blob_used, again.found.view) == (False, new.view)
+
+
+async def test_a_view_may_tell_the_form_that_was_not_looked_for(catalog: Everything) -> None:
+    change = await put(catalog, store(b"\xff\xfea\x00", said=DeclaredMetadata(tool_call_id="1")))
+    facts = replace(change.facts, form=PayloadForm(Charset("utf-16-le", mark=2)), kind=Kind.TABLE)
+    for said, answer in ((DeclaredMetadata(media_type="text/html"), UploadFenced), (change.said, StoredView)):
+        asked = replace(of(change, view(b"a")), facts=facts, inputs=view_inputs(said, facts))
+        assert isinstance(await catalog.commit(asked), answer)
+    known = await catalog.find(change.namespace, number_of(change), START)
+    assert isinstance(known, FoundArtifact)
+    assert (known.artifact.facts, known.artifact.said) == (facts, change.said)
+    listed = await catalog.list_artifacts("acme", ArtifactFilter(kind=Kind.TABLE), START, before=None, limit=5)
+    assert [each.id for each in listed.artifacts] == [known.artifact.id]
 
 
 async def delete(catalog: Everything, change: StoreArtifact) -> None:

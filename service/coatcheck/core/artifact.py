@@ -15,6 +15,8 @@ from coatcheck.core.rates import Rates
 ENGINE = 6
 """Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older version recognised
 is recognised again. Within a version, the same input gives the same card."""
+_FORMS: Final = 6
+"""The first engine that finds the forms of texts."""
 UNDESCRIBED: Final = 0
 """Stands in place of ENGINE: only what lists show was recognised of the payload, since no card was cut from it yet."""
 
@@ -286,6 +288,11 @@ class Artifact(Struct, frozen=True, kw_only=True):
     """Seconds without a read after which it expires; extended in steps, off the request path."""
     pinned: bool = False
     engine: int = ENGINE
+
+    @property
+    def lacks_form(self) -> bool:
+        """Whether its text may have a form that nobody looked for when it was stored."""
+        return self.engine < _FORMS and self.facts.form is None
 
 
 class Gone(Struct, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ P = ParamSpec("P")
 CacheName = Literal[
     "cards",
     "database_pages",
+    "forms_absent",
     "frame_indexes",
     "frames",
     "levels",

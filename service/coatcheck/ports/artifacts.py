@@ -140,8 +140,8 @@ class StoreView(ArtifactChange["StoredView | UploadFenced | None"], frozen=True,
     """Keeps a derived view of a live artifact.
 
     Our upload intent is deleted first, or `UploadFenced` is returned. If several are made at once, the first is kept
-    permanently: the existing view is returned, and ours is dropped like a deduplicated blob. Returns None if the
-    artifact is not live.
+    permanently: the existing view is returned, and ours is dropped like a deduplicated blob. A view of an earlier
+    version is replaced. Returns None if the artifact is not live.
 
     A view's ranges are citations, so a view with a corrupt blob is replaced only by the same bytes: if ours are the
     same, they replace the lost ones, and `blob_used` is true; otherwise the view is returned as it is.
@@ -154,6 +154,8 @@ class StoreView(ArtifactChange["StoredView | UploadFenced | None"], frozen=True,
     inputs: ViewInputs | None = None
     """The extractor's inputs: if the artifact has since been declared differently, nothing is changed and
     `UploadFenced` is returned. None: the view is kept whatever the declaration."""
+    facts: DetectedMetadata | None = None
+    """What replaces the artifact's detected metadata, which did not tell the form of its text."""
 
     @property
     @override

@@ -52,6 +52,8 @@ class ViewReading(Struct, frozen=True, kw_only=True):
     """A text view may exist but cannot be made or kept at the moment, so this is the raw one."""
     fields: LineFields | None = None
     """What is not shown of each line; the bytes stay where they are."""
+    version: int = 0
+    """That of a view of its own; 0: the view is the payload itself."""
     mask: Mask | None = None
     """Hides secrets in `content`; whoever shows a part of it inserts markers (`Reader.shown`)."""
 
@@ -125,7 +127,7 @@ class OpenView:
                 `integrity`; storage errors if a new view cannot be kept.
         """
         name = _named(view, section)
-        found = await self._find(caller, number, with_bytes=True, with_view=name == "text" or section is not None)
+        found = await self._found(caller, number, with_view=name == "text" or section is not None)
         return await self.of(found, name, section)
 
     def told(self, caller: Caller, reading: ViewReading, tokens: int, action: Action, asked: dict[str, Any]) -> None:
@@ -181,7 +183,7 @@ class OpenView:
         Raises:
             CoatcheckError: as when calling, but not `view_not_available`.
         """
-        found = await self._find(caller, number, with_bytes=True, with_view=True)
+        found = await self._found(caller, number, with_view=True)
         plain = is_plain(found.artifact.facts)
         view = await self._mended(found)
         unkept = False
@@ -199,9 +201,18 @@ class OpenView:
         reading = self._raw(found, "raw") if view is None else await self._text(found, view)
         return _narrowed(replace(reading, unkept=unkept), section)
 
+    async def _found(self, caller: Caller, number: int, *, with_view: bool) -> FoundArtifact:
+        found = await self._find(caller, number, with_bytes=True, with_view=with_view)
+        return found if self._keep_text is None else await self._keep_text.describe(found)
+
     async def _mended(self, found: FoundArtifact) -> FoundView | None:
-        """Returns the kept view; if its bytes were lost, makes it again, which repairs it if the bytes are the same."""
+        """Returns the kept view, unless it is of an earlier version.
+
+        If its bytes were lost, makes it again, which repairs it if the bytes are the same.
+        """
         view = found.text_view
+        if view is not None and view.view.is_old and self._keep_text is not None:
+            return None
         if view is None or view.blob is None or not view.blob.condemned:
             return view
         return await self._make_view(found) or view
@@ -249,6 +260,7 @@ class OpenView:
                 sections=view.sections,
                 partial=view.partial,
                 sections_end=not view.partial,
+                version=view.version,
                 fields=found.artifact.facts.fields if view.extractor == OPENED else None,
             )
         )

@@ -124,6 +124,14 @@ class CardText:
             if error.code not in REFUSALS:
                 log.warning("the text view of %s is not kept: %s", artifact.id, error.detail)
 
+    async def describe(self, found: FoundArtifact) -> FoundArtifact:
+        """Returns an artifact found `with_bytes`, with the form of its text; see KeepText.
+
+        Raises:
+            CoatcheckError: as KeepText's.
+        """
+        return await self._keep_text.describe(found)
+
     async def found(self, found: FoundArtifact) -> CardSource | None:
         """Returns what the card of an artifact found `with_bytes` and `with_view` is cut from; None: the payload.
 
@@ -134,7 +142,7 @@ class CardText:
         a = found.artifact
         if not may_show_text(a.facts, a.measure.size):
             return None
-        view = found.text_view
+        view = None if found.text_view is None or found.text_view.view.is_old else found.text_view
         whole, text = (False, None) if view is None else await self._read(a, view)
         if not whole:  # it could not be kept before, or its bytes are lost
             draft = await self._remade(found)

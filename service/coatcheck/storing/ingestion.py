@@ -155,7 +155,7 @@ class Ingestion:
         said = request.said
         identity = ids.identity(self._caller.namespace, said.session, said.tool_call_id, encoder.sha256)
         artifact = await self._steps.before.artifact(self._caller, identity)
-        if artifact is not None:
+        if artifact is not None and (sheds or not artifact.lacks_form):
             if not sheds and (request.key is not None or said.beside(artifact.said) != artifact.said):
                 return None
             text = await self._steps.before.card_source(self._caller, artifact, None) if request.carded else None

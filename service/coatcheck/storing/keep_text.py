@@ -15,12 +15,23 @@ from typing import Final, Protocol
 from msgspec import structs
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Caller, DeclaredMetadata, DetectedMetadata, PayloadForm
+from coatcheck.core.artifact import (
+    ENGINE,
+    SAMPLE_BYTES,
+    Artifact,
+    Caller,
+    DeclaredMetadata,
+    DetectedMetadata,
+    PayloadForm,
+    PayloadSample,
+)
 from coatcheck.core.caches import BoundedCache
 from coatcheck.core.encoding.payload_encoder import HELD_WHOLE, PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.parts.form import FormDecoder, open_payload
+from coatcheck.core.parts.fields import find_fields
+from coatcheck.core.parts.form import FormDecoder, find_form, open_payload
 from coatcheck.core.reads.view_inputs import ViewInputs, is_plain, view_inputs
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import OPENED, TEXT, ExtractedText, View, ViewMeasure
@@ -63,6 +74,7 @@ class KeepText:
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._making: dict[_Key, asyncio.Task[FoundView | None]] = {}
         self._without: BoundedCache[_Key, bool] = BoundedCache("views_absent", _WITHOUT_BYTES)
+        self._formless: BoundedCache[tuple[str, str, bytes], bool] = BoundedCache("forms_absent", _WITHOUT_BYTES)
 
     async def __call__(self, found: FoundArtifact) -> FoundView | None:
         """Returns the text view of an artifact found `with_bytes`, now kept; None if there is none.
@@ -89,6 +101,24 @@ class KeepText:
         """
         with _explained(found.artifact.id):
             return await self._keep(found, extracted)
+
+    async def describe(self, found: FoundArtifact) -> FoundArtifact:
+        """Returns an artifact found `with_bytes`, with the form of its text if it was stored by code that found none.
+
+        Raises:
+            CoatcheckError: `storage_unavailable`, `integrity` if its bytes cannot be read.
+        """
+        a = found.artifact
+        key = (a.namespace, a.id, a.measure.sha256)
+        if not a.lacks_form or self._formless.get(key):
+            return found
+        size = a.measure.size
+        head = await self._open(found).read(0, size if size <= HELD_WHOLE else SAMPLE_BYTES)
+        facts = await in_pool(self._deps.pool, describe_form, a, head)
+        if facts is None:
+            self._formless.put(key, value=True)
+            return found
+        return structs.replace(found, artifact=structs.replace(a, facts=facts))
 
     async def settled(self, seconds: float) -> None:
         """Returns once every view in progress is kept or has failed; after `seconds`, gives up the others."""
@@ -180,7 +210,14 @@ class KeepText:
     async def _commit(self, found: FoundArtifact, new: NewView) -> StoredView:
         a, now = found.artifact, self._deps.clock.now()
         number = ids.parse(a.id)
-        change = StoreView(namespace=a.namespace, number=number, now=now, new=new, inputs=view_inputs(a.said, a.facts))
+        change = StoreView(
+            namespace=a.namespace,
+            number=number,
+            now=now,
+            new=new,
+            inputs=view_inputs(a.said, a.facts),
+            facts=a.facts if a.engine < ENGINE and a.facts.form is not None else None,
+        )
         with self._deps.catalog_breaker.watched():
             answer = await self._deps.catalog.commit(change)
         if isinstance(answer, UploadFenced):
@@ -189,6 +226,22 @@ class KeepText:
             waits = self._deps.fallback.find(a.namespace, number, now) is not None
             raise _waits() if waits else not_found()
         return answer
+
+
+def describe_form(artifact: Artifact, head: bytes) -> DetectedMetadata | None:
+    """Returns the detected metadata of the text in an artifact's payload, given its beginning or all of it.
+
+    None if the payload's bytes are its text.
+    """
+    a = artifact
+    form = find_form(PayloadSample(head, b"", a.measure.size), a.said.media_type)
+    if form is None:
+        return None
+    text = open_payload(form, head)[:SAMPLE_BYTES]
+    said = structs.replace(a.said, media_type=None) if form.is_envelope else a.said
+    is_whole = len(head) == a.measure.size
+    sample = PayloadSample(text, b"", len(text) if is_whole else max(a.measure.size, len(text) + 1))
+    return structs.replace(recognise(sample, said, None, fields=find_fields(text)).beside(a.facts), form=form)
 
 
 async def extract_view(

@@ -171,7 +171,7 @@ class ReadArtifact:
             if at != asked_for:
                 moved.append(f"Offset {asked_for} is inside a character, so this begins at {at}.")
             ask = ReadRequest(max_tokens=budget)
-            cursor = Cursor(reading.view, "line", byte, limit, limit, section=reading.nth)
+            cursor = Cursor(reading.view, "line", byte, limit, limit, section=reading.nth, version=reading.version)
         got = await self._read.of(reading, number, ask, cursor)
         total = got.total.lines
         if not got.total.bytes:

@@ -83,6 +83,8 @@ def _said_of(answer: FoundArtifact | Gone | None) -> object:
     said = msgspec.to_builtins(answer)
     if isinstance(answer, FoundArtifact) and answer.survey is None:
         del said["survey"]
+    if isinstance(answer, FoundArtifact) and answer.text_view is not None and not answer.text_view.view.version:
+        del said["text_view"]["view"]["version"]
     return said
 
 

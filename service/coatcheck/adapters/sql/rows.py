@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from sqlalchemy import ColumnElement, FromClause
@@ -10,7 +10,6 @@ from sqlalchemy import ColumnElement, FromClause
 from coatcheck.adapters.sql.tables import artifacts, blobs, views
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure
-from coatcheck.core.reads.view_inputs import ViewInputs, view_inputs
 from coatcheck.core.views.view import View, ViewMeasure, unpack_sections
 from coatcheck.ports.artifacts import FoundView
 
@@ -49,6 +48,8 @@ VIEW_COLUMNS: list[ColumnElement[Any]] = [
     views.c.sections,
 ]
 """The columns that `found_view` reads, in order, before those of the view's blob."""
+_VERSION_MARK: Final = "@"
+"""Between an extractor and the view's version, which the column lacks in rows of early releases."""
 WIDTH = len(ARTIFACT_COLUMNS) + len(BLOB_COLUMNS)
 """Number of columns that `artifact` reads."""
 
@@ -97,22 +98,29 @@ def blob(columns: Sequence[Any]) -> Blob:
     )
 
 
-def inputs_of(said: str, facts: str) -> ViewInputs:
-    """Returns the extractor's inputs for the artifact with these columns."""
-    return view_inputs(_said.decode(said), _facts.decode(facts))
+def unpack_metadata(said: str, facts: str) -> tuple[DeclaredMetadata, DetectedMetadata]:
+    """Returns the metadata in these columns; labels have one of their own."""
+    return _said.decode(said), _facts.decode(facts)
 
 
 def found_view(columns: Sequence[Any], inline: bytes | None) -> FoundView:
     """Returns the view from VIEW_COLUMNS and the columns of its blob, which are NULL if it has none of its own."""
-    name, extractor, partial, measure, sections, *own = columns
+    name, label, partial, measure, sections, *own = columns
+    extractor, _, version = label.partition(_VERSION_MARK)
     view = View(
         name=name,
         extractor=extractor,
+        version=int(version or 0),
         partial=bool(partial),
         sections=unpack_sections(sections),
         measure=_view_measure.decode(measure),
     )
     return FoundView(view, None if own[0] is None else blob(own), inline)
+
+
+def extractor_label(view: View) -> str:
+    """Returns what made a view, with the view's version, as the column holds it."""
+    return f"{view.extractor}{_VERSION_MARK}{view.version}"
 
 
 def gone(number: int, reason: Reason, at: datetime, tool_name: str | None, session: str | None) -> Gone:

@@ -44,6 +44,8 @@ _CHARS: Final = 2_000
 """Characters that tell whether two-byte units are text."""
 _NO_TEXT: Final = frozenset({"Cn", "Co", "Cs"})
 """Categories of characters that no text has: unassigned, private, half a pair."""
+_UNITS: Final = 8
+"""Characters below which NULs tell nothing."""
 _SCATTERED: Final = 50
 """At most one byte in this many is a control character, or undecodable, in text of which a few bytes are damaged."""
 _WEB: Final = {
@@ -103,7 +105,8 @@ def _by_nuls(head: bytes) -> Charset | None:
         return None
     for name, width, low in (("utf-32-le", 4, 0), ("utf-32-be", 4, 3), ("utf-16-le", 2, 0), ("utf-16-be", 2, 1)):
         units = len(start) // width
-        if start[low::width].count(0) * _SCATTERED > units or (width > 2 and start.count(0) < 2 * units):  # noqa: PLR2004
+        is_sparse = width > 2 and start.count(0) < 2 * units  # noqa: PLR2004 - half of UTF-32 are NULs
+        if units < _UNITS or is_sparse or start[low::width].count(0) * _SCATTERED > units:
             continue
         if width == 2 and len(_ASCII_PAIR.findall(start)) * 2 > units:  # noqa: PLR2004 - words, not units of two bytes
             continue

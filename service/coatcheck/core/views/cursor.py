@@ -38,12 +38,15 @@ class Cursor(Struct, frozen=True):
     """The token position of `byte`, for `unit` token."""
     section: int | None = None
     """Index, from 0, of the section that is read; None: the whole view."""
+    version: int = 0
+    """That of the view, if it is not the payload itself."""
 
 
 def write(cursor: Cursor, artifact: int) -> str:
     """Returns the cursor as up to 64 characters of `A-Z a-z 0-9 - _`, valid only for the artifact of this number."""
     body = bytes([_VERSION, _VIEWS.index(cursor.view) << 4 | UNITS.index(cursor.unit)])
-    numbers = cursor.byte, _plus(cursor.page), _plus(cursor.left), cursor.token, _plus(cursor.section)
+    numbers = [cursor.byte, _plus(cursor.page), _plus(cursor.left), cursor.token, _plus(cursor.section)]
+    numbers += [cursor.version] if cursor.version else []
     body += b"".join(map(_varint, numbers))
     return base64.urlsafe_b64encode(body + _check(body, artifact)).rstrip(b"=").decode()
 
@@ -65,10 +68,15 @@ def read(text: str, artifact: int) -> Cursor:
         _refuse()
     numbers = _varints(body[2:])
     view, unit = body[1] >> 4, body[1] & 0xF
-    if len(numbers) != _NUMBERS or view >= len(_VIEWS) or unit >= len(UNITS) or max(numbers) > NUMBER_LIMIT:
+    if (
+        len(numbers) not in {_NUMBERS, _NUMBERS + 1}
+        or view >= len(_VIEWS)
+        or unit >= len(UNITS)
+        or max(numbers) > NUMBER_LIMIT
+    ):
         _refuse()
-    byte, page, left, token, section = numbers
-    cursor = Cursor(_VIEWS[view], UNITS[unit], byte, _minus(page), _minus(left), token, _minus(section))
+    byte, page, left, token, section, *version = numbers
+    cursor = Cursor(_VIEWS[view], UNITS[unit], byte, _minus(page), _minus(left), token, _minus(section), *version)
     if write(cursor, artifact) != text:  # exactly one spelling: no spare bits, no padding, no long varints
         _refuse()
     return cursor

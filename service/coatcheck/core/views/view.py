@@ -1,7 +1,8 @@
 """The text view: the readable text of a payload, its sections, and its extractor.
 
-A view is derived once and kept: its ranges and sections are citations, so a later extractor never changes an existing
-view. Only a different declaration of the payload replaces it. For plain text, the view is the payload itself.
+A view is derived once and kept, because its ranges and sections are citations. It is replaced when the payload is
+declared differently, and when it is read after its version has passed: a search must not deny what a later version
+shows. For plain text, the view is the payload itself.
 """
 
 from typing import Final, Literal
@@ -24,6 +25,9 @@ has headings if its name or the text itself shows that it is a document, `prose`
 `search_results` and `json` are formatted; `document` is opened by an adapter for its format."""
 AS_IS: Final[frozenset[TextForm]] = frozenset({"same", "mixed", "prose"})
 """Forms whose view is the payload itself."""
+VERSION: Final = 1
+"""Version of the code that makes views. It rises when one of the same payload becomes another; that of views which were
+kept before views had one is 0."""
 OPENED: Final = "opened 1"
 """Extractor of a view that is the payload's text, out of its charset, line ends and envelope."""
 LINKS: Final = "Links"
@@ -81,6 +85,12 @@ class View(Struct, frozen=True, kw_only=True):
     partial: bool
     sections: tuple[Section, ...]
     measure: ViewMeasure
+    version: int = VERSION
+
+    @property
+    def is_old(self) -> bool:
+        """Whether the present code may make another view of the same payload."""
+        return self.version < VERSION
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode

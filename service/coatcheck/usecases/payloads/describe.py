@@ -78,6 +78,8 @@ class Describe:
         found = await self._find(
             caller, number, with_bytes=True, with_view=self._card_text is not None, with_survey=True
         )
+        if self._card_text is not None:
+            found = await self._card_text.describe(found)
         a = found.artifact
         content = self._open(found)
         head, tail = sample_ranges(a.measure.size)

@@ -182,7 +182,7 @@ class Read(Reader):
             start = await at_byte(reading.content, at.byte) if at else await _start(reading, asked)
             read = self._hex if reading.binary else self._by_text
             piece = await read(reading, start, unit, left, budget)
-        after = Cursor(reading.view, unit, 0, page, section=reading.nth)
+        after = Cursor(reading.view, unit, 0, page, section=reading.nth, version=reading.version)
         return await self.shown(reading, _answer(reading, number, after, start, piece, extent), ask.max_tokens)
 
     async def _by_text(
@@ -318,6 +318,11 @@ def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
         raise CoatcheckError(
             Code.INVALID_CURSOR, f"This cursor belongs to {where}. Give it without view and section, or leave it out."
         )
+    if at.version != reading.version:
+        raise CoatcheckError(
+            Code.INVALID_CURSOR,
+            f"The text view of {reading.artifact.id} was made anew since this cursor was given. Read from an offset.",
+        )
     if not reading.extent.start <= at.byte < reading.extent.end:
         raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
 
@@ -361,7 +366,7 @@ def _answer(
     if end.byte < extent.end:
         token = piece.extent.end if piece.extent else 0
         left = after.page if complete else piece.left
-        at = Cursor(after.view, after.unit, end.byte, after.page, left, token, after.section)
+        at = Cursor(after.view, after.unit, end.byte, after.page, left, token, after.section, after.version)
         unit, offset = _offset(after.unit, end, token, ends_line=piece.ends_line)
         following = Next(cursors.write(at, number), offset, unit, end.byte)
     return ReadAnswer(

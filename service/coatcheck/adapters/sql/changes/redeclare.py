@@ -4,19 +4,16 @@ Also replaced are detected metadata, the survey, and the text view if the extrac
 the comparison with an earlier artifact stay. `DeclaredMetadata.following` decides.
 """
 
-from typing import Any
-
-from sqlalchemy import Connection, bindparam, delete, update
+from sqlalchemy import Connection, bindparam, update
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.surveys import add_survey, drop_survey
 from coatcheck.adapters.sql.changes.texts import wait_for_index
-from coatcheck.adapters.sql.changes.tombstone import lock_row, release
-from coatcheck.adapters.sql.changes.views import add_view
-from coatcheck.adapters.sql.tables import artifacts, views
+from coatcheck.adapters.sql.changes.tombstone import lock_row
+from coatcheck.adapters.sql.changes.views import replace_view
+from coatcheck.adapters.sql.tables import artifacts
 from coatcheck.core.artifact import Artifact
 from coatcheck.core.reads.view_inputs import view_inputs
-from coatcheck.core.views.view import TEXT
 from coatcheck.ports.artifacts import StoreArtifact
 
 _NAMES = ("said", "facts", "tool_name", "kind", "url", "engine", "declared_at")
@@ -24,9 +21,6 @@ _DECLARE = (
     update(artifacts)
     .where(artifacts.c.seq == bindparam("row"))
     .values({name: bindparam(name, type_=artifacts.c[name].type) for name in _NAMES})
-)
-_DROP_VIEW = (
-    delete(views).where(views.c.artifact_seq == bindparam("row"), views.c.name == TEXT).returning(views.c.blob_seq)
 )
 
 
@@ -41,13 +35,6 @@ def redeclare(conn: Connection, change: StoreArtifact, seq: int, there: Artifact
     drop_survey(conn, seq)
     add_survey(conn, change, seq)
     if view_inputs(said, facts) != view_inputs(there.said, there.facts):
-        _replace_view(conn, change, seq)
+        replace_view(conn, change, change.text_view, seq)
     wait_for_index(conn, change.namespace, [seq])
     return True
-
-
-def _replace_view(conn: Connection, change: StoreArtifact, seq: int) -> None:
-    left: list[Any] = [blob_seq for (blob_seq,) in conn.execute(_DROP_VIEW, {"row": seq}) if blob_seq is not None]
-    if change.text_view is not None:
-        add_view(conn, change, change.text_view, seq)
-    release(conn, left, change.now)

@@ -165,8 +165,12 @@ def _posted_again(conn: Connection, change: StoreArtifact, seq: int) -> IngestRe
 
 
 def redeclares(change: StoreArtifact, there: Artifact) -> bool:
-    """Returns whether a change declares an existing artifact differently. A late change never does."""
-    return change.unless_buried_since is None and change.said.following(there.said) is not there.said
+    """Returns whether a change declares an existing artifact differently, or finds the form of its text.
+
+    A late change never does.
+    """
+    is_new = change.said.following(there.said) is not there.said or (there.lacks_form and change.facts.form is not None)
+    return change.unless_buried_since is None and is_new
 
 
 def _outdone(change: StoreArtifact, place: ArtifactSlot) -> Gone | None:

@@ -1,19 +1,22 @@
-"""Derived views kept with their artifacts. The first view of a name stays for as long as its artifact.
+"""Derived views kept with their artifacts. The first view of a name and version stays for as long as its artifact.
 
 Corrupt bytes of a view are replaced only by the same bytes: its ranges and sections are citations. A new extraction
-that differs is not kept, and reads of the lost view still report that it is damaged.
+that differs is not kept, and reads of the lost view still report that it is damaged. A view of an earlier version is
+replaced.
 """
 
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.dedupe import BlobReference, bury_ours, settle, take_intent, view_of
 from coatcheck.adapters.sql.changes.texts import wait_for_index
+from coatcheck.adapters.sql.changes.tombstone import release
 from coatcheck.adapters.sql.prepared_statements import Prepared
 from coatcheck.adapters.sql.tables import artifacts, blobs, views
-from coatcheck.core.views.view import pack_sections
+from coatcheck.core.reads.view_inputs import view_inputs
+from coatcheck.core.views.view import TEXT, pack_sections
 from coatcheck.ports.artifacts import FoundView, NewView, StoreArtifact, StoredView, StoreView, UploadFenced
 
 # Views of one artifact are kept one after the other, even by different replicas; and none while it is being deleted.
@@ -26,6 +29,13 @@ _KEPT = Prepared(
     select(*rows.VIEW_COLUMNS, *rows.BLOB_COLUMNS)
     .join_from(views, blobs, blobs.c.seq == views.c.blob_seq, isouter=True)
     .where(views.c.artifact_seq == bindparam("seq"), views.c.name == bindparam("name"))
+)
+_DROP = delete(views).where(views.c.artifact_seq == bindparam("row"), views.c.name == TEXT).returning(views.c.blob_seq)
+_DESCRIBED = ("said", "facts", "tool_name", "kind", "url")
+_DESCRIBE = (
+    update(artifacts)
+    .where(artifacts.c.seq == bindparam("row"))
+    .values({name: bindparam(name, type_=artifacts.c[name].type) for name in _DESCRIBED})
 )
 _ADD = Prepared(insert(views), columns=views.c.keys())
 
@@ -45,13 +55,17 @@ def _keep(conn: Connection, change: StoreView) -> StoredView | UploadFenced | No
     there = _ARTIFACT.rows(conn, {"namespace": change.namespace, "number": change.number})
     if not there or (there[0][1] is not None and there[0][1] <= change.now):
         return None
-    seq, _, said, facts = there[0]
-    if change.inputs is not None and change.inputs != rows.inputs_of(said, facts):
+    seq, _, *packed = there[0]
+    said, facts = rows.unpack_metadata(*packed)
+    facts = change.facts or facts
+    if change.inputs is not None and change.inputs != view_inputs(said, facts):
         return UploadFenced()
     kept = _kept(conn, seq, change.new.view.name)
-    if kept is not None:
+    if kept is not None and not kept.view.is_old:
         return _there(conn, change, seq, kept)
-    settled = add_view(conn, change, change.new, seq)
+    if change.facts is not None:
+        conn.execute(_DESCRIBE, {"row": seq, **rows.declared_columns(said, facts)})
+    settled = replace_view(conn, change, change.new, seq)
     wait_for_index(conn, change.namespace, [seq])
     if settled is None:
         return StoredView(FoundView(change.new.view, None), blob_used=False)
@@ -82,6 +96,16 @@ def add_view(conn: Connection, change: StoreArtifact | StoreView, new: NewView, 
     return settled
 
 
+def replace_view(
+    conn: Connection, change: StoreArtifact | StoreView, new: NewView | None, seq: int
+) -> BlobReference | None:
+    """Removes the text view of an artifact whose row we have locked, and keeps another, as add_view does."""
+    left = [blob_seq for (blob_seq,) in conn.execute(_DROP, {"row": seq}) if blob_seq is not None]
+    settled = None if new is None else add_view(conn, change, new, seq)
+    release(conn, left, change.now)
+    return settled
+
+
 def view_row(namespace: str, new: NewView, seq: int, blob_seq: int | None) -> dict[str, Any]:
     """Returns the row of a view of the artifact with this row."""
     view = new.view
@@ -90,7 +114,7 @@ def view_row(namespace: str, new: NewView, seq: int, blob_seq: int | None) -> di
         "name": view.name,
         "namespace": namespace,
         "blob_seq": blob_seq,
-        "extractor": view.extractor,
+        "extractor": rows.extractor_label(view),
         "partial": view.partial,
         "measure": rows.encode(view.measure),
         "sections": pack_sections(view.sections),

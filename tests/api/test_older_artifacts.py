@@ -1,0 +1,79 @@
+"""Artifacts that an earlier release stored: their text is found, and their views are made anew, when they are read."""
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from coatcheck.core import ids
+from support.service import Service, serving
+
+CARD = {"inline_tokens": "0"}
+ROWS = ["id,name,amount", *(f"{n},customer {n},{n * 3 + 0.5:.2f}" for n in range(150))]
+NAMES = "\r\n".join(f"Größe {n}: Überprüfung für Müller" for n in range(400))
+PAGE = "<html><body><h1>Tides</h1>" + "".join(f"<p>High water {n} at Dover.</p>" for n in range(200)) + "</body></html>"
+
+
+def put(service: Service, data: bytes, media_type: str) -> dict[str, Any]:
+    headers = {"content-type": media_type}
+    answer = service.client.post("/v1/artifacts/raw", params=CARD, content=data, headers=headers)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def call(service: Service, artifact_id: str, **arguments: object) -> str:
+    body = {"name": "read_artifact", "arguments": {"artifact_id": artifact_id, **arguments}}
+    return service.client.post("/v1/tools/call", json={"calls": [body]}).json()[0]["text"]
+
+
+def age(data: Path, artifact_ids: list[str], kind: str = "") -> None:
+    """Make artifacts those of a release that looked for no form, and views those of one that had no versions."""
+    [path] = data.rglob("coatcheck.db")
+    with sqlite3.connect(path) as conn:
+        for artifact_id in artifact_ids:
+            number = (ids.parse(artifact_id),)
+            [packed] = conn.execute("SELECT facts FROM artifacts WHERE number = ?", number).fetchone()
+            facts = {name: value for name, value in json.loads(packed).items() if name not in {"form", "fields"}}
+            facts["kind"] = kind or facts["kind"]
+            changed = (json.dumps(facts), facts["kind"], *number)
+            conn.execute("UPDATE artifacts SET engine = 5, facts = ?, kind = ? WHERE number = ?", changed)
+        conn.execute("UPDATE views SET extractor = substr(extractor, 1, instr(extractor, '@') - 1)")
+
+
+def test_the_text_of_an_older_artifact_is_found_when_it_is_read(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        wide = put(service, b"\xff\xfe" + NAMES.encode("utf-16-le"), "text/plain")["id"]
+        returns = put(service, ("\r".join(ROWS) + "\r").encode(), "text/csv")["id"]
+    age(tmp_path, [wide], "binary")
+    age(tmp_path, [returns], "text")
+    with serving(tmp_path) as service:
+        assert "Größe 399: Überprüfung" in call(service, wide, pattern="^Größe 399")
+        card = service.get(f"/v1/artifacts/{returns}")["text"]
+        assert "151 lines" in card.splitlines()[0]
+        assert "77:75,customer 75,225.50" in call(service, returns, pattern="customer 75,", context=0)
+        again = put(service, ("\r".join(ROWS) + "\r").encode(), "text/csv")
+        assert again["id"] == returns
+        assert "lines end in CR" in again["text"].splitlines()[0]
+    with serving(tmp_path) as service:
+        items = {each["id"]: each["kind"] for each in service.get("/v1/artifacts")["items"]}
+        assert items[returns] == "table"
+        assert service.content(wide) == b"\xff\xfe" + NAMES.encode("utf-16-le")
+
+
+def test_an_older_view_is_made_anew_and_its_cursors_are_refused(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        page = put(service, PAGE.encode(), "text/html")["id"]
+        first = service.get(f"/v1/artifacts/{page}/read", view="text", limit=10)
+        assert (
+            service.get(f"/v1/artifacts/{page}/read", cursor=first["next"]["cursor"])["window"]["lines"]["first"] == 11
+        )
+        older = service.get(f"/v1/artifacts/{page}/read", view="raw", unit="byte", limit=10)["next"]["cursor"]
+    age(tmp_path, [page])
+    [path] = tmp_path.rglob("coatcheck.db")
+    with sqlite3.connect(path) as conn:
+        label = conn.execute("SELECT extractor FROM views").fetchone()[0]
+    with serving(tmp_path) as service:
+        assert service.get(f"/v1/artifacts/{page}/read", cursor=older)["window"]["bytes"]["start"] == 10
+        assert "High water 42 at Dover" in call(service, page, pattern="water 42")
+    with sqlite3.connect(path) as conn:
+        assert conn.execute("SELECT extractor FROM views").fetchall() == [(f"{label}@1",)]
