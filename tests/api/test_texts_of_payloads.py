@@ -1,6 +1,7 @@
 """Payloads whose text is not their bytes, over HTTP: what cards, reads, patterns and paths say of them."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,6 +23,10 @@ def read(service: Service, artifact_id: str, **arguments: object) -> str:
     call = {"type": "tool_use", "id": "t", "name": "read_artifact", "input": {"artifact_id": artifact_id, **arguments}}
     answer = service.client.post("/v1/tools/call", json={"format": "anthropic", "calls": [call]})
     return answer.json()[0]["content"]
+
+
+def clock(n: int) -> str:
+    return f"2026-03-04T12:{n // 60:02d}:{n % 60:02d}Z"
 
 
 SERVICES = "\r\n".join([*(f"svc{n:02d} Running" for n in range(60)), "spooler Stopped", ""])
@@ -152,6 +157,35 @@ def test_no_match_says_what_was_not_searched(service: Service) -> None:
     wide = put(service, b"\xff\xfe" + SERVICES.encode("utf-16-le"), "text/plain")
     answer = read(service, wide["id"], pattern="spooler", view="raw")
     assert "not the text in them: leave out view" in answer
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern"),
+    [
+        (lambda n: json.dumps({"log": f"Größe {n} ok\n", "stream": "stdout", "time": clock(n)}), "Größe 42 ok$"),
+        (lambda n: json.dumps({"ts": clock(n), "level": "info", "msg": f'in "m{n}.py" now'}), 'in "m42.py" now'),
+        (lambda n: f'{clock(n)},h,"in ""m{n}.py"" now"', '^in "m42.py"'),
+        (lambda n: f"int \x1b[01;31m\x1b[Kbuffer\x1b[m\x1b[K_size_{n} = {n};", "buffer_size_42"),
+        (lambda n: f"{clock(n)} step {n} is done", "^step 42 is"),
+        (lambda n: f"<td>cell &quot;{n}&quot;</td>", 'cell "42"'),
+    ],
+    ids=["docker", "members", "cells", "colours", "times", "entities"],
+)
+def test_what_a_line_is_shown_as_is_found(service: Service, line: Callable[[int], str], pattern: str) -> None:
+    text = "".join(line(n) + "\n" for n in range(80))
+    made = put(service, text.encode(), "text/plain")
+    answer = read(service, made["id"], pattern=pattern, context=0)
+    assert answer.splitlines()[1].startswith("43:")
+    assert "these match as read" in answer
+    assert "No match" in read(service, made["id"], pattern=pattern.replace("42", "420"), context=0)
+
+
+def test_a_match_in_a_long_line_is_shown_where_it_is(service: Service) -> None:
+    words = [rf"Gr\u00f6\u00dfe {n} " for n in range(3_000)]
+    made = put(service, ("x\n" + "".join(words) + "\n").encode(), "text/plain")
+    answer = read(service, made["id"], pattern="Größe 1777 ", context=0)
+    assert r"Gr\u00f6\u00dfe 1777 " in answer
+    assert r"Gr\u00f6\u00dfe 1000 " not in answer
 
 
 def test_a_binary_stays_one(service: Service) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coatcheck.core.grep.patterns import PATTERN_LIMIT, compile_pattern
-from coatcheck.tools.pattern_variants import is_copied, or_plain, other_spellings, quoted, through_colours
+from coatcheck.core.grep.patterns import compile_pattern
+from coatcheck.tools.pattern_variants import is_copied, or_plain, other_spellings, quoted
 from tools.agent import Agent
 
 LOG = (
@@ -48,37 +48,6 @@ def test_what_can_only_mean_one_thing_is_left_alone(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "text"),
-    [
-        ("[ERROR] BUILD FAILED", "[\x1b[31mERROR\x1b[m] BUILD \x1b[1mFAILED"),
-        (r"\[ERROR\] BUILD FAIL\w+ in", "[\x1b[31mERROR\x1b[m] BUILD \x1b[1mFAILED\x1b[m in"),
-        (r"^ERROR: \d{1,3} \(x|y\)$", "\x1b[31mERROR:\x1b[m 12 \x1b[2m(x"),
-        (r"\berror\b: x", "\x1b[31merror\x1b[0m: x"),
-        ("(foo)(bar)+ baz", "foo\x1b[1mbarbar\x1b[m baz"),
-        ("^== done", "10%\r20%\r== done"),
-        ("^(?:done|^failed) in", "10%\r\x1b[32mdone\x1b[m in"),
-    ],
-)
-def test_colour_codes_are_read_through(pattern: str, text: str) -> None:
-    assert not finds(or_plain(pattern), text)
-    assert finds(through_colours(pattern, literal=False), text)
-
-
-@pytest.mark.parametrize("pattern", ["word", "WORD", "\u65e5\u672c"])
-def test_one_word_has_no_colours_inside(pattern: str) -> None:
-    assert through_colours(pattern, literal=True) is None
-    assert through_colours(pattern, literal=False) is None
-
-
-def test_of_a_very_long_text_the_beginning_counts() -> None:
-    text = " ".join(f"w{n}" for n in range(300))[:PATTERN_LIMIT]
-    pattern = through_colours(text, literal=True)
-    assert pattern is not None
-    assert len(pattern) <= PATTERN_LIMIT
-    assert finds(pattern, text.replace("w7 ", "\x1b[1mw7\x1b[m "))
-
-
-@pytest.mark.parametrize(
     ("pattern", "line", "said"),
     [
         ("[INFO] scanning (3 modules)", "1:[INFO] scanning (3 modules)", "the only match."),
@@ -87,10 +56,10 @@ def test_of_a_very_long_text_the_beginning_counts() -> None:
         (
             "[ERROR] BUILD FAILED in 3.5s (core)",
             "5:[ERROR] BUILD FAILED in 3.5s (core)",
-            "colour codes and overwritten text.",
+            "colours, fields and escapes.",
         ),
-        (r"\[error\] build", "5:[ERROR] BUILD FAILED in 3.5s (core)", "colour codes and overwritten text."),
-        ("^== 3 fetched", "6:[… 8 bytes overwritten …]== 3 fetched", "colour codes and overwritten text."),
+        (r"\[error\] build", "5:[ERROR] BUILD FAILED in 3.5s (core)", "colours, fields and escapes."),
+        ("^== 3 fetched", "6:[… 8 bytes overwritten …]== 3 fetched", "colours, fields and escapes."),
     ],
     ids=["brackets", "bars", "class", "colours", "expression", "frames"],
 )

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from coatcheck.core.rates import Rates
 
-ENGINE = 6
+ENGINE = 7
 """Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older version recognised
 is recognised again. Within a version, the same input gives the same card."""
 _FORMS: Final = 6
@@ -181,15 +181,26 @@ class PayloadForm(Struct, frozen=True, omit_defaults=True):
     """Whether the text is in a JSON object around it."""
 
 
+class LineColumn(Struct, frozen=True, array_like=True):
+    """A member of JSON lines, or a column of a table, beside the message."""
+
+    name: str
+    type: Literal["time", "level", "value"]
+    """Times are not shown; of levels, warnings and worse; of other values, those that are not `usual`."""
+    usual: str = ""
+
+
 class LineFields(Struct, frozen=True, omit_defaults=True):
     """The columns that many lines share beside what they say. They are not shown; positions stay the payload's."""
 
     names: tuple[str, ...]
-    """What they are, in words; if nothing below is given, the types of the columns in front of the message."""
+    """What they are, in words; without `columns`, the types of what stands in front of the message."""
+    has_labels: bool = False
+    """Whether a label in front of these stays."""
     member: str = ""
     """In JSON lines: the member that is the message."""
-    column: int = 0
-    """In a table: the number of columns before the message."""
+    columns: tuple[LineColumn, ...] = ()
+    """In JSON lines, the members beside the message; in a table, the columns before it."""
     inside: tuple[str, ...] = ()
     """Types of the columns in front of that message."""
     delimiter: str = ""

@@ -1,8 +1,7 @@
-r"""What a model's pattern can mean: another program's syntax, copied text, or text whose colours it never saw.
+r"""What a model's pattern can mean: another program's syntax, or copied text.
 
 A model copies a line of an answer into `pattern`. As a regular expression, `[main] done (3 ms)` means something else,
-and may even match elsewhere. What a model copies was shown without the terminal's colour codes, which are between the
-words of the payload, and without what carriage returns overwrote at a line's beginning. And models write the syntax of
+and may even match elsewhere. And models write the syntax of
 grep (`a\|b`) and JavaScript (`/a/i`), which RE2 accepts with another meaning. This module only writes such patterns;
 the caller decides which to try, and reports which it was.
 """
@@ -16,11 +15,6 @@ _META: Final = re.compile(r"[][(){}*+?|^$]")
 _NO_EXPRESSION: Final = re.compile(r"^\||\|\s*$|\|\||\s\|\s")
 """An empty alternative, or one in spaces: nobody writes that in an expression, but tables and logs contain it."""
 _QUOTED: Final = re.compile(r"[][(){}*+?|^$\\.]")
-_COLOUR: Final = "\x1b\\[[\\d;]*[mK]"
-"""Matches what sets a colour, or clears the rest of a line, as compilers do after each colour."""
-_GAP: Final = f"({_COLOUR})*"
-_SEEN_AS: Final = {"\\b": f"(?:\\b|{_COLOUR})", "^": "(?:^|\r)"}
-"""What a word and a line begin with in the payload."""
 _ATOM: Final = re.compile(
     r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\x[0-9A-Fa-f]{2}|\\.|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\]"
     r"|\(\?P?<\w+>|\(\?[a-zA-Z-]*[:)]|.",
@@ -32,7 +26,6 @@ and for themselves without one: the other way round than RE2."""
 _BASIC: Final = re.compile(r"\\[|(){}+?<>]")
 _DELIMITED: Final = re.compile(r"\s*/((?:[^/\\]|\\.)+)/([dgimsuvy]*)\s*", re.DOTALL)
 """Matches a regular expression literal of JavaScript, with its flags (ECMA-262, 22.2)."""
-_REPEAT: Final = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\})[?]?")
 
 
 def is_copied(pattern: str) -> bool:
@@ -77,22 +70,6 @@ def or_plain(pattern: str) -> str:
     return _bounded(f"(?:{quoted(pattern)})|(?:{pattern})", pattern)
 
 
-def through_colours(pattern: str, *, literal: bool) -> str | None:
-    """Returns the pattern, or plain text, with colour codes wherever words begin and end, and frames where lines do.
-
-    None if that makes no difference.
-
-    Of plain text that is too long for a pattern, the beginning counts.
-    """
-    plain = _gapped(quoted(pattern), PATTERN_LIMIT)
-    whole = plain
-    if not literal:
-        whole = _gapped(pattern)
-        if "\\" not in pattern and _META.search(pattern) is not None:
-            whole = _bounded(f"(?:{plain})|(?:{whole})", plain)
-    return whole if _GAP in whole and len(whole) <= PATTERN_LIMIT else None
-
-
 def quoted(text: str) -> str:
     """Returns an expression for the exact text."""
     return _QUOTED.sub(r"\\\g<0>", text)
@@ -100,26 +77,3 @@ def quoted(text: str) -> str:
 
 def _bounded(wished: str, otherwise: str) -> str:
     return wished if len(wished) <= PATTERN_LIMIT else otherwise
-
-
-def _gapped(pattern: str, limit: int | None = None) -> str:
-    """Returns a pattern with gaps except between letters of one word, up to a number of characters."""
-    out: list[str] = []
-    at, word, size = 0, False, 0
-    while at < len(pattern):
-        atom = _ATOM.match(pattern, at)
-        assert atom is not None  # noqa: S101 - any character is an atom
-        text = atom[0]
-        repeat = _REPEAT.match(pattern, atom.end())
-        at = repeat.end() if repeat else atom.end()
-        is_word = text.isalnum() or text == "_"
-        if out and not (word and is_word) and text not in {"|", ")"} and out[-1] not in {"", _GAP}:
-            out.append(_GAP)
-        out.append(_SEEN_AS.get(text) or text + (repeat[0] if repeat else ""))
-        if text == "|" or (text[0] == "(" and text[-1] != ")"):
-            out.append("")  # nothing precedes what follows
-        word = is_word
-        size += len(out[-1]) + (len(_GAP) if out[-2:-1] == [_GAP] else 0)
-        if limit is not None and size > limit - len(_GAP) - len(_COLOUR):
-            break
-    return "".join(out)

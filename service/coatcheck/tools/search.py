@@ -1,8 +1,9 @@
 """`pattern`: shows the matching lines, and tries what a model would try next if there are none.
 
 A pattern that is not a regular expression is searched as plain text, and one that is matches as plain text too. What
-matches nothing is tried ignoring case, then as grep and JavaScript would read it, and then ignoring colour codes and
-what a line's beginning was written over, which no reader sees. The answer says so.
+matches nothing is tried ignoring case, then as grep and JavaScript would read it, and then in the lines as they are
+read: without fields, colour codes and what was written over, and with escapes as what they stand for. The answer says
+so.
 """
 
 from typing import Final
@@ -23,7 +24,7 @@ from coatcheck_client.contract.inert import inert
 _SHOWN: Final = 80
 """Characters of a pattern that an answer repeats."""
 _FOLDED: Final = "Nothing matches as written; these match without regard to case."
-_COLOURED: Final = "Nothing matches as written; these match without regard to case, colour codes and overwritten text."
+_PLAIN: Final = "Nothing matches as written; these match as read: without regard to case, colours, fields and escapes."
 
 
 class PatternSearch:
@@ -106,10 +107,7 @@ def _loosen(ask: PatternSearchRequest, either: PatternSearchRequest) -> list[tup
     if not ask.ignore_case:
         tries.append((structs.replace(either, ignore_case=True), _FOLDED))
     tries += _respell(ask)
-    through = pattern_variants.through_colours(ask.pattern, literal=ask.literal)
-    if through is not None:
-        tries.append((structs.replace(ask, pattern=through, literal=False, ignore_case=True), _COLOURED))
-    return tries
+    return [*tries, (structs.replace(either, ignore_case=True, plain=True), _PLAIN)]
 
 
 def _respell(ask: PatternSearchRequest) -> list[tuple[PatternSearchRequest, str]]:

@@ -31,7 +31,7 @@ _LINE_FEED = re.compile(r"(?<!\\)(?:\\\\)*\\(?:n|x0[aA]|x\{0*[aA]\}|012)")
 _NEGATED = re.compile(r"\[\^\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _DOLLAR = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\$", re.DOTALL)
 """Matches a `$` that is a line's end, or what could hide one: quoted text, an escape, a class."""
-_LINE_END = r"(?:\r?$)"
+_LINE_END = r"(?:\r*$)"
 _SHOWN = 80
 """Maximum characters of a pattern's part that a refusal repeats."""
 

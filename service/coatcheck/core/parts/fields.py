@@ -9,13 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, cast
+from itertools import pairwise
+from typing import Final
 
 import msgspec
 
-from coatcheck.core.artifact import LineFields
-from coatcheck.core.text.plural import counted
+from coatcheck.core.artifact import LineColumn, LineFields
 from coatcheck.core.text.visible_text import ESCAPES, Hidden, show_parts
+from coatcheck_client.contract.inert import one_line
 
 _HEAD: Final = 128 * 1024
 """Bytes at the beginning that decide."""
@@ -35,17 +36,20 @@ _TIME: Final = (
     rf"(?:{_MARK})?(?:\[{_ISO}\]|{_ISO}|\[?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?\]?|\[ *\d{{1,7}}\.\d{{3,9}}\]"
     rf"|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})?)(?:,? |\t|$)"
 )
+_LABEL: Final = "label"
+"""One or two words in front of a time; they stay if there are several, or else tell lines apart."""
 _TYPES: Final = (
+    (_LABEL, rf"(?!{_TIME})\S{{1,60}} +(?:[^\s:=]\S{{0,60}} +)?(?={_TIME})"),
     ("job and step", rf"(?:[^\t\n]{{1,80}}\t){{1,2}}{_TIME}"),
     ("time", _TIME),
     ("host and process", r"(?![A-Z]{3,8} )[\w.-]{1,80} [A-Za-z_/][\w./@-]{0,59}(?:\[\d{1,9}\])?: "),
     ("stream", r"(?:stdout|stderr) [FP](?: |$)"),
     ("container", r"[\w.-]{1,60} +\| ?"),
-    ("quotation mark", r"> ?"),
+    ("quotation mark", r"(?!>>>)> ?"),
 )
 """Columns by type. A level in front of a message stays: what differs from the usual one tells lines apart."""
 _TIMED: Final = frozenset({"time", "job and step"})
-_ALONE: Final = {"container"}
+_ALONE: Final = {"container", _LABEL}
 """Columns that are left out only if all lines have the same one, or else they tell lines apart."""
 _BESIDE: Final = {"host and process", "stream"}
 """Columns that follow another one; at the beginning of lines they are prose."""
@@ -56,13 +60,17 @@ _SOURCES: Final = {**dict(_TYPES), _NUMBER_NAME: _NUMBER.pattern}
 _LEVELS: Final = re.compile(
     r"(?i)(?:trace|debug|info|information|notice|warn|warning|error|err|fatal|critical|severe)\d?\Z"
 )
-_BAD: Final = re.compile(
-    rb'"(?:level|severity|lvl|levelname)"\s*:\s*"((?i:warn(?:ing)?|err(?:or)?|fatal|critical|severe|panic|alert))"'
-)
+_BAD: Final = re.compile(r"(?i:warn(?:ing)?|err(?:or)?|fatal|critical|severe|panic|alert)\Z")
 _IS_TIME: Final = re.compile(rf"(?:{_ISO}|\d{{10}}(?:\d{{3}}|\.\d+)?|\d{{16,19}})\Z")
 _MOMENT: Final = re.compile(rb"(\d{4}-\d\d-\d\d|[A-Z][a-z]{2} [ \d]\d)?[T ]?(\d\d:\d\d:\d\d)")
 NEAR: Final = 4 * 1024
 """Bytes at an end of a text in which its first or last time is."""
+_DIGITS: Final = re.compile(r"\d+")
+_ORDERED: Final = 0.9
+"""Minimum share of times that are not before the one before: those of other lines are data."""
+_NAME: Final = 40
+_NAMED: Final = 6
+"""Characters of a column's name that are shown, and number of columns that are named."""
 _MEMBERS: Final = 10
 _SENTENCE: Final = 12
 """Minimum mean number of characters of messages."""
@@ -131,32 +139,66 @@ def _moments(fields: LineFields, data: bytes, *, begins: bool) -> list[tuple[str
 def _finder(fields: LineFields) -> Callable[[bytes, int], list[Hidden]]:
     is_whole_line = not fields.member and not fields.delimiter
     names = fields.names if is_whole_line else fields.inside
-    columns = (f"(?:{_COLOUR}{_SOURCES[name]}){'?' if number else ''}" for number, name in enumerate(names))
-    prefix = "".join(columns).encode()
+    columns = [f"(?:{_COLOUR}{_SOURCES[name]}){'?' if number else ''}" for number, name in enumerate(names)]
     if is_whole_line:
-        lead = re.compile(b"^" + prefix, re.MULTILINE)
-        return lambda data, start: [(*match.span(), b"") for match in lead.finditer(data, start)]
+        first = f"{_COLOUR}{_SOURCES[_LABEL]}" if fields.has_labels else ""
+        lead = re.compile(f"^{first}({''.join(columns)})".encode(), re.MULTILINE)
+        return lambda data, start: [(*match.span(1), b"") for match in lead.finditer(data, start)]
+    if not fields.columns:  # an earlier release found these
+        return lambda _data, _start: []
+    prefix = "".join(columns).encode()
     if fields.member:
         name = re.escape(msgspec.json.encode(fields.member))
         line = rb"^([^\n]*?" + name + rb'\s*:\s*"(?:' + prefix + rb')?)((?:[^"\\\n]|\\.)*)(")([^\n]*)'
     else:
         mark = re.escape(fields.delimiter.encode())
         cell = rb'(?:"(?:[^"\n]|"")*"|[^"\n' + mark + rb"]*)" + mark
-        before = rb"(?:" + cell + rb"){%d}" % fields.column
+        before = rb"(?:" + cell + rb"){%d}" % len(fields.columns)
         line = rb"^(" + before + rb'"?(?:' + prefix + rb')?)((?:[^"\n]|"")*)("?)([^\n]*)'
     message = re.compile(line, re.MULTILINE)
+    return lambda data, start: [part for match in message.finditer(data, start) for part in _around(fields, match)]
+
+
+def _around(fields: LineFields, match: re.Match[bytes]) -> list[Hidden]:
+    """Returns what is not shown of a line with a message in it: what surrounds that, and its escapes.
+
+    Nothing, if there is more in the line than its fields. Values that are not the usual ones are shown.
+    """
+    values = _values_of_object(match[0]) if fields.member else _values_of_row(fields, match)
+    columns = {column.name: column for column in fields.columns}
+    if values is None or not values.keys() <= {*columns, fields.member}:
+        return []
+    told = (_shown(columns[name], value) for name, value in values.items() if name != fields.member)
+    shown = "".join(told).encode("utf-8", "replace")
     escape = _ESCAPE if fields.member else _DOUBLED
-    return lambda data, start: [
-        part for match in message.finditer(data, start) for part in _around(data, match, escape)
-    ]
-
-
-def _around(data: bytes, match: re.Match[bytes], escape: re.Pattern[bytes]) -> list[Hidden]:
-    """Returns what is not shown of a line with a message in it: what surrounds that, and its escapes."""
-    level = _BAD.search(data, match.start(), match.end())
-    out: list[Hidden] = [(match.start(), match.end(1), level[1].upper() + b" " if level else b"")]
-    out += [(*each.span(), _unescaped(each[0])) for each in escape.finditer(data, match.start(2), match.end(3))]
+    out: list[Hidden] = [(match.start(), match.end(1), shown)]
+    out += [(*each.span(), _unescaped(each[0])) for each in escape.finditer(match.string, match.start(2), match.end(3))]
     return [*out, (match.start(3), match.end(), b"")]
+
+
+def _values_of_object(line: bytes | str) -> dict[str, str] | None:
+    """Returns an object's members as they are written, texts without quotation marks; None if the line is none."""
+    try:
+        record = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    values = {name: bytes(value).decode("utf-8", "replace") for name, value in record.items()}
+    return {name: value[1:-1] if value.startswith('"') else value for name, value in values.items()}
+
+
+def _values_of_row(fields: LineFields, match: re.Match[bytes]) -> dict[str, str] | None:
+    for row in csv.reader([match[1].decode("utf-8", "replace")], delimiter=fields.delimiter):
+        return {column.name: value for column, value in zip(fields.columns, row, strict=False)}
+    return None
+
+
+def _shown(column: LineColumn, value: str) -> str:
+    """Returns what is shown of a value in front of the message: nothing of a usual one."""
+    if column.type == "level":
+        return f"{value.upper()} " if _BAD.match(value) else ""
+    if column.type != "value" or value in {column.usual, column.name, "null", ""}:
+        return ""
+    return f"{column.name}={value} "
 
 
 def _unescaped(escape: bytes) -> bytes:
@@ -171,6 +213,7 @@ def _unescaped(escape: bytes) -> bytes:
 def _of_prefixes(lines: list[str]) -> LineFields | None:
     rests, names = lines, list[str]()
     least = _SHARED
+    has_labels = False
     while len(names) < _COLUMNS:
         few = rests[:: max(1, len(rests) // _FIRST)]
         number = max(range(len(_TYPES)), key=lambda each: sum(bool(_type(each).match(rest)) for rest in few))
@@ -179,17 +222,28 @@ def _of_prefixes(lines: list[str]) -> LineFields | None:
         count = len(rests) - matches.count(None)
         if count < least * len(rests) or (not names and name in _BESIDE):
             break
-        values = {match[0] for match in matches if match}
-        if name in _ALONE and len(values) > 1:
+        values = [match[0] for match in matches if match]
+        is_label = name == _LABEL and not names and 1 < len(set(values)) <= max(_FEW, len(values) // _FEW_OF)
+        if name in _ALONE and len(set(values)) > 1 and not is_label:
             break
         if name == "host and process" and not any(value.endswith(("]: ", " kernel: ")) for value in values):
             break  # words with a colon behind them, which are part of a sentence
+        if name in _TIMED and not _is_ordered(values):
+            break  # data of their own, as in a listing
         rests = [rest[match.end() :] for rest, match in zip(rests, matches, strict=True) if match]
-        names.append(name)
+        has_labels = has_labels or is_label
+        names += [] if is_label else [name]
         least = _FOLLOWING
     if not names or (names == ["time"] and _is_table(rests)):
         return None
-    return LineFields(names=tuple(names))
+    return LineFields(names=tuple(names), has_labels=has_labels)
+
+
+def _is_ordered(values: list[str]) -> bool:
+    """Returns whether hardly any of these times is before the one before it."""
+    moments = [[int(number) for number in _DIGITS.findall(value)] for value in values]
+    later = sum(first <= second for first, second in pairwise(moments))
+    return later >= _ORDERED * (len(moments) - 1)
 
 
 @lru_cache(16)
@@ -215,25 +269,16 @@ def _of_numbers(lines: list[str], step: int) -> LineFields | None:
 
 
 def _of_objects(lines: list[str]) -> LineFields | None:
-    records: list[dict[str, object]] = []
-    for line in lines:
-        try:
-            value: object = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            records.append(cast("dict[str, object]", value))
-    if len(records) < _FOLLOWING * len(lines):
-        return None
+    records = [record for record in map(_values_of_object, lines) if record]
     names = Counter(name for record in records for name in record)
-    if len(names) > _MEMBERS:
+    if len(records) < _FOLLOWING * len(lines) or not 1 < len(names) <= _MEMBERS:
         return None
     columns = {name: [record[name] for record in records if name in record] for name in names}
-    message = _message_of(columns, [name for name in names if all(isinstance(each, str) for each in columns[name])])
-    if message is None:
+    found = _message_of(columns, list(names))
+    if found is None or not all(f'"{found}":"' in line.replace(" ", "") for line in lines[:_FEWEST]):
         return None
-    beside = tuple(name for name in names if name != message)
-    return LineFields(names=beside, member=message, inside=_inside(columns[message]))
+    beside = tuple(_column(name, values) for name, values in columns.items() if name != found)
+    return LineFields(_names(beside), member=found, columns=beside, inside=_inside(columns[found]))
 
 
 def _of_table(lines: list[str]) -> LineFields | None:
@@ -247,44 +292,59 @@ def _of_table(lines: list[str]) -> LineFields | None:
         width = Counter(map(len, rows)).most_common(1)[0][0]
         if not 1 < width <= _MEMBERS or sum(len(row) == width for row in rows) < _FOLLOWING * len(lines):
             continue
-        columns: dict[str, list[object]] = {
-            str(number): [row[number] for row in rows if len(row) == width] for number in range(width)
-        }
-        last = str(width - 1)
-        if _message_of(columns, [last]) is not None:
-            names = (counted(width - 1, "column"),)
-            return LineFields(names=names, column=width - 1, delimiter=delimiter, inside=_inside(columns[last]))
+        has_names = len(rows[0]) == width and not any(map(_IS_TIME.match, rows[0])) and len(set(rows[0])) == width
+        names = rows[0] if has_names else [f"column {number + 1}" for number in range(width)]
+        columns = {name: [row[at] for row in rows if len(row) == width] for at, name in enumerate(names)}
+        if _message_of(columns, names[-1:]) is not None:
+            beside = tuple(_column(name, columns[name]) for name in names[:-1])
+            inside = _inside(columns[names[-1]])
+            return LineFields(_names(beside), columns=beside, delimiter=delimiter, inside=inside)
     return None
 
 
-def _inside(messages: list[object]) -> tuple[str, ...]:
-    fields = _of_prefixes([str(message) for message in messages])
-    return () if fields is None else fields.names
+def _column(name: str, values: list[str]) -> LineColumn:
+    """Returns the type of a column, and its usual value; the first may be the column's name."""
+    rest = values[1:]
+    if all(map(_LEVELS.match, rest)):
+        return LineColumn(name, "level")
+    is_time = all(map(_IS_TIME.match, rest))
+    return LineColumn(name, "time") if is_time else LineColumn(name, "value", Counter(values).most_common(1)[0][0])
 
 
-def _message_of(columns: dict[str, list[object]], texts: list[str]) -> str | None:
+def _names(columns: tuple[LineColumn, ...]) -> tuple[str, ...]:
+    """Returns columns as a line of ours names them: with their usual values, safe, and not too long."""
+    texts = [f"{each.name}={each.usual}" if each.type == "value" else each.name for each in columns]
+    names = [one_line(text[:_NAME]) + ("…" if len(text) > _NAME else "") for text in texts[:_NAMED]]
+    return (*names, f"{len(columns) - _NAMED} more") if len(columns) > _NAMED else tuple(names)
+
+
+def _inside(messages: list[str]) -> tuple[str, ...]:
+    fields = _of_prefixes(messages)
+    return () if fields is None or fields.has_labels else fields.names
+
+
+def _message_of(columns: dict[str, list[str]], names: list[str]) -> str | None:
     """Returns which of some columns says something, if all others are fields, and one of them is a time or a level."""
-    lengths = {name: sum(len(str(each)) for each in columns[name]) / len(columns[name]) for name in texts}
-    message = max((name for name in texts if _is_varied(columns[name])), key=lambda name: lengths[name], default=None)
+    lengths = {name: sum(map(len, columns[name])) / len(columns[name]) for name in names}
+    message = max((name for name in names if _is_varied(columns[name])), key=lambda name: lengths[name], default=None)
     if message is None or lengths[message] < _SENTENCE:
         return None
     others = [values for name, values in columns.items() if name != message]
     typed = [_is_typed(values) for values in others]
-    few = [len(set(map(str, values))) <= max(_FEW, len(values) // _FEW_OF) for values in others]
+    few = [len(set(values)) <= max(_FEW, len(values) // _FEW_OF) for values in others]
     return message if any(typed) and all(a or b for a, b in zip(typed, few, strict=True)) else None
 
 
-def _is_varied(values: list[object]) -> bool:
+def _is_varied(values: list[str]) -> bool:
     """Returns whether values are sentences, most of which differ."""
-    said = [str(value) for value in values]
     return (
-        len(set(said)) >= _VARIED * len(said)
-        and any(" " in each for each in said)
-        and not all(map(_IS_TIME.match, said))
+        len(set(values)) >= _VARIED * len(values)
+        and any(" " in value for value in values)
+        and not all(map(_IS_TIME.match, values))
     )
 
 
-def _is_typed(values: list[object]) -> bool:
-    """Returns whether values are times or levels; the first may be a column's name."""
-    rest = [str(value) for value in values[1:]]
-    return all(map(_IS_TIME.match, rest)) or all(map(_LEVELS.match, rest))
+def _is_typed(values: list[str]) -> bool:
+    """Returns whether values are times in order, or levels; the first may be a column's name."""
+    rest = values[1:]
+    return all(map(_LEVELS.match, rest)) or (all(map(_IS_TIME.match, rest)) and _is_ordered(rest))

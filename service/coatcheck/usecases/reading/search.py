@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.caches import BoundedCache
@@ -18,9 +19,12 @@ from coatcheck.core.grep.matcher import PIECE, LineHit, PatternScan, ScanPositio
 from coatcheck.core.grep.patterns import Pattern, compile_pattern, wants_line_feed
 from coatcheck.core.grep.text_lines import LONGEST_CONTEXT, LONGEST_LINE, MATCH_SHOWN, Around, ShownHits, compose
 from coatcheck.core.outline.section_names import SectionPart
+from coatcheck.core.parts.fields import hidden_fields
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
+from coatcheck.core.text.plain_lines import find_parts, plain_lines, written_at
 from coatcheck.core.text.plural import plural
 from coatcheck.core.text.re2_binding import PATTERN_BYTES
+from coatcheck.core.text.visible_text import Hidden
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.window import Extent, span
 from coatcheck.reading.byte_positions import at_byte, past_end_of, place_of
@@ -71,6 +75,8 @@ class PatternSearchRequest(Struct, frozen=True, kw_only=True):
     section: str | None = None
     """Nothing outside it is searched or shown; lines and bytes count in the view."""
     max_tokens: int = DEFAULT_TOKENS
+    plain: bool = False
+    """Whether lines are searched as a reader takes them (core/text/plain_lines) rather than as they are written."""
 
 
 class Match(Struct, frozen=True):
@@ -182,7 +188,7 @@ class Search(Reader):
         self, reading: ViewReading, pattern: Pattern, ask: PatternSearchRequest, begin: ScanPosition
     ) -> PatternScan:
         content, stop = reading.content, reading.extent.end
-        question = (content.blob.id, begin.byte, stop, ask.pattern, ask.literal, ask.ignore_case)
+        question = (content.blob.id, begin.byte, stop, ask.pattern, ask.literal, ask.ignore_case, ask.plain)
         marks = self._marks.get(question) or [begin]
         mark = max((m for m in marks if m.hits <= ask.offset), key=lambda m: m.byte, default=begin)
         scan = PatternScan(
@@ -197,9 +203,12 @@ class Search(Reader):
         )
         while not scan.done and scan.needs < stop:
             start = scan.needs  # a byte before the section at first, which word boundaries look back at
-            block = await content.read(start, min(stop, (start // BLOCK_BYTES + 1) * BLOCK_BYTES))
+            end = min(stop, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
+            block = await (_plain_block(reading, start, end) if ask.plain else content.read(start, end))
             await in_pool(self._pool, scan.feed, block)
         self._remember(question, marks, scan)
+        if ask.plain:
+            scan.hits = [await _written(reading, hit) for hit in scan.hits]
         return scan
 
     def _remember(self, question: "_Question", marks: list[ScanPosition], scan: PatternScan) -> None:
@@ -208,7 +217,35 @@ class Search(Reader):
             self._marks.put(question, [*marks[-6:], *new])
 
 
-_Question = tuple[str, int, int, str, bool, bool]
+_Question = tuple[str, int, int, str, bool, bool, bool]
+
+
+async def _plain_block(reading: ViewReading, start: int, end: int) -> bytes:
+    """Returns plain lines from `start` on, of about a block; a line of more than PIECE as it is written."""
+    content, stop = reading.content, reading.extent.end
+    while True:
+        block = await content.read(start, end)
+        size = len(block) if end == stop else block.rfind(b"\n") + 1
+        if size:
+            return plain_lines(block[:size], _parts_of(reading, block[:size], begins=start == 0))
+        if end - start > PIECE:
+            return block
+        end = min(stop, end + BLOCK_BYTES)
+
+
+async def _written(reading: ViewReading, hit: LineHit) -> LineHit:
+    """Returns a hit in plain lines as it is written."""
+    first, last = hit.line_start, hit.matches[-1].end
+    if last - first > PIECE:
+        return hit
+    line = await reading.content.read(first, min(reading.extent.end, last + PIECE))
+    parts = [(first + a, first + b, shown) for a, b, shown in _parts_of(reading, line[: line.find(b"\n")])]
+    matches = [Extent(*(written_at(parts, first, at) for at in (match.start, match.end))) for match in hit.matches]
+    return replace(hit, matches=matches)
+
+
+def _parts_of(reading: ViewReading, data: bytes, *, begins: bool = True) -> list[Hidden]:
+    return find_parts(data, [] if reading.fields is None else hidden_fields(reading.fields, data, begins=begins))
 
 
 async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPosition:

@@ -1,0 +1,43 @@
+"""Lines as a reader takes them: every line keeps its place and size, and a place in one leads back to the payload."""
+
+import random
+
+import pytest
+
+from coatcheck.core.text.plain_lines import find_parts, plain_lines, written_at
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        (rb"note Gr\u00f6\u00dfe 42", "note Größe 42"),
+        (rb"a \"b\" \\\"c\\\" \/ \\ C:\\temp", 'a "b" "c" / \\ C:\\temp'),
+        (rb"\ud83d\ude00 \ud83d!", "\U0001f600 ?!"),
+        (b'x,"File ""m.py"", line"', 'x,"File "m.py", line"'),
+        (b"&lt;b&gt; &amp; &#246;&nbsp;&#x20AC;", "<b> & ö\u00a0€"),
+        (b"int \x1b[01;31m\x1b[Kbuffer\x1b[m\x1b[K_size;", "int buffer_size;"),
+        (b"10%\r50%\r== done", "== done"),
+        ("zero\u200bwidth so\u00adft N\bNA\bA".encode(), "zerowidth soft NA"),
+        (b"plain text", "plain text"),
+    ],
+)
+def test_signs_are_what_they_stand_for(written: bytes, plain: str) -> None:
+    data = b"before\n" + written + b"\nafter\n"
+    lines = plain_lines(data, find_parts(data)).split(b"\n")
+    assert [len(line) for line in lines] == [len(line) for line in data.split(b"\n")]
+    assert lines[1].rstrip(b"\r").decode("utf-8", "replace") == plain
+
+
+def test_every_word_leads_back_to_where_it_is_written() -> None:
+    rng = random.Random(4)
+    for _ in range(200):
+        words = [f"word{number}" for number in range(12)]
+        signs = [rb"\u00e9", rb"\"", b"&quot;", b"\x1b[1m", b" ", b"\\t", b'""']
+        data = b"first\n" + b"".join(word.encode() + rng.choice(signs) for word in words) + b"\n"
+        parts = find_parts(data)
+        plain = plain_lines(data, parts)
+        for word in words:
+            at = plain.index(word.encode(), 6)
+            start, end = (written_at(parts, 6, place) for place in (at, at + len(word)))
+            assert data[start:end].startswith(word.encode()[:-1])
+            assert data.startswith(word.encode(), start)
