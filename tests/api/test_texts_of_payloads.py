@@ -75,7 +75,7 @@ def test_a_log_in_an_envelope_is_a_log(service: Service, steps: int) -> None:
     made = put(service, body, "application/json")
     first = made["text"].splitlines()[0]
     assert "command_output" in first
-    assert "JSON" in first
+    assert "unwrapped" in first
     assert "ERROR: disk on fire" in made["text"]
     assert "exit_code: 3" in made["text"]
     assert "ERROR: disk on fire" in read(service, made["id"], pattern="^ERROR")

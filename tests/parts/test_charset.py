@@ -1,13 +1,14 @@
 """Charsets of payloads: proven, declared, detected; and what is no text at all."""
 # ruff: noqa: RUF001 - texts of many scripts
 
+import json
 import random
 import struct
 
 import pytest
 
 from coatcheck.core.artifact import Charset
-from coatcheck.core.parts.charset import decode, find_charset
+from coatcheck.core.parts.charset import LineDecoder, decode, find_charset
 
 TEXTS = {
     "ja": "設定ファイルが見つかりません。パスを確認してからもう一度実行してください。",
@@ -88,6 +89,28 @@ def test_utf_8_with_a_few_damaged_bytes_is_no_other_charset() -> None:
 def test_a_declaration_that_does_not_fit_is_not_believed() -> None:
     found = find_charset(TEXTS["ja"].encode("shift_jis"), "text/plain; charset=utf-16", is_whole=True)
     assert found == Charset("cp932", is_guess=True)
+
+
+def test_lines_that_are_not_utf_8_are_read_by_what_they_look_like() -> None:
+    lines = [TEXTS["de"], *(f"step {n} of the build" for n in range(50))]
+    legacy = "Überprüfung der Größe für Müller übersprungen"
+    data = "\n".join(lines).encode() + b"\n" + legacy.encode("cp1252") + b"\n" + lines[0].encode()
+    found = find_charset(data, None, is_whole=True)
+    assert found == Charset("utf-8", "cp1252", is_guess=True)
+    for size in (1, 7, 100):
+        decoder = LineDecoder("cp1252")
+        texts = [decoder.decode(data[at : at + size]) for at in range(0, len(data), size)]
+        assert "".join([*texts, decoder.decode(b"", is_last=True)]) == "\n".join([*lines, legacy, lines[0]])
+
+
+def test_a_legacy_line_in_a_long_line_is_detected() -> None:
+    text = json.dumps({"out": "\n".join(["step of the build is done"] * 100 + [TEXTS["zh"]])}, ensure_ascii=False)
+    assert find_charset(text.encode("gbk"), None, is_whole=True) == Charset("gb18030", is_guess=True)
+
+
+def test_two_byte_units_that_would_be_words_of_ascii_are_not_believed() -> None:
+    data = b"step of the build is done\n" * 50 + "Größe\n".encode("cp1252")
+    assert find_charset(data, "text/plain; charset=utf-16", is_whole=True) == Charset("cp1252", is_guess=True)
 
 
 def test_iso_2022_is_told_by_its_escapes() -> None:

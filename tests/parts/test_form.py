@@ -39,3 +39,24 @@ def test_whatever_has_a_form_opens_as_utf_8(seed: int) -> None:
 def test_cr_ends_lines_where_nothing_is_written_over(text: str, is_lines: bool) -> None:
     form = form_of(text.encode())
     assert (form is not None and form.ends_with_cr) is is_lines
+
+
+@pytest.mark.parametrize(
+    ("data", "nuls", "text"),
+    [
+        (
+            b"a line of a log\n" * 50 + b"\0" * 64 + b"more\n" * 50,
+            "dropped",
+            b"a line of a log\n" * 50 + b"more\n" * 50,
+        ),
+        (b"HOME=/root\0PATH=/bin:/usr/bin\0LANG=C\0", "line ends", b"HOME=/root\nPATH=/bin:/usr/bin\nLANG=C\n"),
+        (b"x\n" * 20 + "later\n".encode("utf-16-le") * 20, "dropped", b"x\n" * 20 + b"later\n" * 20),
+        (bytes(range(1, 32)) * 9 + b"\0" * 99, None, b""),
+        (b"\x7fELF" + b"\0\1\2" * 300, None, b""),
+    ],
+    ids=["a hole", "an environment", "half UTF-16", "controls", "a program"],
+)
+def test_nuls_in_a_text_end_lines_or_are_no_text(data: bytes, nuls: str | None, text: bytes) -> None:
+    form = find_form(PayloadSample(data, b"", len(data)), None)
+    assert (None if form is None else form.nuls) == nuls
+    assert form is None or open_payload(form, data) == text

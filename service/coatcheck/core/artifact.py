@@ -164,6 +164,8 @@ class Charset(Struct, frozen=True, omit_defaults=True):
 
     name: str
     """Python's name of the codec."""
+    rest: str = ""
+    """Python's name of the codec for lines that this one does not decode; empty: their bytes are replaced."""
     is_guess: bool = False
     """Whether neither the bytes nor a declaration prove it."""
     mark: int = 0
@@ -179,14 +181,16 @@ class PayloadForm(Struct, frozen=True, omit_defaults=True):
     """Whether CR alone ends a line."""
     is_envelope: bool = False
     """Whether the text is in a JSON object around it."""
+    nuls: Literal["", "dropped", "line ends"] = ""
+    """What NULs between the characters of a text become."""
 
 
 class LineColumn(Struct, frozen=True, array_like=True):
     """A member of JSON lines, or a column of a table, beside the message."""
 
     name: str
-    type: Literal["time", "level", "value"]
-    """Times are not shown; of levels, warnings and worse; of other values, those that are not `usual`."""
+    type: Literal["time", "id", "level", "value"]
+    """Times and identifiers are not shown; of levels, warnings and worse; of values, those that are not `usual`."""
     usual: str = ""
 
 

@@ -16,6 +16,7 @@ from msgspec import UNSET, structs
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, Gone, Kind, Measure
+from coatcheck.core.card import CardSource
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError
 from coatcheck.core.keys import own_key, require_session
@@ -159,7 +160,7 @@ class Ingestion:
             if not sheds and (request.key is not None or said.beside(artifact.said) != artifact.said):
                 return None
             text = await self._steps.before.card_source(self._caller, artifact, None) if request.carded else None
-            draft = await self._work(lambda: redrafted(artifact, encoder.sample(), text, encoder.survey()))
+            draft = await self._work(_redraft, encoder, artifact, text)
             return await self._receipt(IngestResult(artifact, created=False, blob_used=False), draft)
         if request.compare_to is not None and (encoder.sample().whole or not sheds):  # lines of the middle are unknown
             earlier = await earlier_run(self._deps, self._caller, request, identity, self._steps.open_content)
@@ -326,6 +327,12 @@ class Ingestion:
             tools=request.tools,
             mask=mask,
         )
+
+
+def _redraft(encoder: PayloadEncoder, artifact: Artifact, text: CardSource | None) -> Draft:
+    """Returns a stored artifact as a draft, with the survey of its text."""
+    opened = None if artifact.facts.form is None else encoder.open(artifact.said.media_type)
+    return redrafted(artifact, encoder.sample(), text, (encoder if opened is None else opened[1]).survey())
 
 
 def _masked(request: IngestRequest, redacted: RedactedIngest) -> IngestRequest:

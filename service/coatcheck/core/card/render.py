@@ -28,10 +28,14 @@ def first_line(inputs: CardInput, *, sized: bool) -> str:
     )
     size = f" · {view}{lines}, {about}{tokens}" if sized else ""
     form = "" if inputs.facts.form is None else f" · {words_of(inputs.facts.form)}"
+    if not form and not inputs.measure.utf8 and inputs.spec.readable:
+        form = " · some bytes are not UTF-8"
     if inputs.fields is not None:
         sample = inputs.evidence
         times = "" if inputs.brief else time_range(inputs.fields, sample.head, sample.tail or sample.head)
-        form += f" · without {', '.join(inputs.fields.names)}{f' ({times})' if times else ''}"
+        names = inputs.fields.names
+        names = (f"{names[0]} and {len(names) - 1} more",) if inputs.brief and len(names) > 2 else names  # noqa: PLR2004
+        form += f" · without {', '.join(names)}{f' ({times})' if times else ''}"
     return f"[{inputs.id} · {inputs.facts.kind}{size}{form} · {where}{rule}]"
 
 

@@ -8,7 +8,7 @@ test for binary data stands in front of everything that is guessed.
 import codecs
 import re
 import unicodedata
-from typing import Final
+from typing import Final, final
 
 from coatcheck.core.artifact import Charset
 
@@ -37,6 +37,10 @@ _CONTROLS: Final = bytes([*range(7), 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
 _CONTROL_CHARS: Final = frozenset(_CONTROLS.decode("latin-1") + "\ufffd")
 _WIDE: Final = re.compile("[^\x00-\x7f\ufffd]")
 """Matches a character that UTF-8 encodes in several bytes."""
+_NOT_WESTERN: Final = re.compile(rb"(?<![A-Za-z])[\x80-\xff]+(?![A-Za-z])|[\x80-\xff]{4}|[\x80-\xbf\xd7\xf7]")
+"""Matches bytes that are no letters with accents in words of ASCII, too few of which look like any language."""
+_NEAR_WIDE: Final = re.compile(rb"[^\x80-\xff]{0,64}(?:[\x80-\xff][^\x80-\xff]{0,64})+")
+"""Matches bytes outside ASCII with what is near them in a long line."""
 _ASCII_PAIR: Final = re.compile(rb"[ -~]{2}")
 _UNLIKELY: Final = 0.05
 """Confidence below which a charset is no better than another; that of a plain fallback is 0.1."""
@@ -108,13 +112,18 @@ def _by_nuls(head: bytes) -> Charset | None:
         is_sparse = width > 2 and start.count(0) < 2 * units  # noqa: PLR2004 - half of UTF-32 are NULs
         if units < _UNITS or is_sparse or start[low::width].count(0) * _SCATTERED > units:
             continue
-        if width == 2 and len(_ASCII_PAIR.findall(start)) * 2 > units:  # noqa: PLR2004 - words, not units of two bytes
+        if width == 2 and _is_spaced(start):  # noqa: PLR2004 - words, not units of two bytes
             continue
         text = start[: units * width].decode(name, "replace")
         odd = sum(unicodedata.category(char) in _NO_TEXT or char in _CONTROL_CHARS for char in text[:_CHARS])
         if odd * _SCATTERED <= min(units, _CHARS):
             return Charset(name, is_guess=True)
     return None
+
+
+def _is_spaced(data: bytes) -> bool:
+    """Returns whether most pairs of bytes are ASCII."""
+    return len(_ASCII_PAIR.findall(data[:_LOOK])) * 4 > min(len(data), _LOOK)
 
 
 def _declared(head: bytes, media_type: str | None) -> list[str]:
@@ -138,21 +147,60 @@ def _decodes(head: bytes, name: str, *, is_whole: bool) -> bool:
     except UnicodeError:  # some codecs raise for what is none of theirs
         return False
     wrong = text.count("\ufffd") * _SCATTERED > len(text)
+    if name.startswith("utf-") and head.count(0) == 0 and _is_spaced(head):  # words of ASCII, not two-byte units
+        return False
     return not wrong and not has_controls(text.encode("utf-8", "replace"))
 
 
 def _detected(head: bytes) -> Charset | None:
-    """Returns what the lines outside ASCII look like, if they are text and not UTF-8 in which a few bytes are wrong."""
-    start = head[:_LOOK]
-    lines = b"".join(line for line in start.splitlines(keepends=True) if not line.isascii())[:_EVIDENCE]
-    replaced = lines.decode("utf-8", "replace")
-    if not lines or has_controls(head) or replaced.count("\ufffd") * 4 <= len(_WIDE.findall(replaced)):
+    """Returns what the lines outside ASCII look like, if they are text and not UTF-8 in which a few bytes are wrong.
+
+    In a text of which some lines are UTF-8, that is what the other lines look like.
+    """
+    if has_controls(head):
+        return None
+    lines = [b" ".join(_NEAR_WIDE.findall(line)) for line in head[:_LOOK].splitlines() if not line.isascii()]
+    wrong = [line for line in lines if not _is_utf8(line) and not _WIDE.search(line.decode("utf-8", "replace"))]
+    some = b"\n".join(lines)[:_EVIDENCE].decode("utf-8", "replace")
+    valid = "".join(line.decode("utf-8", "ignore") for line in lines if _is_utf8(line))
+    is_utf8 = some.count("\ufffd") * 4 <= len(_WIDE.findall(some)) or len(_WIDE.findall(valid)) > len(wrong)
+    named = _name_of(b"\n".join(wrong if is_utf8 else lines)[:_EVIDENCE])
+    if named is None or not is_utf8:
+        return None if named is None else Charset(named, is_guess=True)
+    return Charset(UTF_8, named, is_guess=True)
+
+
+def _name_of(lines: bytes) -> str | None:
+    if not lines:
         return None
     from chardet import detect  # noqa: PLC0415 - 20 ms that almost no payload needs
 
     answer = detect(lines)
     name = answer["encoding"]
     if name is None or answer["confidence"] < _UNLIKELY or not _decodes(lines, name, is_whole=True):
-        return None
+        return None if _NOT_WESTERN.search(lines) else "cp1252"
     name = codecs.lookup(name).name
-    return Charset(_WEB.get(name, name), is_guess=True)
+    return _WEB.get(name, name)
+
+
+@final
+class LineDecoder:
+    """Decodes lines that are not UTF-8 by another charset."""
+
+    def __init__(self, rest: str) -> None:
+        self._rest = rest
+        self._line = b""
+        """The beginning of a line whose end has not come."""
+
+    def decode(self, data: bytes, is_last: bool = False) -> str:
+        """Returns the text of the lines that have become complete, or are very long."""
+        data = self._line + data
+        end = len(data) if is_last or len(data) > _LOOK else data.rfind(b"\n") + 1
+        self._line = data[end:]
+        try:
+            return data[:end].decode()
+        except UnicodeDecodeError:
+            return "".join(map(self._decode, data[:end].splitlines(keepends=True)))
+
+    def _decode(self, line: bytes) -> str:
+        return line.decode(UTF_8 if _is_utf8(line) else self._rest, "replace")

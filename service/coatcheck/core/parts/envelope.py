@@ -1,13 +1,18 @@
-"""Takes the text out of the JSON that a tool wraps around it: found by structure, whatever the members are called.
+"""Takes the text out of what a tool wraps around it: found by structure, whatever the members are called.
 
-An envelope is an object most of whose bytes are texts: long strings, or strings of several lines. Its other members
-are few, and say something about the texts. Texts that are envelopes themselves are opened as well.
+An envelope is JSON most of whose bytes are texts: long strings, strings of several lines, a list of lines, or of
+records with a time and a message. Its other members are few, and say something about the texts. Texts that are
+envelopes themselves are opened as well. So is a string literal with escaped line feeds: JSON that was cut off, or a
+value as Python prints it.
 """
 
+import re
 from typing import Final, cast
 
 import msgspec
 from msgspec import Struct
+
+from coatcheck.core.parts.fields import find_fields
 
 _DEEPEST: Final = 8
 """Envelopes in one another, and levels of one, that are opened."""
@@ -17,6 +22,17 @@ _MEMBERS: Final = 24
 """Maximum members besides the texts: an object with more is data of its own."""
 _SHARE: Final = 0.5
 """Minimum share of the texts in the object's bytes."""
+_FEWEST: Final = 8
+"""Items of a list, and escaped line feeds of a literal, below which they are no lines of a text."""
+_EACH: Final = "[*]"
+"""Ends the path of a list of lines."""
+_PAIR: Final = ("time", "line")
+_LITERAL: Final = re.compile(
+    r"""(?:['"]?(\w{1,40})['"]? ?[:=] ?)?[bru]?(["'])((?:[^\\"']|\\.|(?!\2)["'])*+)(?:\2|\\?\Z)""", re.DOTALL
+)
+"""A string literal of Python, JavaScript or JSON, perhaps cut off, with the name before it."""
+_ESCAPE: Final = re.compile(r"((?:\\x[0-9a-fA-F]{2})+)|\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+_CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": ""}
 _FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
@@ -31,7 +47,7 @@ class Envelope(Struct, frozen=True):
 
 def open_envelope(data: bytes) -> Envelope | None:
     """Returns the content of an envelope; None if data is none."""
-    return _open(data, _DEEPEST)
+    return _open(data, _DEEPEST) or _open_literals(data)
 
 
 def render(envelope: Envelope) -> str:
@@ -50,7 +66,7 @@ def render(envelope: Envelope) -> str:
 
 def _open(data: bytes, depth: int) -> Envelope | None:
     body = data.strip()
-    if depth == 0 or body[:1] != b"{" or body[-1:] != b"}":
+    if depth == 0 or body[:1] + body[-1:] not in {b"{}", b"[]"}:
         return None
     try:
         value: object = msgspec.json.decode(body)
@@ -87,16 +103,68 @@ def _gather(value: object, path: str, found: Envelope, depth: int) -> bool:
         return depth > 0 and all(
             _gather(each, f"{path}.{name}".lstrip("."), found, depth - 1) for name, each in members
         )
-    elif isinstance(value, list) and value:  # of records it is data; of a provider's parts, one may be the text
+    elif isinstance(value, list) and value:
         items = cast("list[object]", value)
-        typed = all(not isinstance(each, dict) or "type" in each for each in items)
+        lines = _lines_of(items)
+        if lines:
+            found.texts.append((f"{path}{_EACH}", lines))
+            return True
         before = len(found.texts)
         whole = depth > 0 and all(
             _gather(each, f"{path}[{number}]", found, depth - 1) for number, each in enumerate(items)
         )
-        return typed and whole and len(found.texts) - before <= 1
+        # Of a provider's parts, one may be the text; other records are data, unless lists of lines are in them.
+        paths = [path for path, _ in found.texts[before:]]
+        typed = bool(path) and all(not isinstance(each, dict) or "type" in each for each in items)
+        return whole and ((typed and len(paths) <= 1) or (bool(paths) and all(each.endswith(_EACH) for each in paths)))
     elif value not in ("", None, [], {}):
         fact = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         found.facts.append((path, fact))
         return len(fact) < _LONG and len(found.facts) <= _MEMBERS
     return len(found.texts) + len(found.facts) <= _MEMBERS
+
+
+def _lines_of(items: list[object]) -> str:
+    """Returns the text of a list of lines, or of records that have a message beside a time; empty for another list."""
+    if len(items) < _FEWEST:
+        return ""
+    if all(isinstance(item, str) for item in items):
+        lines = [str(item).removesuffix("\n") for item in items]
+        return "\n".join(lines) if any(" " in line for line in lines) else ""
+    if all(isinstance(item, list) for item in items):
+        pairs = cast("list[list[object]]", items)
+        items = [dict(zip(_PAIR, pair, strict=True)) for pair in pairs if len(pair) == len(_PAIR)]
+    if not all(isinstance(item, dict) for item in items):
+        return ""
+    text = "\n".join(msgspec.json.encode(item).decode() for item in items)
+    fields = find_fields(f"{text}\n".encode())
+    return text if fields is not None and fields.member else ""
+
+
+def _open_literals(data: bytes) -> Envelope | None:
+    """Returns the texts of string literals that make up most of a text without line feeds of its own."""
+    if data.count(b"\\n") < _FEWEST or data.count(b"\n") * _FEWEST > data.count(b"\\n") or _is_json(data):
+        return None
+    text = data.decode("utf-8", "replace").strip()
+    found = [match for match in _LITERAL.finditer(text) if match[3].count("\\n") > 1]
+    if sum(len(match[3]) for match in found) < _SHARE * len(text):
+        return None
+    around = _LITERAL.sub(lambda match: "…" if match[3].count("\\n") > 1 else match[0], text)
+    texts = [(match[1] or "text", _ESCAPE.sub(_unescape, match[3])) for match in found]
+    return Envelope(texts, [("around", around)] if len(around) < _LONG else [])
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data)
+    except _FAULTS:
+        return False
+    return True
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if match[1]:
+        return bytes.fromhex(match[1].replace("\\x", "")).decode("utf-8", "replace")
+    if match[2]:
+        return chr(int(match[2], 16))
+    return _CONTROLS.get(match[3], match[3])

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import Final, final
 
 import msgspec
 
@@ -38,20 +38,22 @@ _TIME: Final = (
 )
 _LABEL: Final = "label"
 """One or two words in front of a time; they stay if there are several, or else tell lines apart."""
+_STAGE: Final = "word in brackets"
 _TYPES: Final = (
     (_LABEL, rf"(?!{_TIME})\S{{1,60}} +(?:[^\s:=]\S{{0,60}} +)?(?={_TIME})"),
     ("job and step", rf"(?:[^\t\n]{{1,80}}\t){{1,2}}{_TIME}"),
     ("time", _TIME),
     ("host and process", r"(?![A-Z]{3,8} )[\w.-]{1,80} [A-Za-z_/][\w./@-]{0,59}(?:\[\d{1,9}\])?: "),
+    (_STAGE, r"\[(?!(?i:trace|debug|info|notice|warn|err|fatal|crit|severe|panic|alert))[\w .:/-]{1,40}\] "),
     ("stream", r"(?:stdout|stderr) [FP](?: |$)"),
     ("container", r"[\w.-]{1,60} +\| ?"),
     ("quotation mark", r"(?!>>>)> ?"),
 )
 """Columns by type. A level in front of a message stays: what differs from the usual one tells lines apart."""
 _TIMED: Final = frozenset({"time", "job and step"})
-_ALONE: Final = {"container", _LABEL}
+_ALONE: Final = {"container", _LABEL, _STAGE}
 """Columns that are left out only if all lines have the same one, or else they tell lines apart."""
-_BESIDE: Final = {"host and process", "stream"}
+_BESIDE: Final = {"host and process", "stream", _STAGE}
 """Columns that follow another one; at the beginning of lines they are prose."""
 _COLOUR: Final = r"(?:\x1b\[[0-9;]{0,12}m)*"
 _NUMBER_NAME: Final = "number of the line"
@@ -68,10 +70,16 @@ NEAR: Final = 4 * 1024
 _DIGITS: Final = re.compile(r"\d+")
 _ORDERED: Final = 0.9
 """Minimum share of times that are not before the one before: those of other lines are data."""
+_KNOWN: Final = 256
+"""Kinds of lines, by their fields, that are remembered."""
+_NAMELESS: Final = "column "
+"""Begins the name of a column that has none."""
 _NAME: Final = 40
 _NAMED: Final = 6
 """Characters of a column's name that are shown, and number of columns that are named."""
-_MEMBERS: Final = 10
+_ID: Final = 12
+"""Characters from which a word without a blank may be an identifier."""
+_MEMBERS: Final = 24
 _SENTENCE: Final = 12
 """Minimum mean number of characters of messages."""
 _VARIED: Final = 0.3
@@ -91,7 +99,7 @@ def find_fields(head: bytes) -> LineFields | None:
     sampled = [line for line in lines if line.strip()]
     if len(sampled) < _FEWEST:
         return None
-    if sampled[0].startswith("{"):
+    if sum(line.startswith("{") for line in sampled) > len(sampled) / 2:
         return _of_objects(sampled)
     return _of_prefixes(sampled) or _of_numbers(lines, step) or _of_table(sampled)
 
@@ -149,31 +157,68 @@ def _finder(fields: LineFields) -> Callable[[bytes, int], list[Hidden]]:
     prefix = "".join(columns).encode()
     if fields.member:
         name = re.escape(msgspec.json.encode(fields.member))
-        line = rb"^([^\n]*?" + name + rb'\s*:\s*"(?:' + prefix + rb')?)((?:[^"\\\n]|\\.)*)(")([^\n]*)'
+        before = rb'(?:[^"\n]++|"(?!' + name[1:] + rb"\s*:))*+" + name
+        line = rb"^(" + before + rb'\s*:\s*"(?:' + prefix + rb')?)((?:[^"\\\n]++|\\.)*+)(")([^\n]*)'
     else:
         mark = re.escape(fields.delimiter.encode())
         cell = rb'(?:"(?:[^"\n]|"")*"|[^"\n' + mark + rb"]*)" + mark
         before = rb"(?:" + cell + rb"){%d}" % len(fields.columns)
-        line = rb"^(" + before + rb'"?(?:' + prefix + rb')?)((?:[^"\n]|"")*)("?)([^\n]*)'
-    message = re.compile(line, re.MULTILINE)
-    return lambda data, start: [part for match in message.finditer(data, start) for part in _around(fields, match)]
+        line = rb"^(" + before + rb'"?(?:' + prefix + rb')?)((?:[^"\n]++|"")*)("?)([^\n]*)'
+    return _MessageFinder(fields, re.compile(line, re.MULTILINE))
 
 
-def _around(fields: LineFields, match: re.Match[bytes]) -> list[Hidden]:
-    """Returns what is not shown of a line with a message in it: what surrounds that, and its escapes.
+@final
+class _MessageFinder:
+    """Finds what is not shown of lines with a message in them: what surrounds that, and its escapes.
 
     Nothing, if there is more in the line than its fields. Values that are not the usual ones are shown.
     """
-    values = _values_of_object(match[0]) if fields.member else _values_of_row(fields, match)
-    columns = {column.name: column for column in fields.columns}
-    if values is None or not values.keys() <= {*columns, fields.member}:
-        return []
-    told = (_shown(columns[name], value) for name, value in values.items() if name != fields.member)
-    shown = "".join(told).encode("utf-8", "replace")
-    escape = _ESCAPE if fields.member else _DOUBLED
-    out: list[Hidden] = [(match.start(), match.end(1), shown)]
-    out += [(*each.span(), _unescaped(each[0])) for each in escape.finditer(match.string, match.start(2), match.end(3))]
-    return [*out, (match.start(3), match.end(), b"")]
+
+    def __init__(self, fields: LineFields, line: re.Pattern[bytes]) -> None:
+        self._fields = fields
+        self._line = line
+        self._escape = _ESCAPE if fields.member else _DOUBLED
+        self._columns = {column.name: column for column in fields.columns}
+        self._usual = {column.usual for column in fields.columns if column.type == "value"}
+        self._drop = b"" if any(map(_DIGITS.search, self._usual)) else b"0123456789"
+        self._known: dict[bytes, bytes] = {}
+        """What is shown of the fields of lines that differ at most in the digits of their times."""
+
+    def __call__(self, data: bytes, start: int) -> list[Hidden]:
+        out: list[Hidden] = []
+        has_escapes = b"\\" in data if self._fields.member else b'""' in data
+        for match in self._line.finditer(data, start):
+            shown = self._shown(match)
+            if shown is None:
+                continue
+            out.append((match.start(), match.end(1), shown))
+            if has_escapes:
+                escapes = self._escape.finditer(data, match.start(2), match.end(3))
+                out += [(*each.span(), _unescaped(each[0])) for each in escapes]
+            out.append((match.end(2), match.end(), b""))
+        return out
+
+    def _shown(self, match: re.Match[bytes]) -> bytes | None:
+        """Returns what is shown in front of a message; None if the line has more than its fields."""
+        key = (match[1] + b"\0" + match[4]).translate(None, self._drop)
+        shown = self._known.get(key)
+        if shown is None:
+            values = self._values(match)
+            if values is None or not values.keys() <= self._columns.keys():
+                return None
+            texts = (_shown(self._columns[name], value) for name, value in values.items())
+            shown = "".join(texts).encode("utf-8", "replace")
+            if len(self._known) < _KNOWN:
+                self._known[key] = shown
+        return shown
+
+    def _values(self, match: re.Match[bytes]) -> dict[str, str] | None:
+        if self._fields.member:
+            values = _values_of_object(match[0])
+            return values and {name: value for name, value in values.items() if name != self._fields.member}
+        for row in csv.reader([match[1].decode("utf-8", "replace")], delimiter=self._fields.delimiter):
+            return {column.name: value for column, value in zip(self._fields.columns, row, strict=False)}
+        return None
 
 
 def _values_of_object(line: bytes | str) -> dict[str, str] | None:
@@ -184,12 +229,6 @@ def _values_of_object(line: bytes | str) -> dict[str, str] | None:
         return None
     values = {name: bytes(value).decode("utf-8", "replace") for name, value in record.items()}
     return {name: value[1:-1] if value.startswith('"') else value for name, value in values.items()}
-
-
-def _values_of_row(fields: LineFields, match: re.Match[bytes]) -> dict[str, str] | None:
-    for row in csv.reader([match[1].decode("utf-8", "replace")], delimiter=fields.delimiter):
-        return {column.name: value for column, value in zip(fields.columns, row, strict=False)}
-    return None
 
 
 def _shown(column: LineColumn, value: str) -> str:
@@ -275,9 +314,10 @@ def _of_objects(lines: list[str]) -> LineFields | None:
         return None
     columns = {name: [record[name] for record in records if name in record] for name in names}
     found = _message_of(columns, list(names))
-    if found is None or not all(f'"{found}":"' in line.replace(" ", "") for line in lines[:_FEWEST]):
+    if found is None or sum(f'"{found}":"' in line.replace(" ", "") for line in lines) < len(lines) / 2:
         return None
-    beside = tuple(_column(name, values) for name, values in columns.items() if name != found)
+    seldom = {name for name, values in columns.items() if len(values) * 2 < len(records)}
+    beside = tuple(_column(name, [] if name in seldom else columns[name]) for name in columns if name != found)
     return LineFields(_names(beside), member=found, columns=beside, inside=_inside(columns[found]))
 
 
@@ -293,7 +333,7 @@ def _of_table(lines: list[str]) -> LineFields | None:
         if not 1 < width <= _MEMBERS or sum(len(row) == width for row in rows) < _FOLLOWING * len(lines):
             continue
         has_names = len(rows[0]) == width and not any(map(_IS_TIME.match, rows[0])) and len(set(rows[0])) == width
-        names = rows[0] if has_names else [f"column {number + 1}" for number in range(width)]
+        names = rows[0] if has_names else [f"{_NAMELESS}{number + 1}" for number in range(width)]
         columns = {name: [row[at] for row in rows if len(row) == width] for at, name in enumerate(names)}
         if _message_of(columns, names[-1:]) is not None:
             beside = tuple(_column(name, columns[name]) for name in names[:-1])
@@ -305,17 +345,28 @@ def _of_table(lines: list[str]) -> LineFields | None:
 def _column(name: str, values: list[str]) -> LineColumn:
     """Returns the type of a column, and its usual value; the first may be the column's name."""
     rest = values[1:]
+    if not rest:
+        return LineColumn(name, "value")
     if all(map(_LEVELS.match, rest)):
         return LineColumn(name, "level")
-    is_time = all(map(_IS_TIME.match, rest))
-    return LineColumn(name, "time") if is_time else LineColumn(name, "value", Counter(values).most_common(1)[0][0])
+    if all(map(_IS_TIME.match, rest)):
+        return LineColumn(name, "time")
+    return LineColumn(name, "id") if _is_id(rest) else LineColumn(name, "value", Counter(values).most_common(1)[0][0])
 
 
 def _names(columns: tuple[LineColumn, ...]) -> tuple[str, ...]:
     """Returns columns as a line of ours names them: with their usual values, safe, and not too long."""
-    texts = [f"{each.name}={each.usual}" if each.type == "value" else each.name for each in columns]
+    columns = tuple(each for each in columns if each.type != "value" or each.usual)
+    texts = [_name_of(each) for each in columns]
     names = [one_line(text[:_NAME]) + ("…" if len(text) > _NAME else "") for text in texts[:_NAMED]]
     return (*names, f"{len(columns) - _NAMED} more") if len(columns) > _NAMED else tuple(names)
+
+
+def _name_of(column: LineColumn) -> str:
+    name = column.name
+    if name.startswith(_NAMELESS):
+        name = "value" if column.type == "value" else column.type
+    return f"{name}={column.usual}" if column.type == "value" else name
 
 
 def _inside(messages: list[str]) -> tuple[str, ...]:
@@ -331,7 +382,7 @@ def _message_of(columns: dict[str, list[str]], names: list[str]) -> str | None:
         return None
     others = [values for name, values in columns.items() if name != message]
     typed = [_is_typed(values) for values in others]
-    few = [len(set(values)) <= max(_FEW, len(values) // _FEW_OF) for values in others]
+    few = [len(set(values)) <= max(_FEW, len(values) // _FEW_OF) or _is_id(values[1:]) for values in others]
     return message if any(typed) and all(a or b for a, b in zip(typed, few, strict=True)) else None
 
 
@@ -344,7 +395,12 @@ def _is_varied(values: list[str]) -> bool:
     )
 
 
+def _is_id(values: list[str]) -> bool:
+    """Returns whether values are long words of which no two are equal."""
+    return len(set(values)) == len(values) > 0 and all(len(value) >= _ID and " " not in value for value in values)
+
+
 def _is_typed(values: list[str]) -> bool:
     """Returns whether values are times in order, or levels; the first may be a column's name."""
     rest = values[1:]
-    return all(map(_LEVELS.match, rest)) or (all(map(_IS_TIME.match, rest)) and _is_ordered(rest))
+    return (bool(rest) and all(map(_LEVELS.match, rest))) or (all(map(_IS_TIME.match, rest)) and _is_ordered(rest))

@@ -2,11 +2,13 @@
 
 import codecs
 import re
-from typing import Final, final
+from typing import Final, Literal, final
+
+from msgspec.structs import replace
 
 from coatcheck.core.artifact import Charset, PayloadForm, PayloadSample
 from coatcheck.core.media import identify
-from coatcheck.core.parts.charset import UTF_8, find_charset, has_controls
+from coatcheck.core.parts.charset import UTF_8, LineDecoder, find_charset, has_controls
 from coatcheck.core.parts.envelope import open_envelope, render
 
 _SOLE_LINE: Final = 8 * 1024
@@ -14,6 +16,8 @@ _SOLE_LINE: Final = 8 * 1024
 _PIECES: Final = 64
 """Pieces of that beginning that tell whether they are alike."""
 _LETTERS: Final = re.compile(rb"[^A-Za-z\x80-\xff]+")
+_MOST_NULS: Final = 0.55
+"""Maximum share of NULs in a text, half of which may be UTF-16."""
 _SELDOM: Final = 20
 """At most one line end in this many is LF, in a text whose lines end with CR."""
 
@@ -21,9 +25,13 @@ _SELDOM: Final = 20
 def words_of(form: PayloadForm) -> str:
     """Returns what a card says of a form."""
     charset = form.charset
-    named = "" if charset is None else f"from {charset.name.upper()}{' (a guess)' if charset.is_guess else ''}"
-    ends = "lines end in CR" if form.ends_with_cr else ""
-    return ", ".join(filter(None, (named, ends, "in JSON" if form.is_envelope else "")))
+    named = ""
+    if charset is not None:
+        rest = f" and {charset.rest.upper()}" if charset.rest else ""
+        named = f"from {charset.name.upper()}{rest}{' (a guess)' if charset.is_guess else ''}"
+    ends = "lines end in CR" if form.ends_with_cr else "lines end in NUL" if form.nuls == "line ends" else ""
+    dropped = "without NULs" if form.nuls == "dropped" else ""
+    return ", ".join(filter(None, (named, ends, dropped, "unwrapped" if form.is_envelope else "")))
 
 
 def open_payload(form: PayloadForm, payload: bytes) -> bytes:
@@ -40,15 +48,16 @@ class FormDecoder:
     def __init__(self, form: PayloadForm) -> None:
         charset = form.charset or Charset(UTF_8)
         self._mark = charset.mark
-        self._ends_with_cr = form.ends_with_cr
-        self._decoder = codecs.getincrementaldecoder(charset.name)("replace")
+        self._ends = {13: "\n"} if form.ends_with_cr else {}
+        self._ends[0] = "\n" if form.nuls == "line ends" else ""
+        codec = codecs.getincrementaldecoder(charset.name)("replace")
+        self._decode = LineDecoder(charset.rest).decode if charset.rest else codec.decode
 
     def decode(self, block: bytes, *, is_last: bool = False) -> bytes:
         """Returns the text that has become complete; undecodable bytes become U+FFFD, and NUL nothing."""
         data = block[self._mark :]
         self._mark -= len(block) - len(data)
-        data = self._decoder.decode(data, is_last).replace("\0", "").encode("utf-8", "replace")
-        return data.replace(b"\r", b"\n") if self._ends_with_cr else data
+        return self._decode(data, is_last).translate(self._ends).encode("utf-8", "replace")
 
 
 def find_form(sample: PayloadSample, media_type: str | None) -> PayloadForm | None:
@@ -57,11 +66,24 @@ def find_form(sample: PayloadSample, media_type: str | None) -> PayloadForm | No
     if identify(head) is not None:
         return None
     charset = find_charset(head, media_type, is_whole=sample.whole)
-    text = head if charset is None else open_payload(PayloadForm(charset), head)
+    form = PayloadForm(charset, nuls=_find_nuls(head) if charset is None else "")
+    text = head if form == PayloadForm() else open_payload(form, head)
     if has_controls(text):
         return None
-    form = PayloadForm(charset, _ends_with_cr(text), sample.whole and open_envelope(text) is not None)
+    is_envelope = sample.whole and open_envelope(text) is not None
+    form = replace(form, ends_with_cr=_ends_with_cr(text), is_envelope=is_envelope)
     return None if form == PayloadForm() else form
+
+
+def _find_nuls(head: bytes) -> Literal["", "dropped", "line ends"]:
+    """Returns what NULs are in what would be text without them: ends of lines, or holes and halves of characters."""
+    count = head.count(0)
+    if not count or count > _MOST_NULS * len(head):
+        return ""
+    if head.decode("utf-8", "replace").count("\ufffd") * _SELDOM > len(head):
+        return ""
+    is_list = head.count(b"\0\0") == 0 and head.count(b"\n") * _SELDOM < count
+    return "line ends" if is_list else "dropped"
 
 
 def _ends_with_cr(text: bytes) -> bool:
