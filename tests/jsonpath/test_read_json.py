@@ -119,7 +119,6 @@ async def test_what_is_missing_is_explained(desk: JsonHarness) -> None:
         b"  \n ",
         b"hello",
         b"<html>",
-        b"\xff\xfe[\x00",
         b"\x00\x01",
         b"{'a':1}",
         b"nope",

@@ -77,6 +77,7 @@ def test_a_literal_is_a_text(text: str, around: str) -> None:
 def test_code_with_literals_is_no_envelope() -> None:
     code = "".join(f'    print("case {n}:\\n\\tdone\\n")\n' for n in range(40))
     assert open_envelope(code.encode()) is None
+    assert open_envelope("\n".join(json.dumps({"role": "tool", "content": LOG}) for _ in range(2)).encode()) is None
     assert open_envelope(json.dumps({f"k{n}": "a\nb\n" for n in range(40)}).encode()) is None
 
 

@@ -27,6 +27,8 @@ _FEWEST: Final = 8
 _EACH: Final = "[*]"
 """Ends the path of a list of lines."""
 _PAIR: Final = ("time", "line")
+_LITERAL_LINES: Final = 3
+"""Maximum lines of a text that is a literal."""
 _LITERAL: Final = re.compile(
     r"""(?:['"]?(\w{1,40})['"]? ?[:=] ?)?[bru]?(["'])((?:[^\\"']|\\.|(?!\2)["'])*+)(?:\2|\\?\Z)""", re.DOTALL
 )
@@ -143,7 +145,8 @@ def _lines_of(items: list[object]) -> str:
 
 def _open_literals(data: bytes) -> Envelope | None:
     """Returns the texts of string literals that make up most of a text without line feeds of its own."""
-    if data.count(b"\\n") < _FEWEST or data.count(b"\n") * _FEWEST > data.count(b"\\n") or _is_json(data):
+    lines = data.strip().split(b"\n", _LITERAL_LINES)
+    if len(lines) > _LITERAL_LINES or data.count(b"\\n") < _FEWEST or _is_json(data) or _is_json(lines[0]):
         return None
     text = data.decode("utf-8", "replace").strip()
     found = [match for match in _LITERAL.finditer(text) if match[3].count("\\n") > 1]
