@@ -159,25 +159,50 @@ def test_no_match_says_what_was_not_searched(service: Service) -> None:
     assert "not the text in them: leave out view" in answer
 
 
-@pytest.mark.parametrize(
-    ("line", "pattern"),
-    [
-        (lambda n: json.dumps({"log": f"Größe {n} ok\n", "stream": "stdout", "time": clock(n)}), "Größe 42 ok$"),
-        (lambda n: json.dumps({"ts": clock(n), "level": "info", "msg": f'in "m{n}.py" now'}), 'in "m42.py" now'),
-        (lambda n: f'{clock(n)},h,"in ""m{n}.py"" now"', '^in "m42.py"'),
-        (lambda n: f"int \x1b[01;31m\x1b[Kbuffer\x1b[m\x1b[K_size_{n} = {n};", "buffer_size_42"),
-        (lambda n: f"{clock(n)} step {n} is done", "^step 42 is"),
-        (lambda n: f"<td>cell &quot;{n}&quot;</td>", 'cell "42"'),
-    ],
-    ids=["docker", "members", "cells", "colours", "times", "entities"],
-)
-def test_what_a_line_is_shown_as_is_found(service: Service, line: Callable[[int], str], pattern: str) -> None:
-    text = "".join(line(n) + "\n" for n in range(80))
-    made = put(service, text.encode(), "text/plain")
+LINES: dict[str, tuple[Callable[[int], str], str]] = {
+    "docker": (
+        lambda n: json.dumps({"log": f"Größe {n} ok\n", "stream": "stdout", "time": clock(n)}),
+        "Größe 42 ok$",
+    ),
+    "members": (
+        lambda n: json.dumps({"ts": clock(n), "level": "info", "msg": f'in "m{n}.py" now'}),
+        'in "m42.py" now',
+    ),
+    "cells": (lambda n: f'{clock(n)},h,"in ""m{n}.py"" now"', '^in "m42.py"'),
+    "colours": (lambda n: f"int \x1b[01;31m\x1b[Kbuffer\x1b[m\x1b[K_size_{n} = {n};", "buffer_size_42"),
+    "times": (lambda n: f"{clock(n)} step {n} is done", "^step 42 is"),
+    "entities": (lambda n: f"<td>cell &quot;{n}&quot;</td>", 'cell "42"'),
+}
+
+
+@pytest.mark.parametrize("form", LINES)
+def test_what_a_line_is_shown_as_is_found(service: Service, form: str) -> None:
+    line, pattern = LINES[form]
+    made = put(service, "".join(line(n) + "\n" for n in range(80)).encode(), "text/plain")
     answer = read(service, made["id"], pattern=pattern, context=0)
     assert answer.splitlines()[1].startswith("43:")
     assert "these match as read" in answer
-    assert "No match" in read(service, made["id"], pattern=pattern.replace("42", "420"), context=0)
+
+
+def test_a_question_is_answered_by_what_lines_are_shown_as(service: Service) -> None:
+    lines = [f'Größe {n}: der "Kühlwassertank" {n} läuft' for n in range(80)]
+    lines[42] = 'Größe 42: das "Überdruckventil" öffnet nicht'
+    logs = "".join(json.dumps({"log": f"{line}\n", "time": clock(n)}) + "\n" for n, line in enumerate(lines))
+    answer = read(
+        service, put(service, logs.encode(), "text/plain")["id"], query="welches Überdruckventil öffnet nicht?"
+    )
+    assert lines[42] in answer
+    document = json.dumps({"rows": [{"id": n, "text": line} for n, line in enumerate(lines)]}, indent=1)
+    answer = read(service, put(service, document.encode(), "application/json")["id"], query="Überdruckventil öffnet")
+    assert r"\u00dcberdruckventil" in answer
+
+
+def test_no_match_as_read_is_true(service: Service) -> None:
+    text = "".join(json.dumps({"log": f"Größe {n}\n", "time": clock(n)}) + "\n" for n in range(80))
+    made = put(service, text.encode(), "text/plain")
+    assert "43:Größe 42" in read(service, made["id"], pattern="größe 42", context=0)
+    for pattern in ("Größe 420", "^Größe$"):
+        assert "No match" in read(service, made["id"], pattern=pattern)
 
 
 def test_a_match_in_a_long_line_is_shown_where_it_is(service: Service) -> None:

@@ -87,7 +87,7 @@ async def test_budgets_out_of_bounds_are_refused(shelf: ReadingHarness, max_toke
 
 
 async def test_binaries_and_unknown_views_are_refused(shelf: ReadingHarness) -> None:
-    binary = await shelf.put(b"\0river", kind=Kind.BINARY)
+    binary = await shelf.put(b"\0\1\2river", kind=Kind.BINARY)
     page = await shelf.put(b"<p></p>", kind=Kind.WEB_PAGE)
     for number, view, code in ((binary, "raw", Code.NOT_TEXT), (page, "text", Code.VIEW_NOT_AVAILABLE)):
         with pytest.raises(CoatcheckError) as caught:
@@ -97,7 +97,7 @@ async def test_binaries_and_unknown_views_are_refused(shelf: ReadingHarness) -> 
 
 async def test_of_a_document_it_is_said_that_its_text_is_another_view(shelf: ReadingHarness) -> None:
     document = await shelf.put(b"%PDF-1.7\0river", kind=Kind.BINARY, recognised="application/pdf")
-    binary = await shelf.put(b"\0river", kind=Kind.BINARY, recognised="application/octet-stream")
+    binary = await shelf.put(b"\0\1\2river", kind=Kind.BINARY, recognised="application/octet-stream")
     for number, said in ((document, True), (binary, False)):
         for asked in (asking(shelf)(CALLER, number, query="river"), shelf.read(number)):
             with pytest.raises(CoatcheckError) as caught:

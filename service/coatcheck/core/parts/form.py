@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from itertools import pairwise
 from typing import Final, Literal, final
 
 from msgspec.structs import replace
@@ -96,7 +97,8 @@ def _ends_with_cr(text: bytes) -> bool:
         return False
     if b"\n" not in text and text.endswith(b"\r"):
         return True
-    # In an old text file, consecutive pieces differ by more than numbers.
+    # In an old text file, most consecutive pieces differ by more than numbers.
     pieces = re.split(rb"[\r\n]", text[:_SOLE_LINE], maxsplit=_PIECES)[:_PIECES]
     lines = [_LETTERS.sub(b"", piece) for piece in pieces if piece.strip()]
-    return len(lines) > 2 and len(set(lines)) * 2 > len(lines) + 1  # noqa: PLR2004 - two are alike or not by chance
+    changes = sum(first != second for first, second in pairwise(lines))
+    return len(lines) > 2 and changes * 2 > len(lines)  # noqa: PLR2004 - two are alike or not by chance

@@ -7,6 +7,7 @@ its own sake. Hidden text counts little. A unit with the whole query, word for w
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Final, cast, final
 
@@ -17,7 +18,7 @@ from msgspec import Struct, structs
 from coatcheck.core.passages.regions import TermWeights
 from coatcheck.core.passages.scan import NONE, Ints, TermFinder
 from coatcheck.core.passages.terms import Term
-from coatcheck.core.passages.units import markup, units
+from coatcheck.core.passages.units import lines_of, markup, units
 from coatcheck.core.passages.worth import MEANT, Floats, worth_at, worths
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.text.terminal import blanked
@@ -126,10 +127,15 @@ class Ranking:
         there = phrases - set(weights.missing)
         self._phrase = BlockPattern(terms[min(there)].pattern, ignore_case=True).find if there else None
 
-    def of_parts(self, parts: list[DocumentPart], *, page: bool) -> list[RatedUnit]:
-        """Returns every unit of the parts, in order. `page`: they are HTML, of which readers see the text."""
-        datas = [blanked(part.data) for part in parts]
-        places = [units(data, 0) for data in datas]
+    def of_parts(
+        self, parts: list[DocumentPart], *, page: bool, seen: Callable[[bytes], bytes] | None = None
+    ) -> list[RatedUnit]:
+        """Returns every unit of the parts, in order. `page`: they are HTML, of which readers see the text.
+
+        With `seen`, which returns lines as a reader takes them, each at its place and of its size, lines are units.
+        """
+        datas = [(seen or blanked)(part.data) for part in parts]
+        places = [units(data, 0) if seen is None else lines_of(data) for data in datas]
         columns = _Columns(datas, places)
         hits = self._hits(datas, places, columns)
         each = self._each(_seen(hits, datas, columns) if page else hits, columns)

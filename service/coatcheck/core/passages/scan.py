@@ -166,10 +166,14 @@ class PassageScanner:
         fed: number of bytes fed so far, where the next block begins.
     """
 
-    def __init__(self, terms: tuple[Term, ...], *, most: int = MAX_HITS) -> None:
+    def __init__(
+        self, terms: tuple[Term, ...], *, most: int = MAX_HITS, seen: Callable[[bytes], bytes] = blanked
+    ) -> None:
+        """`seen` returns bytes as a reader takes them, each line at its place and of its size."""
         self.full = False
         self.fed = 0
         self._terms = terms
+        self._seen = seen
         self._phrases = frozenset(number for number, term in enumerate(terms) if term.role == "phrase")
         self._most = most
         self._at = array("q")
@@ -192,7 +196,7 @@ class PassageScanner:
         """Searches the next bytes."""
         self.fed += len(block)
         whole = self._carry + block if self._carry else block
-        data = blanked(whole)
+        data = self._seen(whole)
         stop = len(data) if last else len(data) - _OVERLAP
         at = self._next - self._base
         while at < stop and not self.full:

@@ -9,6 +9,8 @@ from typing import Final
 
 from coatcheck.core.text.excerpt import grapheme_before
 
+_LONGEST_LINE: Final = 2_000
+"""Maximum bytes of a line that is one unit."""
 LONGEST: Final = 480
 """Maximum bytes of a unit."""
 _SHORTEST: Final = 60
@@ -57,6 +59,19 @@ def units(data: bytes, base: int) -> list[tuple[int, int]]:
             out.append((base + start, base + cut))
             start = cut
         out.append((base + start, base + end))
+        start = end
+    return out
+
+
+def lines_of(data: bytes) -> list[tuple[int, int]]:
+    """Returns the ranges of lines, each with its line feed; of a long line, those of its pieces."""
+    out: list[tuple[int, int]] = []
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start) + 1 or len(data)
+        if end - start > _LONGEST_LINE:
+            end = _cut(data, start)
+        out.append((start, end))
         start = end
     return out
 

@@ -17,6 +17,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.section_names import SectionPart
+from coatcheck.core.parts.fields import hidden_fields
 from coatcheck.core.passages import (
     CONCISE,
     FILL,
@@ -39,7 +40,9 @@ from coatcheck.core.passages import (
 )
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
 from coatcheck.core.text.excerpt import fit_text
+from coatcheck.core.text.plain_lines import find_parts, plain_lines
 from coatcheck.core.text.plural import plural
+from coatcheck.core.text.terminal import blanked
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.window import Extent, Position
@@ -260,6 +263,8 @@ class _Looking:
         self.weights = TermWeights((), ())
         self.places: list[Extent] = []
         self.notices: list[str] = []
+        is_lines = part.reading.fields is not None or spec_of(part.reading.artifact.facts.kind).paths
+        self._seen = self._plain if is_lines else None
         self._counts: dict[int, int] = {}
         """How often each term was found, by its number."""
         self._is_answered = True
@@ -271,9 +276,14 @@ class _Looking:
 
         Where there is no scanner a new one, whose patterns take time to compile.
         """
-        scanner = scanner or PassageScanner(self._terms.looked_for)
+        scanner = scanner or PassageScanner(self._terms.looked_for, seen=self._seen or blanked)
         scanner.feed(block, last=last)
         return scanner, self.at_hand(scanner) if last else None
+
+    def _plain(self, data: bytes) -> bytes:
+        """Returns lines as reads show them; the first may be cut."""
+        fields = self._part.reading.fields
+        return plain_lines(data, find_parts(data, [] if fields is None else hidden_fields(fields, data, begins=False)))
 
     def at_hand(self, scanner: PassageScanner) -> PassageText | None:
         """Returns what is shown; None if parts at `places` must be read first."""
@@ -294,7 +304,7 @@ class _Looking:
         said = [f"Not found: {missing}."] if missing else []
         spec = spec_of(reading.artifact.facts.kind)
         page = reading.view == "raw" and spec.markup
-        rated = Ranking(terms.looked_for, self.weights).of_parts(parts, page=page) if parts else []
+        rated = Ranking(terms.looked_for, self.weights).of_parts(parts, page=page, seen=self._seen) if parts else []
         found = spec.lists_results(reading.artifact.said.tool_name)
         if not (self._is_answered or found):
             return self._nothing()
