@@ -197,6 +197,61 @@ def test_a_real_server_refuses_with_the_place(tmp_path: Path) -> None:
         assert "ghp_" not in response.text
 
 
+def _hidden() -> dict[str, tuple[bytes, str]]:
+    """Payloads whose bytes are not the text in which a secret stands, and their media types."""
+    wide = f"line one\n{'nothing of interest' * 9}\ntoken {TOKEN} here\n"
+    split = f"{TOKEN[:10]}<b>{TOKEN[10:20]}</b>{TOKEN[20:]}"
+    return {
+        "UTF-16": (b"\xff\xfe" + wide.encode("utf-16-le"), "text/plain"),
+        "UTF-16, large": (b"\xff\xfe" + (wide * 9_000).encode("utf-16-le"), "text/plain"),
+        "EBCDIC": ((wide * 9).encode("cp500"), "text/plain; charset=cp500"),
+        "an envelope in UTF-16": (json.dumps({"code": 1, "out": wide * 3}).encode("utf-16"), "application/json"),
+        "a page": (f"<html><body><p>{wide}</p><p>{split}</p></body></html>".encode(), "text/html"),
+    }
+
+
+@pytest.mark.parametrize("name", list(_hidden()))
+@pytest.mark.parametrize("mode", ["stored", "refuse"])
+def test_a_secret_in_a_text_that_cannot_carry_a_marker_is_refused(tmp_path: Path, name: str, mode: str) -> None:
+    data, media_type = _hidden()[name]
+    if mode == "stored" or name != "a page":
+        data = data.replace(b"token " + TOKEN.encode(), b"no token")
+    with serving(tmp_path, redaction=mode) as service:
+        headers = {"content-type": media_type}
+        answer = service.client.post("/v1/artifacts/raw", content=data, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (422, "secret_refused")
+        assert TOKEN not in answer.text
+        assert service.get("/v1/artifacts")["items"] == []
+        clean = data.replace(TOKEN.encode("utf-16-le"), b"").replace(TOKEN.encode("cp500"), b"").replace(b"<b>", b"")
+        clean = clean.replace(b"ghp_", b"") if media_type == "text/html" else clean
+        assert service.client.post("/v1/artifacts/raw", content=clean, headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize("name", ["UTF-16", "CR", "an envelope", "JSON lines"])
+def test_a_form_is_kept_where_secrets_are_masked(tmp_path: Path, name: str) -> None:
+    lines = [f"step {n} of the build" for n in range(80)]
+    lines[40] = f"token {TOKEN} here"
+    times = [json.dumps({"time": f"2026-03-04T12:00:{n % 60:02d}Z", "log": line}) for n, line in enumerate(lines)]
+    data = {
+        "UTF-16": b"\xff\xfe" + "\n".join(lines).encode("utf-16-le"),
+        "CR": ("\r".join(lines) + "\r").encode(),
+        "an envelope": json.dumps({"exit_code": 1, "stdout": "\n".join(lines)}).encode(),
+        "JSON lines": "\n".join(sorted(times[:60]) + times[60:]).encode(),
+    }[name]
+    with serving(tmp_path, redaction="shown") as service:
+        answer = service.client.post(
+            "/v1/artifacts/raw", content=data, params={"inline_tokens": "0"}, headers={"content-type": "text/plain"}
+        ).json()
+        assert TOKEN not in answer["text"]
+        artifact = answer["id"]
+        whole = _call(service.client, artifact, offset=1, limit=90)
+        assert "step 79 of the build" in whole
+        assert "token [redacted: github-pat] here" in whole
+        assert "step 77 of the build" in _call(service.client, artifact, pattern="step 77 of")
+        assert "github-pat" in _call(service.client, artifact, pattern="^token", context=0)
+        assert "No match" in _call(service.client, artifact, pattern=TOKEN[:12])
+
+
 def _call(client: httpx.Client, artifact: str, **arguments: object) -> str:
     body = {"name": "read_artifact", "arguments": {"artifact_id": artifact, **arguments}}
     response = client.post("/v1/tools/call", json=body)

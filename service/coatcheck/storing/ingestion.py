@@ -23,7 +23,7 @@ from coatcheck.core.keys import own_key, require_session
 from coatcheck.core.policies.expiry import check_idle_ttl
 from coatcheck.core.policies.policy import Policy, kept
 from coatcheck.core.policies.policy import said as decided
-from coatcheck.core.reads.view_inputs import is_plain, view_inputs
+from coatcheck.core.reads.view_inputs import has_plain_view, is_plain, view_inputs
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import pack_survey
 from coatcheck.ports.artifacts import IdempotencyKey, IngestResult, KeyConflict, StoreArtifact, UploadFenced
@@ -174,11 +174,18 @@ class Ingestion:
         request, encoder, cards = self._request, self._encoder, self._steps.card_text
         facts, sample, *_ = seen
         payload = encoder.text
-        if cards is None or self._oversize.dropped or not cards.wants(facts, sample, payload):
+        if cards is None or self._oversize.dropped:
+            return
+        is_wanted = cards.wants(facts, sample, payload)
+        if not is_wanted and not (self._redacted.searches_text and not has_plain_view(facts.kind)):
             return
         extracted = request.extracted
         if extracted is None and payload is not None:
             extracted = await cards.extract(request.said, facts, payload)
+        if extracted is not None and extracted.text is not None:
+            await self._redacted.check_text(extracted.text)
+        if not is_wanted:
+            return
         self._view = await self._work(cards.made, extracted, facts, sample, carded=request.carded)
 
     def _is_carded(self, measure: Measure, kind: Kind) -> bool:

@@ -15,7 +15,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.policy import Redaction
 from coatcheck.core.redact.mask import Mask, MaskedSecrets
 from coatcheck.core.redact.masked_artifact import said_of
-from coatcheck.core.redact.redacting_stream import RedactingStream, refused_name
+from coatcheck.core.redact.redacting_stream import RedactingStream, TextSearch, refused_name
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.redaction import RedactionPolicy
 
@@ -36,10 +36,13 @@ class RedactedIngest:
         self._pool = pool
         self._mode: Redaction = "off"
         self._redactor: RedactingStream | None = None
+        self._text: TextSearch | None = None
         if redacting is not None and declared is not None:
             self._mode = redacting.mode(namespace, declared)
             mask = redacting.mask(namespace, declared) if self._mode in BEFORE else None
-            self._redactor = None if mask is None else RedactingStream(mask, refuse=self._mode == "refuse")
+            if mask is not None:
+                self._redactor = RedactingStream(mask, refuse=self._mode == "refuse")
+                self._text = TextSearch(mask, declared.media_type)
 
     @property
     def masked(self) -> MaskedSecrets | None:
@@ -68,7 +71,34 @@ class RedactedIngest:
         redactor = self._redactor
         if redactor is None:
             return payload
-        return await in_pool(self._pool, lambda: redactor.feed(payload) + redactor.end())
+        return await in_pool(self._pool, lambda: self._feed(redactor, payload) + self._end(redactor))
+
+    def _feed(self, redactor: RedactingStream, data: bytes) -> bytes:
+        out = redactor.feed(data)
+        if self._text is not None:
+            self._text.feed(out)
+        return out
+
+    def _end(self, redactor: RedactingStream) -> bytes:
+        out = redactor.end()
+        if self._text is not None:
+            self._text.feed(out)
+            self._text.end()
+        return out
+
+    @property
+    def searches_text(self) -> bool:
+        """Whether the text of a page or a document is to be searched before it is stored."""
+        return self._text is not None
+
+    async def check_text(self, text: bytes) -> None:
+        """Searches that text.
+
+        Raises:
+            CoatcheckError: `secret_refused`.
+        """
+        if self._text is not None:
+            await in_pool(self._pool, self._text.check, text)
 
     def through(self, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Yields the bytes to store.
@@ -80,10 +110,11 @@ class RedactedIngest:
 
     async def _masked(self, source: AsyncIterator[bytes], redactor: RedactingStream) -> AsyncIterator[bytes]:
         async for data in source:
-            out = redactor.feed(data) if len(data) <= _HERE else await in_pool(self._pool, redactor.feed, data)
+            is_small = len(data) <= _HERE
+            out = self._feed(redactor, data) if is_small else await in_pool(self._pool, self._feed, redactor, data)
             if out:
                 yield out
-        out = await in_pool(self._pool, redactor.end)
+        out = await in_pool(self._pool, self._end, redactor)
         if out:
             yield out
 

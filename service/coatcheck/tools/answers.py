@@ -13,7 +13,7 @@ from msgspec import Struct
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.reads.read_answer import MAX_CHARS, first_line
 from coatcheck.core.reads.read_bounds import is_binary
-from coatcheck.core.reads.view_inputs import is_plain
+from coatcheck.core.reads.view_inputs import has_plain_view, is_plain
 from coatcheck.core.text.around import count_around
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
@@ -125,13 +125,12 @@ def lacks(reading: ViewReading) -> list[str]:
     """Returns what a search of a view cannot find although it belongs to the payload, in sentences."""
     artifact = reading.artifact
     said: list[str] = []
-    if not is_plain(artifact.facts):
-        if reading.view == "raw":
-            said.append("Its original bytes were searched, not the text in them: leave out view.")
-        elif is_binary(artifact):
-            said.append("Only its text was searched, not its pictures.")
-        elif artifact.facts.form is None:
-            said.append("Only its text view was searched: view=raw has its markup, too.")
+    if reading.view == "raw" and not is_plain(artifact.facts):
+        said.append("Its original bytes were searched, not the text in them: leave out view.")
+    elif is_binary(artifact):
+        said.append("Only its text was searched, not its pictures.")
+    elif reading.view == "text" and not has_plain_view(artifact.facts.kind):
+        said.append("Only its text view was searched: view=raw has the original.")
     if artifact.measure.dropped:
         said.append(f"{plural(artifact.measure.dropped, 'byte')} of its middle were never stored.")
     if reading.mask is not None:

@@ -35,8 +35,8 @@ def veiled(
     survey = None if survey is None else replace(survey, fragments=fragments)
     clean = said_of(mask, said)
     if masked.count:
-        again = recognise(seen, replace(clean, kind=facts.kind), survey)
-        facts = replace(again, kind=facts.kind, redacted=facts.redacted)
+        again = recognise(seen, replace(clean, kind=facts.kind), survey, fields=facts.fields)
+        facts = replace(again, kind=facts.kind, redacted=facts.redacted, form=facts.form)
     return MaskedArtifact(clean, facts_of(mask, facts, hidden=bool(masked.count)), seen, survey, masked)
 
 
@@ -69,15 +69,16 @@ def facts_of(mask: Mask, facts: DetectedMetadata, *, hidden: bool = False) -> De
     names = ("title", "url", "media_type", "language")
     values = tuple(getattr(facts, name) or "" for name in names)
     markers = tuple(part for marker in facts.markers for part in (marker.name, marker.value))
-    texts = (*values, *facts.shape, *facts.sections, *facts.comparison, *markers)
+    fields = () if facts.fields is None else facts.fields.names
+    texts = (*values, *facts.shape, *facts.sections, *facts.comparison, *markers, *fields)
     clean = tuple(map(mask.reveal, texts)) if hidden else texts
     clean = mask.lines(clean)
     if clean == texts:
         return facts
     rest = iter(clean)
-    named, shape, sections, comparison, parts = (
-        tuple(islice(rest, size))
-        for size in (len(names), len(facts.shape), len(facts.sections), len(facts.comparison), len(markers))
+    named, shape, sections, comparison, parts, fields = (
+        tuple(islice(rest, len(each)))
+        for each in (names, facts.shape, facts.sections, facts.comparison, markers, fields)
     )
     return replace(
         facts,
@@ -85,6 +86,7 @@ def facts_of(mask: Mask, facts: DetectedMetadata, *, hidden: bool = False) -> De
         shape=shape,
         sections=sections,
         comparison=comparison,
+        fields=None if facts.fields is None else replace(facts.fields, names=fields),
         markers=tuple(Marker(name, value) for name, value in zip(parts[::2], parts[1::2], strict=True)),
     )
 

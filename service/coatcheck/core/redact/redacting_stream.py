@@ -7,11 +7,15 @@ how the payload arrives. Markers replace the secrets: the stored text differs fr
 from collections import Counter
 from typing import Final
 
+from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.parts.form import FormDecoder, find_form, open_payload
 from coatcheck.core.redact.filler import SecretRange, marker
 from coatcheck.core.redact.find import MARGIN
 from coatcheck.core.redact.mask import Mask, MaskedSecrets
 
+HELD: Final = 2 * 1024 * 1024
+"""Bytes of a payload whose form is found of the whole; that of a larger one is found of these."""
 UNIT: Final = 128 * 1024
 """Bytes that are searched at a time."""
 
@@ -19,9 +23,10 @@ UNIT: Final = 128 * 1024
 class RedactingStream:
     """One payload being masked: `feed` its bytes, then `end` it. Holds one unit and its surroundings."""
 
-    def __init__(self, mask: Mask, *, refuse: bool) -> None:
-        """Begins a payload. With `refuse`, the first secret raises an error and nothing is masked."""
+    def __init__(self, mask: Mask, *, refuse: bool, inside: bool = False) -> None:
+        """Begins a payload, or the text `inside` one. With `refuse`, the first secret raises an error."""
         self._mask = mask
+        self._inside = inside
         self._refuse = refuse
         self._held = bytearray()
         self._at = 0
@@ -84,7 +89,7 @@ class RedactingStream:
             self._lines += plain.count(b"\n")
             name = self._mask.names[each.rule]
             if self._refuse:
-                raise refused(name, self._lines, start)
+                raise refused(name, self._lines, start, inside=self._inside)
             out += [plain, marker(name).encode()]
             self._lines += data[start - low : end - low].count(b"\n")
             self._counts[name] += 1
@@ -97,11 +102,72 @@ class RedactingStream:
         return b"".join(out)
 
 
-def refused(rule: str, line: int, byte: int) -> CoatcheckError:
-    """Returns the error for a payload that contains a secret: it tells the place, and nothing of the secret."""
+class TextSearch:
+    """Refuses a payload with a secret in the text in it, if its bytes are not its text: see core/parts.
+
+    No marker can be put there: the text is in another charset, or in an envelope.
+    """
+
+    def __init__(self, mask: Mask, media_type: str | None) -> None:
+        """Begins a payload. `media_type` is the declared one."""
+        self._mask = mask
+        self._media_type = media_type
+        self._text = RedactingStream(mask, refuse=True, inside=True)
+        self._held: bytearray | None = bytearray()
+        self._decoder: FormDecoder | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Searches the next bytes, which are about to be stored.
+
+        Raises:
+            CoatcheckError: `secret_refused`, naming the rule and the place in the text.
+        """
+        if self._held is not None:
+            self._held += data
+            if len(self._held) <= HELD:
+                return
+            data, self._held = bytes(self._held), None
+            form = find_form(PayloadSample(data, b"", len(data) + 1), self._media_type)
+            self._decoder = None if form is None else FormDecoder(form)
+        if self._decoder is not None:
+            self._text.feed(self._decoder.decode(data))
+
+    def check(self, text: bytes) -> None:
+        """Searches the text that was made of a page or a document.
+
+        Raises:
+            CoatcheckError: as `feed`.
+        """
+        stream = RedactingStream(self._mask, refuse=True, inside=True)
+        stream.feed(text)
+        stream.end()
+
+    def end(self) -> None:
+        """Searches the rest.
+
+        Raises:
+            CoatcheckError: as `feed`.
+        """
+        if self._held is not None:
+            data = bytes(self._held)
+            form = find_form(PayloadSample(data, b"", len(data)), self._media_type)
+            if form is not None:
+                self._text.feed(open_payload(form, data))
+        elif self._decoder is not None:
+            self._text.feed(self._decoder.decode(b"", is_last=True))
+        self._text.end()
+
+
+def refused(rule: str, line: int, byte: int, *, inside: bool = False) -> CoatcheckError:
+    """Returns the error for a payload that contains a secret: it tells the place, and nothing of the secret.
+
+    `inside`: the place is in the text that the payload is read as, where none can be masked before it is stored.
+    """
+    part = "text in the payload" if inside else "payload"
+    why = "it cannot be masked there" if inside else "the policy refuses to store any"
     return CoatcheckError(
         Code.SECRET_REFUSED,
-        f"The payload has a secret in it ({rule}, line {line}, byte {byte}), and the policy refuses to store any: "
+        f"The {part} has a secret in it ({rule}, line {line}, byte {byte}), and {why}: "
         "nothing was stored. Take it out, then send the payload again.",
         rule=rule,
         line=line,
