@@ -12,7 +12,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
-from coatcheck.core.parts.fields import find_fields
+from coatcheck.core.parts.fields import find_fields, has_field
 
 _DEEPEST: Final = 8
 """Envelopes in one another, and levels of one, that are opened."""
@@ -24,6 +24,8 @@ _SHARE: Final = 0.5
 """Minimum share of the texts in the object's bytes."""
 _FEWEST: Final = 8
 """Items of a list, and escaped line feeds of a literal, below which they are no lines of a text."""
+_TELLING: Final = 128
+"""Records that tell whether all have a message."""
 _EACH: Final = "[*]"
 """Ends the path of a list of lines."""
 _PAIR: Final = ("time", "line")
@@ -136,11 +138,12 @@ def _lines_of(items: list[object]) -> str:
     if all(isinstance(item, list) for item in items):
         pairs = cast("list[list[object]]", items)
         items = [dict(zip(_PAIR, pair, strict=True)) for pair in pairs if len(pair) == len(_PAIR)]
-    if not all(isinstance(item, dict) for item in items):
+    if not all(isinstance(item, dict) for item in items) or not has_field(cast("dict[str, object]", items[0]).values()):
         return ""
-    text = "\n".join(msgspec.json.encode(item).decode() for item in items)
-    fields = find_fields(f"{text}\n".encode())
-    return text if fields is not None and fields.member else ""
+    fields = find_fields(b"".join(msgspec.json.encode(item) + b"\n" for item in items[:_TELLING]))
+    if fields is None or not fields.member:
+        return ""
+    return "\n".join(msgspec.json.encode(item).decode() for item in items)
 
 
 def _open_literals(data: bytes) -> Envelope | None:

@@ -7,7 +7,7 @@ and tables of data are untouched. A rule of rendering: each line stays a line, a
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, final
@@ -15,7 +15,7 @@ from typing import Final, final
 import msgspec
 
 from coatcheck.core.artifact import LineColumn, LineFields
-from coatcheck.core.text.visible_text import ESCAPES, Hidden, show_parts
+from coatcheck.core.text.visible_text import ESCAPES, Hidden
 from coatcheck_client.contract.inert import one_line
 
 _HEAD: Final = 128 * 1024
@@ -111,6 +111,11 @@ def has_times(fields: LineFields | None) -> bool:
     return bool(fields.member or fields.delimiter) or not _TIMED.isdisjoint(fields.names)
 
 
+def has_field(values: Iterable[object]) -> bool:
+    """Returns whether a time or a level is among the values of a record."""
+    return any(_IS_TIME.match(text) or _LEVELS.match(text) for text in map(str, values))
+
+
 def hidden_fields(fields: LineFields, data: bytes, *, begins: bool = True) -> list[Hidden]:
     """Returns what is not shown of the lines in `data`, in order; without `begins`, its first byte is inside a line."""
     start = 0 if begins else data.find(b"\n") + 1 or len(data)
@@ -119,7 +124,14 @@ def hidden_fields(fields: LineFields, data: bytes, *, begins: bool = True) -> li
 
 def without_fields(fields: LineFields | None, data: bytes, *, begins: bool = True) -> bytes:
     """Returns the messages of the lines in `data`, each in its line."""
-    return data if fields is None else show_parts(data, hidden_fields(fields, data, begins=begins))
+    if fields is None:
+        return data
+    out: list[bytes] = []
+    at = 0
+    for start, end, shown in hidden_fields(fields, data, begins=begins):
+        out += (data[at:start], shown)
+        at = end
+    return b"".join([*out, data[at:]])
 
 
 def time_range(fields: LineFields, head: bytes, tail: bytes) -> str:
@@ -280,7 +292,9 @@ def _of_prefixes(lines: list[str]) -> LineFields | None:
 
 def _is_ordered(values: list[str]) -> bool:
     """Returns whether hardly any of these times is before the one before it."""
-    moments = [[int(number) for number in _DIGITS.findall(value)] for value in values]
+    moments = values
+    if len(set(map(len, values))) > 1:
+        moments = [" ".join(number.zfill(20) for number in _DIGITS.findall(value)) for value in values]
     later = sum(first <= second for first, second in pairwise(moments))
     return later >= _ORDERED * (len(moments) - 1)
 
