@@ -1,6 +1,7 @@
 """Payloads whose text is not their bytes, over HTTP: what cards, reads, patterns and paths say of them."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -119,8 +120,10 @@ def test_hits_and_passages_are_messages_too(service: Service) -> None:
         "502-step 501 of the run",
     ]
     assert "without time (view=raw shows all)" in answer.splitlines()[0]
-    assert "of pump 7 overheats" in read(service, made["id"], query="which reactor overheats?")
-    assert "2026-03" not in read(service, made["id"], query="which reactor overheats?")
+    answer = read(service, made["id"], query="when did which reactor overheat?")
+    assert "of pump 7 overheats" in answer
+    assert re.search(r"^¦ lines? [\d-]+, 2026-03-04 12:08:\d\d", answer, re.MULTILINE)
+    assert "2026-03-04T12:08" not in answer
     whole = read(service, made["id"], pattern="T12:08:2[01]", context=0)
     assert [line.split(":", 1)[1][:10] for line in whole.splitlines()[1:3]] == ["2026-03-04", "2026-03-04"]
     assert "without time (12:08:20 to 12:08:21; view" in read(service, made["id"], offset=501, limit=2).splitlines()[0]

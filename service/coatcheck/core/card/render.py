@@ -32,7 +32,8 @@ def first_line(inputs: CardInput, *, sized: bool) -> str:
         form = " · some bytes are not UTF-8"
     if inputs.fields is not None:
         sample = inputs.evidence
-        times = "" if inputs.brief else time_range(inputs.fields, sample.head, sample.tail or sample.head)
+        times = time_range(inputs.fields, sample.head, sample.tail or sample.head)
+        times = "" if inputs.brief and "-" not in times else times  # where every word counts, only several days
         names = inputs.fields.names
         names = (f"{names[0]} and {len(names) - 1} more",) if inputs.brief and len(names) > 2 else names  # noqa: PLR2004
         form += f" · without {', '.join(names)}{f' ({times})' if times else ''}"

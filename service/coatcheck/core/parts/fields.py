@@ -148,6 +148,12 @@ def time_range(fields: LineFields, head: bytes, tail: bytes) -> str:
     return " to ".join(texts)
 
 
+def first_time(fields: LineFields | None, lines: bytes) -> str:
+    """Returns the first time among the fields of whole lines, with its date if it has one; empty without any."""
+    found = [] if fields is None else _moments(fields, lines[:NEAR], begins=True)[:1]
+    return " ".join(found[0]).strip() if found else ""
+
+
 def _moments(fields: LineFields, data: bytes, *, begins: bool) -> list[tuple[str, str]]:
     """Returns the dates and times in what is not shown of lines, in order."""
     hidden = hidden_fields(fields, data, begins=begins)

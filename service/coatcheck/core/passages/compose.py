@@ -14,7 +14,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from coatcheck.core.artifact import LineFields
-from coatcheck.core.parts.fields import hidden_fields
+from coatcheck.core.parts.fields import first_time, hidden_fields
 from coatcheck.core.passages.choose import FILL, Chooser, UnitRun
 from coatcheck.core.passages.lead import lead_line
 from coatcheck.core.passages.rank import DocumentPart, RatedUnit
@@ -121,6 +121,7 @@ class _Composing:
         self._rated = rated
         self._parts = parts
         self._places = [LineIndex(part.place, part.data) for part in parts]
+        self._line_fields = fields
         self._fields: list[list[Hidden]] = [
             [] if fields is None else hidden_fields(fields, part.data, begins=part.place.byte == whole.start)
             for part in parts
@@ -226,6 +227,9 @@ class _Composing:
     def _seam(self, part: int, passage: Passage) -> str:
         lines, where = passage.window.lines, passage.window.bytes
         span = f"line {lines.first}" if lines.first >= lines.last else f"lines {lines.first}-{lines.last}"
+        if self._layout == "ranked" and self._fields[part]:
+            time = first_time(self._line_fields, self._bytes(part, where.start, where.end))
+            span += f", {time}" if time else ""
         if not self._whole_lines(part, where.start, where.end):
             cut = "part" if lines.first >= lines.last else "ends cut"
             span += f", {cut}" if self._brief else f", bytes {where.start}-{where.end}"
