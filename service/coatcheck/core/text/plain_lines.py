@@ -10,15 +10,25 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from coatcheck.core.text.terminal import hidden_ranges
-from coatcheck.core.text.visible_text import Hidden, in_order, show_parts
+from coatcheck.core.text.visible_text import Hidden, in_order
 
-_SIGN: Final = re.compile(
-    rb"(?:\\+u[0-9a-fA-F]{4})+|\\+[\"'/\\bfnrt]|&(?:quot|apos|lt|gt|amp|nbsp|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});"
-    rb'|""|[^\n]\x08|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa9]|\xef\xbb\xbf|\xc2\xad'
+_SIGNS: Final = tuple(
+    (mark, re.compile(pattern))
+    for mark, pattern in (
+        (b"\\", rb"(?:\\+u[0-9a-fA-F]{4})+|\\+[\"'/\\bfnrt]"),
+        (b"&", rb"&(?:quot|apos|lt|gt|amp|nbsp|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});"),
+        (b'""', rb'""'),
+        (b"\x08", rb"[^\n]\x08"),
+        (b"\xe2", rb"\xe2(?:\x80[\x8b-\x8f\xaa-\xae]|\x81[\xa0-\xa9])"),
+        (b"\xef\xbb\xbf", rb"\xef\xbb\xbf"),
+        (b"\xc2\xad", rb"\xc2\xad"),
+    )
 )
+"""Signs that a reader takes for something else, each with bytes that stand in every one of its kind."""
 _CONTROL: Final = {b"b": b"", b"f": b"", b"n": b" ", b"r": b"", b"t": b"\t"}
 _FILLER: Final = b"\r"
 """Fills a line up to its size: `$` in a pattern passes over it."""
@@ -27,7 +37,8 @@ _FILLER: Final = b"\r"
 def find_parts(data: bytes, fields: Iterable[Hidden] = ()) -> list[Hidden]:
     """Returns what a reader takes otherwise than it is written, in order, and how; `fields` is not shown either."""
     hidden: list[Hidden] = [(*span, b"") for span in hidden_ranges(data)]
-    return in_order([*fields, *hidden, *((*sign.span(), _read(sign[0])) for sign in _SIGN.finditer(data))])
+    signs = [sign for mark, pattern in _SIGNS if mark in data for sign in pattern.finditer(data)]
+    return in_order([*fields, *hidden, *((*sign.span(), _read(sign[0])) for sign in signs)])
 
 
 def plain_lines(data: bytes, parts: list[Hidden]) -> bytes:
@@ -35,11 +46,20 @@ def plain_lines(data: bytes, parts: list[Hidden]) -> bytes:
     if not parts:
         return data
     out: list[bytes] = []
-    at = 0
+    at = number = 0
     for line in data.split(b"\n"):
-        shown = show_parts(line, parts, at)
-        out.append(shown[: len(line)].ljust(len(line), _FILLER))
-        at += len(line) + 1
+        end, begun = at + len(line), len(out)
+        while number < len(parts) and parts[number][0] < end:
+            start, after, shown = parts[number]
+            out += (data[at:start], shown)
+            at = after
+            number += 1
+        if len(out) > begun:
+            shown = b"".join([*out[begun:], data[at:end]])
+            del out[begun:]
+            line = shown[: len(line)].ljust(len(line), _FILLER)  # noqa: PLW2901 - as it is read
+        out.append(line)
+        at = end + 1
     return b"\n".join(out)
 
 
@@ -55,6 +75,7 @@ def written_at(parts: list[Hidden], line: int, place: int) -> int:
     return place + hidden
 
 
+@lru_cache(1_024)
 def _read(sign: bytes) -> bytes:
     """Returns what a sign stands for, at any number of backslashes, as of a string in a string."""
     if sign.startswith(b"&"):

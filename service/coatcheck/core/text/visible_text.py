@@ -68,7 +68,8 @@ def show_parts(data: bytes, hidden: Sequence[Hidden], base: int = 0) -> bytes:
         return data
     out: list[bytes] = []
     at = 0
-    for start, end, shown in hidden[bisect_right(hidden, base, key=lambda part: part[1]) :]:
+    for number in range(bisect_right(hidden, base, key=lambda part: part[1]), len(hidden)):
+        start, end, shown = hidden[number]
         if start - base >= len(data):
             break
         out += (data[at : max(at, start - base)], shown if start >= base else b"")

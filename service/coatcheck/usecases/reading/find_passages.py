@@ -17,7 +17,6 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.section_names import SectionPart
-from coatcheck.core.parts.fields import hidden_fields
 from coatcheck.core.passages import (
     CONCISE,
     FILL,
@@ -244,6 +243,11 @@ class _Kept:
         return b"".join(block for block in held if block)[start - first : end - first]
 
 
+def _read_plain(data: bytes) -> bytes:
+    """Returns lines of JSON or of cells with escapes as what they stand for."""
+    return plain_lines(data, find_parts(data))
+
+
 async def _parts(part: _Kept, places: list[Extent]) -> list[DocumentPart]:
     out: list[DocumentPart] = []
     for at in range(0, len(places), _AT_ONCE):
@@ -263,8 +267,10 @@ class _Looking:
         self.weights = TermWeights((), ())
         self.places: list[Extent] = []
         self.notices: list[str] = []
-        is_lines = part.reading.fields is not None or spec_of(part.reading.artifact.facts.kind).paths
-        self._seen = self._plain if is_lines else None
+        fields = part.reading.fields
+        is_escaped = fields is not None and bool(fields.member or fields.delimiter)
+        is_escaped = is_escaped or spec_of(part.reading.artifact.facts.kind).paths
+        self._seen = _read_plain if is_escaped else None
         self._counts: dict[int, int] = {}
         """How often each term was found, by its number."""
         self._is_answered = True
@@ -279,11 +285,6 @@ class _Looking:
         scanner = scanner or PassageScanner(self._terms.looked_for, seen=self._seen or blanked)
         scanner.feed(block, last=last)
         return scanner, self.at_hand(scanner) if last else None
-
-    def _plain(self, data: bytes) -> bytes:
-        """Returns lines as reads show them; the first may be cut."""
-        fields = self._part.reading.fields
-        return plain_lines(data, find_parts(data, [] if fields is None else hidden_fields(fields, data, begins=False)))
 
     def at_hand(self, scanner: PassageScanner) -> PassageText | None:
         """Returns what is shown; None if parts at `places` must be read first."""
