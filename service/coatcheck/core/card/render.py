@@ -35,7 +35,7 @@ def first_line(inputs: CardInput, *, sized: bool) -> str:
         times = time_range(inputs.fields, sample.head, sample.tail or sample.head)
         times = "" if inputs.brief and "-" not in times else times  # where every word counts, only several days
         names = inputs.fields.names
-        names = (f"{names[0]} and {len(names) - 1} more",) if inputs.brief and len(names) > 2 else names  # noqa: PLR2004
+        names = ("fields",) if inputs.brief and len(names) > 1 else names
         form += f" · without {', '.join(names)}{f' ({times})' if times else ''}"
     return f"[{inputs.id} · {inputs.facts.kind}{size}{form} · {where}{rule}]"
 
