@@ -135,7 +135,7 @@ def without_fields(fields: LineFields | None, data: bytes, *, begins: bool = Tru
 
 
 def time_range(fields: LineFields, head: bytes, tail: bytes) -> str:
-    """Returns the first and the last time among the fields of a text's lines, such as `12:00:00 to 12:04:10`.
+    """Returns the first and the last time among the fields of a text's lines, such as `12:00 to 12:04`.
 
     Empty if there are not two. `head` begins with the text, `tail` ends with it; either may be all of it.
     """
@@ -144,8 +144,8 @@ def time_range(fields: LineFields, head: bytes, tail: bytes) -> str:
     if not first or not last or first == last:
         return ""
     with_dates = first[0][0] != last[0][0]
-    texts = [" ".join(moment) if with_dates else moment[1] for moment in (first[0], last[0])]
-    return " to ".join(texts)
+    kept = 5 if first[0][1][:5] != last[0][1][:5] else 8  # seconds where the minutes are the same
+    return " to ".join(f"{date} {time[:kept]}" if with_dates else time[:kept] for date, time in (first[0], last[0]))
 
 
 def first_time(fields: LineFields | None, lines: bytes) -> str:
