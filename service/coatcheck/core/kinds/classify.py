@@ -45,7 +45,7 @@ _CHANGE: Final = re.compile(
 )
 _DIFF_WORDS: Final = (b"diff -", b"\n+++ ", b"\n@@ -", b"Index: ", b"\n***************")
 """Every diff contains one of these; searching for them first saves most texts the patterns."""
-_CONTROLS: Final = bytes([0, 1, 2, 3, 4, 5, 6, 14, 15, 16, 17, 18])
+_CONTROLS: Final = bytes([*range(7), *range(16, 26), *range(28, 32), 127])
 _LOOK: Final = 8 * 1024
 _SOON: Final = 2 * 1024
 """Maximum bytes of a message before the diff that it sends."""

@@ -7,12 +7,10 @@ stored bytes never change.
 import re
 from typing import Final
 
-import numpy as np
+from coatcheck.core.text.visible_text import ESCAPES, in_order
 
-from coatcheck.core.text.visible_text import ESCAPES
-
-_RETURN: Final = re.compile(rb"\r(?=[^\r\n])")
-_OVERWRITTEN: Final = re.compile(rb"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
+_OVERWRITTEN: Final = re.compile(rb"^[^\r\n]*+\r(?:[^\n]*\r)?(?=[^\r\n])", re.MULTILINE)
+"""Matches a line up to its last carriage return that text follows."""
 _CONTROLS: Final = bytes([*range(9), *range(11, 32), 127])
 _BACKSPACES: Final = re.compile(rb"[^\n\x08]\x08")
 
@@ -41,18 +39,10 @@ def visible(data: bytes) -> bytes:
 
 def hidden_ranges(data: bytes) -> list[tuple[int, int]]:
     """Returns the disjoint half-open byte ranges of `data` that were never visible, in order."""
-    found = [match.span() for match in ESCAPES.finditer(data)] if b"\x1b" in data else []
-    found += _overwritten(data)
-    if not found:
-        return []
-    found.sort()
-    out = [found[0]]
-    for start, end in found[1:]:
-        if start <= out[-1][1]:
-            out[-1] = (out[-1][0], max(end, out[-1][1]))
-        else:
-            out.append((start, end))
-    return out
+    found = [(*match.span(), b"") for match in ESCAPES.finditer(data)] if b"\x1b" in data else []
+    if data.count(b"\r") > data.count(b"\r\n"):
+        found += [(*match.span(), b"") for match in _OVERWRITTEN.finditer(data)]
+    return [(start, end) for start, end, _ in in_order(found)]
 
 
 def blanked(data: bytes) -> bytes:
@@ -64,15 +54,3 @@ def blanked(data: bytes) -> bytes:
     for start, end in hidden:
         out[start:end] = b" " * (end - start)
     return bytes(out)
-
-
-def _overwritten(data: bytes) -> list[tuple[int, int]]:
-    """Returns for each line the part up to its last carriage return that text follows."""
-    if data.count(b"\r") == data.count(b"\r\n"):
-        return []
-    returns = np.array([match.start() for match in _RETURN.finditer(data)], dtype=np.int64)
-    ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")), len(data))
-    line = np.searchsorted(ends, returns)
-    last = np.flatnonzero(np.diff(line, append=-1))
-    starts = np.where(line[last] > 0, ends[line[last] - 1] + 1, 0)
-    return list(zip(starts.tolist(), (returns[last] + 1).tolist(), strict=True))
