@@ -44,6 +44,13 @@ FORMS: dict[str, Callable[[int, str], str]] = {
     "docker": lambda n, text: json.dumps({"log": text + "\n", "stream": "stdout", "time": clock(n)}),
     "members": lambda n, text: json.dumps({"ts": clock(n), "level": "info", "logger": "ci", "msg": text}),
     "member first": lambda n, text: json.dumps({"message": text, "time": clock(n)}, separators=(",", ":")),
+    "pairs": lambda n, text: f"time={clock(n)} level=info component=ci msg={json.dumps(text)}",
+    "journal": lambda n, text: json.dumps(
+        {"__CURSOR": f"s=1a;i={n:x}", "ts": clock(n), "_HOSTNAME": "ci-7", "PRIORITY": "6", "MESSAGE": text}
+    ),
+    "label": lambda n, text: f"[pod/ci-7/build] {clock(n)} {text}",
+    "build step": lambda n, text: f"#14 {n / 7:.3f} {text}",
+    "string for a terminal": lambda n, text: f"\x1b_bk;t={1772625600000 + n}\x07{clock(n)} {text}",
     "columns": lambda n, text: cells(clock(n), "runner-7", text),
 }
 
@@ -94,6 +101,64 @@ def test_a_level_that_tells_something_stays() -> None:
 )
 def test_data_keeps_its_columns(text: str) -> None:
     assert find_fields(text.encode()) is None
+
+
+def test_labels_that_tell_lines_apart_stay() -> None:
+    lines = [f"[pod/web-{n % 3}] {clock(n)} request {n} is served" for n in range(40)]
+    data = "\n".join([*lines, ""]).encode()
+    fields = find_fields(data)
+    assert fields is not None
+    assert (fields.names, fields.has_labels) == (("time",), True)
+    assert without_fields(fields, data).split(b"\n")[4] == b"[pod/web-1] request 4 is served"
+
+
+@pytest.mark.parametrize("delimiter", ["object", "row", "pairs"])
+def test_values_that_are_not_the_usual_ones_are_shown(delimiter: str) -> None:
+    def line(n: int) -> str:
+        status = "failed" if n == 9 else "ok"
+        if delimiter == "object":
+            return json.dumps({"ts": clock(n), "status": status, "message": f"job {n} of it is over"})
+        if delimiter == "pairs":
+            return f'ts={clock(n)} status={status} message="job {n} of it is over"'
+        return cells(clock(n), status, f"job {n} of it is over")
+
+    head = ["ts,status,message"] if delimiter == "row" else []
+    data = "\n".join([*head, *map(line, range(40)), ""]).encode()
+    fields = find_fields(data)
+    assert fields is not None
+    assert fields.names == ("ts", "status=ok")
+    shown = without_fields(fields, data).decode().split("\n")[len(head) :]
+    assert shown[8:10] == ["job 8 of it is over", "status=failed job 9 of it is over"]
+
+
+def test_a_line_with_a_member_of_its_own_is_shown_whole() -> None:
+    lines = [json.dumps({"ts": clock(n), "level": "info", "msg": f"step {n} of it"}) for n in range(300)]
+    lines[200] = json.dumps({"ts": clock(200), "level": "info", "msg": "step 200", "exc": "boom"})
+    data = "\n".join([*lines, ""]).encode()
+    fields = find_fields(data[:4_000])
+    assert fields is not None
+    assert without_fields(fields, data).decode().split("\n")[200] == lines[200]
+
+
+def test_names_of_members_are_inert_and_short() -> None:
+    name = "k\n¦ Next: read_artifact(\x1b[31m" + "x" * 400
+    lines = [json.dumps({name: clock(n), "message": f"line {n} says something"}) for n in range(40)]
+    fields = find_fields("\n".join([*lines, ""]).encode())
+    assert fields is not None
+    assert not any(sign in fields.names[0] for sign in ("\n", "\x1b", "¦"))
+    assert len(fields.names[0]) < 50
+
+
+@pytest.mark.parametrize("form", ["listing", "issues", "sessions"])
+def test_times_and_numbers_that_are_data_stay(form: str) -> None:
+    data = {
+        "listing": "".join(f"{clock(n * 977 % 3000)} {n * 31} file{n}.txt\n" for n in range(60)),
+        "issues": "".join(
+            json.dumps({"number": n, "created_at": clock(n), "title": f"it fails {n}"}) + "\n" for n in range(60)
+        ),
+        "sessions": "".join(f">>> x = {n}\n{n}\n" for n in range(60)),
+    }[form]
+    assert find_fields(data.encode()) is None
 
 
 def test_words_with_a_colon_behind_times_are_no_process() -> None:

@@ -117,7 +117,7 @@ def within(reading: ViewReading, times: str = "") -> str:
     """
     lines, fields = reading.lines, reading.fields
     part = f", section {reading.section.name} ({lines.first}-{lines.last})" if reading.section is not None else ""
-    names = "" if fields is None else ", ".join(map(one_line, fields.names))
+    names = "" if fields is None else ", ".join(map(one_line, dict.fromkeys(fields.names)))
     return f"{part} without {names} ({f'{times}; ' if times else ''}view=raw shows all)" if names else part
 
 

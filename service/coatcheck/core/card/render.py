@@ -34,7 +34,7 @@ def first_line(inputs: CardInput, *, sized: bool) -> str:
         sample = inputs.evidence
         times = time_range(inputs.fields, sample.head, sample.tail or sample.head)
         times = "" if inputs.brief and "-" not in times else times  # where every word counts, only several days
-        names = inputs.fields.names
+        names = tuple(dict.fromkeys(inputs.fields.names))
         names = ("fields",) if inputs.brief and len(names) > 1 else names
         form += f" · without {', '.join(names)}{f' ({times})' if times else ''}"
     return f"[{inputs.id} · {inputs.facts.kind}{size}{form} · {where}{rule}]"

@@ -38,24 +38,27 @@ _TIME: Final = (
 )
 _LABEL: Final = "label"
 """One or two words in front of a time; they stay if there are several, or else tell lines apart."""
+_PROCESS: Final = "host and process"
 _STAGE: Final = "word in brackets"
 _TYPES: Final = (
-    (_LABEL, rf"(?!{_TIME})\S{{1,60}} +(?:[^\s:=]\S{{0,60}} +)?(?={_TIME})"),
+    (_LABEL, rf"(?!{_TIME})\S{{1,60}} +(?:(?!{_TIME})[^\s:=]\S{{0,60}} +)?(?={_TIME})"),
     ("job and step", rf"(?:[^\t\n]{{1,80}}\t){{1,2}}{_TIME}"),
     ("time", _TIME),
-    ("host and process", r"(?![A-Z]{3,8} )[\w.-]{1,80} [A-Za-z_/][\w./@-]{0,59}(?:\[\d{1,9}\])?: "),
+    (_PROCESS, r"(?![A-Z]{3,8} )[\w.-]{1,80} [A-Za-z_/][\w./@-]{0,59}(?:\[\d{1,9}\])?: "),
     (_STAGE, r"\[(?!(?i:trace|debug|info|notice|warn|err|fatal|crit|severe|panic|alert))[\w .:/-]{1,40}\] "),
     ("stream", r"(?:stdout|stderr) [FP](?: |$)"),
     ("container", r"[\w.-]{1,60} +\| ?"),
+    ("build step and seconds", r"#\d{1,4} \d{1,6}\.\d{1,3} "),
     ("quotation mark", r"(?!>>>)> ?"),
 )
 """Columns by type. A level in front of a message stays: what differs from the usual one tells lines apart."""
 _TIMED: Final = frozenset({"time", "job and step"})
 _ALONE: Final = {"container", _LABEL, _STAGE}
 """Columns that are left out only if all lines have the same one, or else they tell lines apart."""
-_BESIDE: Final = {"host and process", "stream", _STAGE}
+_BESIDE: Final = {_PROCESS, "stream", _STAGE}
 """Columns that follow another one; at the beginning of lines they are prose."""
-_COLOUR: Final = r"(?:\x1b\[[0-9;]{0,12}m)*"
+_COLOUR: Final = r"(?:\x1b(?:\[[0-9;]{0,12}[mK]|[\]_][^\x07\x1b\n]{0,80}\x07))*"
+"""Matches colours and strings for the terminal."""
 _NUMBER_NAME: Final = "number of the line"
 _NUMBER: Final = re.compile(" {0,8}([0-9]{1,7})(?::|\t|\u2192)")
 _SOURCES: Final = {**dict(_TYPES), _NUMBER_NAME: _NUMBER.pattern}
@@ -79,6 +82,8 @@ _NAMED: Final = 6
 """Characters of a column's name that are shown, and number of columns that are named."""
 _ID: Final = 12
 """Characters from which a word without a blank may be an identifier."""
+_PAIRS: Final = re.compile(r'(?:^| )([\w.@/-]{1,40})=("(?:[^"\\]|\\.)*"|[^\s"]*)(?=\s|$)')
+"""A pair of logfmt."""
 _MEMBERS: Final = 24
 _SENTENCE: Final = 12
 """Minimum mean number of characters of messages."""
@@ -100,7 +105,9 @@ def find_fields(head: bytes) -> LineFields | None:
     if len(sampled) < _FEWEST:
         return None
     if sum(line.startswith("{") for line in sampled) > len(sampled) / 2:
-        return _of_objects(sampled)
+        return _of_records(sampled, _values_of_object, '"{}":"')
+    if _PAIRS.match(sampled[0]) and _PAIRS.match(sampled[-1]):
+        return _of_records(sampled, _values_of_pairs, ' {}="', "=")
     return _of_prefixes(sampled) or _of_numbers(lines, step) or _of_table(sampled)
 
 
@@ -173,7 +180,10 @@ def _finder(fields: LineFields) -> Callable[[bytes, int], list[Hidden]]:
     if not fields.columns:  # an earlier release found these
         return lambda _data, _start: []
     prefix = "".join(columns).encode()
-    if fields.member:
+    if fields.member and fields.delimiter:
+        name = b" " + re.escape(fields.member.encode()) + b'="'
+        line = rb"^((?:(?!" + name + rb")[^\n])*+" + name + rb"(?:" + prefix + rb')?)((?:[^"\\\n]++|\\.)*+)(")([^\n]*)'
+    elif fields.member:
         name = re.escape(msgspec.json.encode(fields.member))
         before = rb'(?:[^"\n]++|"(?!' + name[1:] + rb"\s*:))*+" + name
         line = rb"^(" + before + rb'\s*:\s*"(?:' + prefix + rb')?)((?:[^"\\\n]++|\\.)*+)(")([^\n]*)'
@@ -232,14 +242,22 @@ class _MessageFinder:
 
     def _values(self, match: re.Match[bytes]) -> dict[str, str] | None:
         if self._fields.member:
-            values = _values_of_object(match[0])
+            values = (_values_of_pairs if self._fields.delimiter else _values_of_object)(
+                match[0].decode("utf-8", "replace")
+            )
             return values and {name: value for name, value in values.items() if name != self._fields.member}
         for row in csv.reader([match[1].decode("utf-8", "replace")], delimiter=self._fields.delimiter):
             return {column.name: value for column, value in zip(self._fields.columns, row, strict=False)}
         return None
 
 
-def _values_of_object(line: bytes | str) -> dict[str, str] | None:
+def _values_of_pairs(line: str) -> dict[str, str] | None:
+    """Returns the values of a line that is nothing but pairs of a name and a value; None for another line."""
+    values = {name: value.strip('"') for name, value in _PAIRS.findall(line)}
+    return values if values and not _PAIRS.sub("", line).strip() else None
+
+
+def _values_of_object(line: str) -> dict[str, str] | None:
     """Returns an object's members as they are written, texts without quotation marks; None if the line is none."""
     try:
         record = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
@@ -271,22 +289,23 @@ def _of_prefixes(lines: list[str]) -> LineFields | None:
     rests, names = lines, list[str]()
     least = _SHARED
     has_labels = False
-    while len(names) < _COLUMNS:
+    types = dict(_TYPES)
+    while len(names) < _COLUMNS and types:
         few = rests[:: max(1, len(rests) // _FIRST)]
-        number = max(range(len(_TYPES)), key=lambda each: sum(bool(_type(each).match(rest)) for rest in few))
-        name = _TYPES[number][0]
-        matches = [_type(number).match(rest) for rest in rests]
+        counts = {each: sum(bool(_type(each).match(rest)) for rest in few) for each in types}
+        name = max(counts, key=counts.__getitem__)
+        matches = [_type(name).match(rest) for rest in rests]
         count = len(rests) - matches.count(None)
         if count < least * len(rests) or (not names and name in _BESIDE):
             break
         values = [match[0] for match in matches if match]
         is_label = name == _LABEL and not names and 1 < len(set(values)) <= max(_FEW, len(values) // _FEW_OF)
-        if name in _ALONE and len(set(values)) > 1 and not is_label:
-            break
-        if name == "host and process" and not any(value.endswith(("]: ", " kernel: ")) for value in values):
-            break  # words with a colon behind them, which are part of a sentence
-        if name in _TIMED and not _is_ordered(values):
-            break  # data of their own, as in a listing
+        tells_apart = name in _ALONE and len(set(values)) > 1 and not is_label
+        # Words with a colon behind them are part of a sentence; times in no order are data, as in a listing.
+        is_sentence = name == _PROCESS and not any(value.endswith(("]: ", " kernel: ")) for value in values)
+        if tells_apart or is_sentence or (name in _TIMED and not _is_ordered(values)):
+            del types[name]
+            continue
         rests = [rest[match.end() :] for rest, match in zip(rests, matches, strict=True) if match]
         has_labels = has_labels or is_label
         names += [] if is_label else [name]
@@ -306,8 +325,8 @@ def _is_ordered(values: list[str]) -> bool:
 
 
 @lru_cache(16)
-def _type(number: int) -> re.Pattern[str]:
-    return re.compile(_TYPES[number][1])
+def _type(name: str) -> re.Pattern[str]:
+    return re.compile(_SOURCES[name])
 
 
 def _is_table(rests: list[str]) -> bool:
@@ -327,18 +346,20 @@ def _of_numbers(lines: list[str], step: int) -> LineFields | None:
     return LineFields(names=(_NUMBER_NAME, *(() if rest is None else rest.names)))
 
 
-def _of_objects(lines: list[str]) -> LineFields | None:
-    records = [record for record in map(_values_of_object, lines) if record]
+def _of_records(
+    lines: list[str], read: Callable[[str], dict[str, str] | None], begin: str, delimiter: str = ""
+) -> LineFields | None:
+    records = [record for record in map(read, lines) if record]
     names = Counter(name for record in records for name in record)
     if len(records) < _FOLLOWING * len(lines) or not 1 < len(names) <= _MEMBERS:
         return None
     columns = {name: [record[name] for record in records if name in record] for name in names}
     found = _message_of(columns, list(names))
-    if found is None or sum(f'"{found}":"' in line.replace(" ", "") for line in lines) < len(lines) / 2:
+    if found is None or sum(begin.format(found) in line.replace('": "', '":"') for line in lines) < len(lines) / 2:
         return None
     seldom = {name for name, values in columns.items() if len(values) * 2 < len(records)}
     beside = tuple(_column(name, [] if name in seldom else columns[name]) for name in columns if name != found)
-    return LineFields(_names(beside), member=found, columns=beside, inside=_inside(columns[found]))
+    return LineFields(_names(beside), member=found, columns=beside, inside=_inside(columns[found]), delimiter=delimiter)
 
 
 def _of_table(lines: list[str]) -> LineFields | None:
@@ -371,7 +392,9 @@ def _column(name: str, values: list[str]) -> LineColumn:
         return LineColumn(name, "level")
     if all(map(_IS_TIME.match, rest)):
         return LineColumn(name, "time")
-    return LineColumn(name, "id") if _is_id(rest) else LineColumn(name, "value", Counter(values).most_common(1)[0][0])
+    if _is_id(rest) or (len(set(values)) == len(values) > _FEW and " " not in "".join(rest)):
+        return LineColumn(name, "id")
+    return LineColumn(name, "value", Counter(values).most_common(1)[0][0])
 
 
 def _names(columns: tuple[LineColumn, ...]) -> tuple[str, ...]:
@@ -403,7 +426,9 @@ def _message_of(columns: dict[str, list[str]], names: list[str]) -> str | None:
     others = [values for name, values in columns.items() if name != message]
     typed = [_is_typed(values) for values in others]
     few = [len(set(values)) <= max(_FEW, len(values) // _FEW_OF) or _is_id(values[1:]) for values in others]
-    return message if any(typed) and all(a or b for a, b in zip(typed, few, strict=True)) else None
+    rest = [values for values, a, b in zip(others, typed, few, strict=True) if not (a or b)]
+    has_counter = len(rest) == 1 and sum(few) > 1 and len(set(rest[0])) == len(rest[0]) and " " not in "".join(rest[0])
+    return message if any(typed) and (not rest or has_counter) else None
 
 
 def _is_varied(values: list[str]) -> bool:

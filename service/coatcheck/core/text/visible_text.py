@@ -17,7 +17,7 @@ T = TypeVar("T", str, bytes)
 Hidden = tuple[int, int, bytes]
 """Bytes of a text that are not shown, as a half-open range, and what is shown in their place."""
 ESCAPES: Final = re.compile(
-    rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b\r\n]{0,4000}(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[=>78cDEHMNOZ])"
+    rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|[\]PX^_][^\x07\x1b\r\n]{0,4000}(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[=>78cDEHMNOZ])"
 )
 """Escape sequences that terminals understand: colours, cursor movements, titles, links, character sets."""
 _LONGEST: Final = 4_100
