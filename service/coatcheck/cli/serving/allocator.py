@@ -22,7 +22,7 @@ LARGE_BYTES: Final = 4 * 1024 * 1024
 KEPT_BYTES: Final = 16 * 1024 * 1024
 """Free memory at the end of the heap that is kept."""
 TRIM_SECONDS: Final = 60.0
-"""Seconds between two times at which free pages are returned. Allocation waits for it: 10 to 30 ms for a heap of 300
+"""Seconds between two times at which free pages are returned. Allocation waits for it: 10 to 60 ms for a heap of 300
 MB, as measured."""
 
 
