@@ -1,16 +1,18 @@
 """Bring the shipped redaction rules to another release of gitleaks.
 
-    python maintenance/update_redaction_rules.py <file> <version>
+    python maintenance/update_redaction_rules.py <file> <version> <date>
 
-`file` is that release's `config/gitleaks.toml`, or its program, which has the file inside (as a distribution's package
-installs it). Everything is compiled first; what cannot work, what came and what went is printed; then the file and the
-pin in `adapters/redaction_rules.py` are written. Look at the licence of the release, and at NOTICE, before committing.
+`file` is `config/gitleaks.toml` of that release or commit, or its program, which has the file inside (as a
+distribution's package installs it); `date` is when it was released. Everything is compiled
+first; what cannot work, what came and what went is printed; then the file and the pin in `adapters/redaction_rules.py`
+are written. Look at the licence of the release, and at NOTICE, before committing.
 """
 
 import argparse
 import hashlib
 import re
 import sys
+from datetime import date
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -42,7 +44,8 @@ def main() -> None:
     """Read, compile, compare, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
-    parser.add_argument("version", help="of the release, such as 8.26.0")
+    parser.add_argument("version", help="of the release, such as 8.26.0, or the commit's first 12 digits")
+    parser.add_argument("date", help="of the release, such as 2026-07-22", type=date.fromisoformat)
     asked = parser.parse_args()
     made = configuration(asked.file.read_bytes())
     before, after = read_rules(TARGET.read_text(encoding="utf-8")), read_rules(made.decode())
@@ -55,6 +58,7 @@ def main() -> None:
     TARGET.write_bytes(made)
     pin = PIN.read_text(encoding="utf-8")
     pin = re.sub(r'VERSION: Final = ".*"', f'VERSION: Final = "{asked.version}"', pin)
+    pin = re.sub(r'RELEASED: Final = ".*"', f'RELEASED: Final = "{asked.date}"', pin)
     pin = re.sub(r'SHA256: Final = ".*"', f'SHA256: Final = "{hashlib.sha256(made).hexdigest()}"', pin)
     PIN.write_text(pin, encoding="utf-8")
     lines.append(f"{len(new)} rules of gitleaks {asked.version} and ours. Update NOTICE, then run tests/redact.")

@@ -9,12 +9,14 @@ import socket
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from cli.terminal import call, run
 from coatcheck import __version__
+from coatcheck.adapters.clock import SystemClock
 from coatcheck.settings import Settings
 from support.samples import noise
 from support.service import Service, serving, start
@@ -158,6 +160,14 @@ def test_a_file_in_the_place_of_the_data_directory_is_named_and_ends_with_4(tmp_
         ended = call(*command, "--data", str(tmp_path / place))
         assert (ended.code, ended.out) == (4, b"")
         assert f": {tmp_path / 'file'} is not a directory. Name another with --data.\n" in ended.err
+
+
+def test_redaction_says_how_old_its_rules_are() -> None:
+    ended = call("redaction", "--json")
+    listed = json.loads(ended.out)
+    age = (SystemClock().now().date() - date.fromisoformat(listed["released"])).days
+    assert listed["days_old"] in {age, age - 1}
+    assert f"gitleaks' of {listed['released']} ({listed['gitleaks']})" in call("redaction").text
 
 
 def test_a_redaction_rule_that_there_is_not_stops_the_start_before_anything_is_made(tmp_path: Path) -> None:

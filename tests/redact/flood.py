@@ -204,7 +204,7 @@ def leaked(secret: str, text: str) -> str | None:
 
 def _common(gram: str) -> bool:
     """What every secret of a kind has, and texts have besides."""
-    return gram.startswith(("-----", "https://", "http://", "api_org_", "bundle_")) or len(set(gram)) < 5
+    return gram.startswith(("-----", "https://", "http://", "api_org_", "bundle_", "bedrock-api")) or len(set(gram)) < 5
 
 
 def _json(value: object) -> str:

@@ -91,7 +91,9 @@ def _compiled(expression: str) -> Any:  # noqa: ANN401 - RE2's class
 
 @cache
 def _tree(expression: str) -> Any:  # noqa: ANN401 - the parser's
-    return parser.parse(_scoped(re.sub(r"\(\?P<\w+>", "(", expression)).replace(r"\z", r"\Z"))
+    return parser.parse(
+        _scoped(re.sub(r"\(\?P<\w+>", "(", expression)).replace(r"\z", r"\Z").replace("[:alnum:]", r"\da-zA-Z")
+    )
 
 
 def _scoped(expression: str) -> str:

@@ -10,8 +10,11 @@ from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.rules import RuleSet, read_rules
 
 FILE: Final = "gitleaks.toml"
-VERSION: Final = "8.26.0"
-SHA256: Final = "3eb264d56dee9a912a9052bca611bdaa00fe9d63f99ec0d339feced4391e7266"
+VERSION: Final = "b58d3f102cf3"
+"""The release of gitleaks, or the commit, that the file is from."""
+RELEASED: Final = "2026-07-22"
+"""Its date."""
+SHA256: Final = "0ceeb4f9c567f9f80ee05e8e37eeba4646df809f69c736a64d5b8b1398eb3e4c"
 """Digest of the file, which `maintenance/update_redaction_rules.py` writes."""
 _LEAST_START: Final = 4
 """Letters that suffice to recognise the beginning of a secret."""

@@ -1,6 +1,7 @@
 """`coatcheck redaction`: the rules that find secrets, and those that are not used, with the reasons."""
 
 import json
+from datetime import date
 
 import click
 
@@ -12,7 +13,8 @@ from coatcheck.cli.exits import Exit, echo, fail
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def redaction(as_json: bool) -> None:
     """List the redaction rules that are on, and those that are off and why. Policies decide if redaction happens."""
-    from coatcheck.adapters.redaction_rules import VERSION, Masks  # noqa: PLC0415 - client commands start quickly
+    from coatcheck.adapters.clock import SystemClock  # noqa: PLC0415 - client commands start quickly
+    from coatcheck.adapters.redaction_rules import RELEASED, VERSION, Masks  # noqa: PLC0415
 
     current = settings_for(None)
     try:
@@ -20,12 +22,21 @@ def redaction(as_json: bool) -> None:
     except ValueError as error:
         fail(Exit.WRONG, str(error))
     left = [{"rule": each.rule, "why": each.why} for each in rules.left_out]
+    age = (SystemClock().now().date() - date.fromisoformat(RELEASED)).days
     if as_json:
-        made = {"gitleaks": VERSION, "default": current.redaction, "rules": list(rules.names), "left_out": left}
+        made = {
+            "gitleaks": VERSION,
+            "released": RELEASED,
+            "days_old": age,
+            "default": current.redaction,
+            "rules": list(rules.names),
+            "left_out": left,
+        }
         echo(json.dumps(made, indent=2))
         return
     echo(
-        f"{len(rules.names)} rules, from gitleaks {VERSION} and Coatcheck's own. Without a policy: {current.redaction}."
+        f"{len(rules.names)} rules: gitleaks' of {RELEASED} ({VERSION}), {age} days old, and Coatcheck's own. "
+        f"Without a policy: {current.redaction}."
     )
     for name in rules.names:
         echo(f"  {name}")

@@ -56,10 +56,14 @@ _BEGIN_OF_TOKEN: Final = r"(?:\b|\\[nrtbf]|\\u[0-9a-fA-F]{4}|%[0-9a-fA-F]{2})"  
 _PARTS: Final = re.compile(r"\\.|\[\^?\]?|.", re.DOTALL)
 _OWN_EXTENT: Final = frozenset({"jwt-base64", "microsoft-teams-webhook"})
 """Rules whose groups are only parts of the secret, so that the whole match is masked."""
-_ANYWHERE: Final = frozenset({"facebook-access-token", "slack-config-access-token", "slack-webhook-url"})
+_ANYWHERE: Final = frozenset(
+    {"airtable-personnal-access-token", "facebook-access-token", "slack-config-access-token", "slack-webhook-url"}
+)
 """Rules whose keyword may be anywhere in the file; a payload may well lack it."""
 _WITHOUT: Final = {"sourcegraph-access-token": ("|[a-fA-F0-9]{40}", "any checksum in a text that names the product")}
 """Alternatives that are removed from expressions, with the reason."""
+_NO_END: Final = re.compile(r"[\w-]+")
+"""Matches an expression that describes only how a token begins."""
 _ELSEWHERE: Final = {
     PRIVATE_KEY: "found by its lines instead, also where one of its ends is cut off",
 }
@@ -179,7 +183,8 @@ def _rule(number: int, raw: dict[str, Any]) -> tuple[RedactionRule, list[UnusedR
     expression = cast("str", raw["regex"])
     named = _LEAD in expression
     without, why_without = _WITHOUT.get(raw["id"], ("", ""))
-    source = _adapted(expression.replace(without, ""), named=named)
+    expression = expression.replace(without, "") + (r"[\w+/=.-]*" if _NO_END.fullmatch(expression) else "")
+    source = _adapted(expression, named=named)
     allowed: list[AllowedMatch] = []
     left = [UnusedRule(raw["id"], f"{without[1:]}: {why_without}")] if without else []
     left += [] if "path" not in raw else [UnusedRule(raw["id"], f"its limit to paths: {_NO_PATHS}")]
