@@ -16,6 +16,7 @@ from coatcheck.core.redact.engine import Expression, Spans
 from coatcheck.core.redact.entities import plain, unescaped
 from coatcheck.core.redact.filler import SecretRange, merged
 from coatcheck.core.redact.keys import keys
+from coatcheck.core.redact.own_rules import NAMED_VALUE
 from coatcheck.core.redact.rules import GENERIC, PRIVATE_KEY, AllowedMatch, RedactionRule, RuleSet, loosened, uncaptured
 
 _NEXT: Final = r"""(?:[ \t\w.-]{0,20})[\s'"\\]{0,16}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=\\]{0,24}"""
@@ -28,6 +29,8 @@ _SPREAD: Final = 4_096
 """Bytes after a name within which a secret of several lines must end."""
 _LEADS: Final = 8
 """Bytes before a word that decide whether a rule may begin there: an escaped line end in JSON takes up to six."""
+_BEFORE: Final = 32
+"""Bytes before a match that say whether its name is another one."""
 _LINES: Final = ("curl-auth-header", "curl-auth-user", "kubernetes-secret-yaml", "jwt-base64")
 """Rules that span several lines, with the words that locate them."""
 _WORDS: Final = r"(?i)curl[\s\\]|kind:(?:[ \t]|\\+t)*[\\\"']*secret\b|zxlk"
@@ -81,14 +84,21 @@ class SecretFinder:
         self._spread = [by_name[name] for name in _LINES if name in by_name]
         self._generic = by_name.get(GENERIC)
         one = [rule for rule in rules.rules if rule not in self._spread and rule.name not in {PRIVATE_KEY, GENERIC}]
-        self._own = [rule for rule in one if rule.own]
+        own = [rule for rule in one if rule.own]
         self._plain = [rule for rule in one if not rule.own and (not rule.named or _ALONE in rule.source)]
         self._named = [rule for rule in one if rule.named and not rule.own]
-        together = "|".join(f"(?:{loosened(rule.source)})" for rule in (*self._plain, *self._own))
-        self._together = Expression(together, groups=False) if together else None
+        # Two expressions, because the states of one would not fit into RE2's memory.
+        sources = [f"(?:{loosened(rule.source)})" for rule in own if not rule.by_name]
+        sources += [NAMED_VALUE] if any(rule.by_name for rule in own) else []
+        plain = [f"(?:{loosened(rule.source)})" for rule in self._plain]
+        self._together = [
+            (Expression("|".join(each), groups=False), RuleWords(rules))
+            for each, rules in ((plain, self._plain), (sources, own))
+            if rules
+        ]
         names = "|".join(sorted({uncaptured(_name_of(rule)) for rule in self._named}))
         self._names = Expression(f"(?i)(?:{names}){_NEXT}{_NAMED}", groups=False) if self._named else None
-        self._nearby, self._announcing = RuleWords([*self._plain, *self._own]), RuleWords(self._named)
+        self._announcing = RuleWords(self._named)
         self._words = Expression(_WORDS, groups=False) if self._spread else None
 
     def find(self, data: bytes, *, begins: bool = True, ends: bool = True) -> list[SecretRange]:
@@ -110,8 +120,10 @@ class SecretFinder:
         found: list[SecretRange] = []
         if self._key is not None:
             found += keys(data, self._key, begins=begins, ends=ends)
-        if self._together is not None:
-            self._each(self._together, data, lambda a, b: self._tried(self._nearby.rules(data[a:b]), data, a, b, found))
+        for pattern, nearby in self._together:
+            self._each(
+                pattern, data, lambda a, b, nearby=nearby: self._tried(nearby.rules(data[a:b]), data, a, b, found)
+            )
         if self._names is not None:
             self._each(self._names, data, lambda a, b: self._announced(data, a, b, found))
         if self._generic is not None:
@@ -163,6 +175,8 @@ class SecretFinder:
         secret = data[start:end]
         if rule.entropy and entropy(secret) <= rule.entropy:
             return None
+        if any(need.search(secret) is None for need in rule.needs):
+            return None
         exceptions = (*rule.allowed, self._rules.allowed) if not rule.own else rule.allowed
         if any(_allows(each, data, match, secret) for each in exceptions):
             return None
@@ -194,6 +208,8 @@ def _allows(each: AllowedMatch, data: bytes, match: Spans, secret: bytes) -> boo
     start, end = match[0]
     if each.target == "match":
         target = data[_word_start(data, start) : end]
+    elif each.target == "before":
+        target = data[max(0, start - _BEFORE) : start]
     elif each.target == "line":
         last = data.find(b"\n", end)
         target = data[data.rfind(b"\n", 0, start) + 1 : end if last < 0 else last]

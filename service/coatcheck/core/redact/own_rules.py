@@ -1,7 +1,8 @@
-"""Our own rules, for secrets that belong to no provider and that a rule set for source files leaves out.
+"""Our own rules, for secrets that belong to no provider of the rule set, and that a rule set for source files leaves out.
 
-They cover credentials in URLs, authorization headers, keys in headers and tokens in query strings. Only values are
-masked. Private keys are found by their lines (`keys.py`).
+They cover credentials in URLs, authorization headers, keys in headers, tokens in query strings, our own keys, keys of
+model providers, and values whose name says that they are secret. Only values are masked. Private keys are found by
+their lines (`keys.py`).
 """
 
 from typing import Final
@@ -15,6 +16,70 @@ _PLACEHOLDERS: Final = (
 """Placeholders that documentation uses in place of secrets."""
 _WORDS: Final = r"^[a-zA-Z_.-]*$"
 """Matches text without a digit: a name, not a key."""
+_WORD: Final = r"\.?(?:v?\d{1,4}|[a-zA-Z]+\d{0,3})(?:[-_.](?:v?\d{1,4}|[a-zA-Z]+\d{0,3}))*"
+_REFERENCES: Final = (
+    r"^(?:[$!%{<\[*@~:|=,.#+-]|\\|[xX*.#_\x80-\xff-]{3}|&)",  # ${VAR}, $(command), !Ref, %s, {{ value }}, <value>, ***
+    r"[({\[$<>|]|\*{3}|%\w|\.\.\.",  # a call, an element, a template
+    r"^(?:[\w-]+\.)+[A-Za-z_][\w-]{0,24}$",  # settings.DB_PASSWORD, host names, files
+    rf"^(?:[~.]{{0,2}}/)?(?:{_WORD}/)+(?:{_WORD})?$|^[~.]{{0,2}}/[a-z]{{2,12}}/[\w./-]*$",  # a path
+    r"(?i)^(?:https?|file|arn|env|vault|secret|projects|ssm|sha\d+|op|ref|urn|kms|string|int|bool|number)(?::|/|\d*$)",
+    r"(?i)^(?:test|foo|bar|baz|dummy|fake|mock|sample|example|default|change.?me|my|your|the|an?|some|new|old|none|null|nil)"
+    r"(?:[_. -]?(?:test|foo|bar|super|very|key|api|db|user|admin|pass\w*|pwd|secret|token|value|string|here|me|id|\d+))*$",
+    r"(?i)^(?:(?:db|api|user|admin|app|root)[_-]?)?(?:pass(?:w(?:or)?d)?|passphrase|pwd|secret|token|key|hidden|redacted|masked)"
+    r"(?:[_. -]?(?:pass\w*|pwd|secret|token|key|value|\d{1,6}))*!?$",
+    r"^(?:[A-Z][A-Z0-9]*_)+[A-Z0-9]+$",  # the name of a variable
+    r"^[a-z]+(?:_[a-z0-9]+)+$",
+    r"(?:Key|Token|Secret|Password)s?$",  # a type
+)
+"""What stands behind the name of a secret in place of one."""
+_FILLED: Final = r"(?i)^(?:0+|1234567?8?9?0?|x{4,}.*|.*x{6,}.*|.*\*{3,}.*)$"
+_NAME_LIKE: Final = rf"^{_WORD}(?:[/:]{_WORD})*$"
+"""Words and small numbers: the name of a thing."""
+_UUID: Final = r"^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+_POSITIONS: Final = (
+    r"(?i)(?:next|page|continu\w*|sync|start|cancel\w*|cursor|verif\w*|pagination|resume|eos|bos|pad|unk|sep|cls|mask|sub|"
+    r"public|csrf|xsrf)[\w-]{0,12}$|::\w*$"
+)
+"""What a name begins with if its token or key is a position, a word, a type, or public."""
+_PASSWORD: Final = (
+    r"(?:pass(?:w(?:or)?d|phrase|code)|pwd|identified(?:[ \t]+with[ \t]+\w+)?[ \t]+by|[a-z0-9][_-]pass|(?-i:[a-z]Pass))"  # noqa: S105
+)
+_SECRET: Final = (  # noqa: S105 - names
+    r"(?:(?:secret|api|access|account|private|signing|encryption|master|shared|subscription|license|storage|auth|"
+    r"client|session|service|app|deploy|admin|license)[_-]?(?:access[_-]?)?key|secret(?:[_-]?(?:access[_-]?key|key[_-]?base|"
+    r"value|token))?|token|credentials?|webhook[_-]?url[_-]?secret|sharedaccesskey|accountkey|connection[_-]?string[_-]?key)"
+)
+_END: Final = r"(?:[_-]?(?:\d{1,2}|prod|production|dev|staging|live|value|b64|base64))?"
+_QUOTES: Final = r"(?:[\"'\x60]|\\+(?:u00[0-9a-f]{2})?|&(?:quot|apos|#x?[0-9]{2});){0,12}"
+_BETWEEN: Final = (
+    rf"{_QUOTES}(?:[ \t]*(?::[ \t]*(?:&?str|string)[ \t]*)?(?:=>|:=|\+=|==|=|:|>|\||\xe2\x94\x82)[ \t]*"
+    rf"|[\"'\\][ \t]*,[ \t]*[\"'\\]|[ \t]+[\"'\\]|\\*\t|\\+t"
+    rf"|(?:\s|\\n|,){{1,40}}{_QUOTES}value{_QUOTES}[ \t]*[:=>][ \t]*)(?:!(?:binary|str)[ \t]+)?{_QUOTES}"
+)
+"""What separates a name from its value: in environments, YAML, JSON, TOML, INI, XML, tables, shells, code, SQL."""
+_INSIDE: Final = r"[^\x00-\x20\x7f\"'\x60<>\\,;&]"
+_LAST: Final = r"[^\x00-\x20\x7f\"'\x60<>\\,;&)\]}.:|]"
+_STOP: Final = r"(?:[\x00-\x20\x7f\"'\x60<>\\,;&)\]}.:|]|$)"
+_OPTION: Final = r"(?:--[\w-]{0,30}|login\s{1,9}\S{1,64}\s{1,9})"
+"""What precedes a name that only a blank separates from its value: an option of a command, a login of `.netrc`."""
+_VARIABLE: Final = r"(?-i:PASS(?:WORD|WD|PHRASE)?=)"
+
+
+def _named(name: str) -> str:
+    return rf"(?i)(?:{name}{_END}{_BETWEEN}|{_OPTION}{name}[ \t]{_QUOTES})"
+
+
+NAMED_VALUE: Final = rf"{_named(f'(?:{_PASSWORD}|{_SECRET})')}{_INSIDE}{{5}}"
+"""Matches wherever a rule by a name may match, with few states for RE2."""
+
+
+def _value(least: int) -> str:
+    """Returns an expression of a value of so many characters.
+
+    What stands behind `&` is a part of it, unless that is another name or an entity.
+    """
+    value = rf"{_INSIDE}{{{least - 1},511}}{_LAST}"
+    return rf"(?:({value}&[^\s\"'\x60<>\\,;&=]{{0,64}}{_LAST})(?:[\s\"'\x60]|$)|({value}){_STOP})"
 
 
 class OwnRule(Struct, frozen=True):
@@ -24,6 +89,14 @@ class OwnRule(Struct, frozen=True):
     expression: str
     entropy: float
     allowed: tuple[str, ...]
+    keywords: tuple[str, ...] = ()
+    """Words in lower case, of which every match has one."""
+    unless_after: str = ""
+    """Matches what precedes a match of something else."""
+    needs: tuple[str, ...] = ()
+    """Expressions that a secret must all match."""
+    by_name: bool = False
+    """Whether only the name before it tells the secret; see NAMED_VALUE."""
 
 
 OWN: Final = (
@@ -32,6 +105,49 @@ OWN: Final = (
         r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----",
         0,
         (r".",),
+        ("private key",),
+    ),
+    OwnRule(
+        "password",
+        rf"{_named(_PASSWORD)}{_value(6)}",
+        2.0,
+        (*_PLACEHOLDERS, *_REFERENCES, _FILLED),
+        ("pass", "pwd", "identified"),
+        needs=(r"[0-9!@#%^&*?~]", r"[A-Za-z]|.{10}"),
+        by_name=True,
+    ),
+    OwnRule(
+        "password-variable",
+        rf"(?i){_VARIABLE}{_QUOTES}{_value(8)}",
+        2.0,
+        (
+            *_PLACEHOLDERS,
+            *_REFERENCES,
+            _FILLED,
+            r"^(?i)(?:my)?(?:postgres|mysql|redis|secret|super|root|admin|pass|word)*$",
+        ),
+        ("pass",),
+        by_name=True,
+    ),
+    OwnRule(
+        "secret-value",
+        rf"{_named(_SECRET)}{_value(16)}",
+        3.2,
+        (_WORDS, *_PLACEHOLDERS, *_REFERENCES, _FILLED, _NAME_LIKE),
+        ("key", "secret", "token", "credential"),
+        _POSITIONS,
+        needs=(r"[0-9]", r"[A-Za-z]"),
+        by_name=True,
+    ),
+    OwnRule("coatcheck-key", r"\b(ck_(?:live|test)_[0-9A-Za-z]{6,24}_[0-9A-Za-z]{20,80})", 3.0, (), ("ck_",)),
+    OwnRule(
+        "model-provider-key",
+        r"\b(sk-(?:ant-[a-z]{2,10}\d\d|or-v\d|proj|svcacct|admin|None)-[\w-]{20,300}|sk-[A-Za-z0-9]{32,128}"
+        r"|(?:xai-|gsk_|pplx-|csk-|nvapi-|jina_|pa-)[A-Za-z0-9_-]{40,200}"
+        r"|tvly-(?:dev-|prod-)?[A-Za-z0-9]{22,100}|r8_[A-Za-z0-9]{37}\b)",
+        3.5,
+        (r"^[^0-9]*$", _NAME_LIKE),
+        ("sk-", "xai-", "gsk_", "pplx-", "csk-", "nvapi-", "jina_", "pa-", "tvly-", "r8_"),
     ),
     OwnRule(
         "url-credentials",
@@ -47,6 +163,7 @@ OWN: Final = (
         r"|([\w=~@.+/-]{16,}))",
         2.5,
         (r"^[a-zA-Z_.-]{1,24}$", *_PLACEHOLDERS),
+        ("authorization",),
     ),
     OwnRule(
         "header-key",
@@ -54,6 +171,7 @@ OWN: Final = (
         r"[\"'\\]{0,3}[ \t]*[:=][ \t]*[\"'\\]{0,3}([\w=~@.+/-]{20,512})",
         3.0,
         (_WORDS, *_PLACEHOLDERS),
+        ("key", "token", "secret"),
     ),
     OwnRule(
         "url-token",
@@ -61,5 +179,6 @@ OWN: Final = (
         r"([\w%.~+/-]{12,}={0,2})",
         3.0,
         (_WORDS, *_PLACEHOLDERS),
+        ("token", "key", "secret", "sig", "passw", "auth"),
     ),
 )

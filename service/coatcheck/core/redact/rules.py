@@ -78,7 +78,7 @@ class AllowedMatch(Struct, frozen=True):
     patterns: tuple[Expression, ...]
     stopwords: tuple[bytes, ...]
     target: str
-    """What the exception is checked against: `secret`, `match` or `line`."""
+    """What the exception is checked against: `secret`, `match`, `line`, or what stands `before` the match."""
 
 
 class RedactionRule(Struct, frozen=True):
@@ -98,7 +98,11 @@ class RedactionRule(Struct, frozen=True):
     named: bool
     """Whether a name must precede the secret, which could otherwise be anything."""
     own: bool = False
+    by_name: bool = False
+    """Whether it is found by NAMED_VALUE."""
     allowed: tuple[AllowedMatch, ...] = ()
+    needs: tuple[Expression, ...] = ()
+    """What a secret must have, each of them."""
 
 
 class UnusedRule(Struct, frozen=True):
@@ -164,18 +168,21 @@ def _why_not(raw: dict[str, Any], unwanted: dict[str, str]) -> str | None:
 
 
 def _own(number: int, rule: OwnRule) -> RedactionRule:
-    allowed = AllowedMatch(tuple(Expression(each) for each in rule.allowed), (), "secret")
+    allowed = [AllowedMatch(tuple(map(Expression, rule.allowed)), (), "secret")]
+    allowed += [AllowedMatch((Expression(rule.unless_after),), (), "before")] if rule.unless_after else []
     return RedactionRule(
         number=number,
         name=rule.name,
         pattern=Expression(rule.expression),
         source=rule.expression,
-        keywords=(),
+        keywords=tuple(map(str.encode, rule.keywords)),
         entropy=rule.entropy,
         whole=False,
         named=True,
         own=True,
-        allowed=(allowed,),
+        by_name=rule.by_name,
+        allowed=tuple(allowed),
+        needs=tuple(map(Expression, rule.needs)),
     )
 
 
