@@ -31,19 +31,20 @@ _FLAGS: Final = "|".join(
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(c)) for c in code) + "\U000e007f" for code in ("gbeng", "gbsct", "gbwls")
 )
 
-_HIDDEN_SET: Final = (
+HIDDEN_SET: Final = (
     "\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+"""Invisible characters, as the members of a class in an expression."""
 _RTL: Final = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc"
 _HIDDEN: Final = re.compile(
     rf"({_FLAGS})"
     r"|((?<=[\u0300-\u200a\u2010-\u2027\u2030-\ufdff\ufe0f\U00010000-\U0001faff])[\u200b-\u200d]"
-    rf"(?![{_HIDDEN_SET}]))"  # joiners and word breaks inside scripts and emoji that are written with them
-    rf"|((?<=[{_RTL}])[\u200e\u200f\u061c](?![{_HIDDEN_SET}])|[\u200e\u200f](?!\u061c)(?=[{_RTL}]))"
+    rf"(?![{HIDDEN_SET}]))"  # joiners and word breaks inside scripts and emoji that are written with them
+    rf"|((?<=[{_RTL}])[\u200e\u200f\u061c](?![{HIDDEN_SET}])|[\u200e\u200f](?!\u061c)(?=[{_RTL}]))"
     r"|((?<=[#*0-9\u00a9\u00ae\u2010-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
     r"|(?<=[\u1820-\u18aa])[\u180b-\u180e]|(?<=[\u3400-\u9fff])[\ufe00-\ufe02\U000e0100-\U000e01ef])"
-    rf"|[{_HIDDEN_SET}]"
+    rf"|[{HIDDEN_SET}]"
 )
 """Groups 1-4 are the legitimate uses, which stay; everything else hidden is replaced."""
 
@@ -83,7 +84,7 @@ _PLAIN: Final = bytes([0x09, 0x0A, *range(0x20, 0x7F)])
 _SHORT: Final = 1_024
 _HARMLESS: Final = re.compile(r"[^\x00-\x1f\x7f-\U0010ffff<\[(:]*")
 """Matches a line without anything that any rule below begins with."""
-_ODD: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u2028\u2029\ud800-\udfff\ufeff{MARK}{_HIDDEN_SET}]")
+_ODD: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u2028\u2029\ud800-\udfff\ufeff{MARK}{HIDDEN_SET}]")
 
 
 def inert(text: str) -> str:

@@ -25,6 +25,8 @@ _FOUR: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
 _WIDE: Final = ((_TWO, b"\xc2\x9f"), (_THREE, b"\xee\x80\x80"), (_FOUR, b"\xf3\xb0\x80\x80"))
 """Replacements for longer characters: controls and private-use characters, used only after a DEL."""
 _KEPT: Final = bytes(byte if byte in b"\r\n" or byte >= 0x80 else 0x7F for byte in range(256))  # noqa: PLR2004 - ASCII
+_RETURN: Final = re.compile(rb"\r(?!\n)")
+"""What ends no line; kept, it would show a filler as written over."""
 _FILL: Final = "\x7f\x9f\ue000\U000f0000"
 _RUN: Final = re.compile(
     rf"(?:\A[{re.escape(_SIGNS)}]{{1,3}}(?=[{_FILL}]))?"  # the end of a filler that was cut
@@ -91,7 +93,7 @@ def _filler(secret: bytes, rule: int, cut: int) -> bytes:
     """Returns the filler of a secret, or of what remains after its first `cut` bytes."""
     for wide, one in _WIDE:
         secret = wide.sub(one, secret) if not secret.isascii() else secret
-    made = secret.translate(_KEPT)
+    made = _RETURN.sub(_DEL, secret).translate(_KEPT)
     head = (DEL + _signs(rule) + DEL).encode()[cut:]
     return head + made[len(head) :] if head and made.startswith(_DEL * len(head)) else made
 

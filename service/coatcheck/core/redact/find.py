@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, final
 
-from coatcheck.core.redact.base64_text import decoded, places
 from coatcheck.core.redact.engine import Expression, Spans
-from coatcheck.core.redact.entities import plain, unescaped
 from coatcheck.core.redact.filler import SecretRange, merged
 from coatcheck.core.redact.keys import keys
+from coatcheck.core.redact.normal_form import normal_forms, placed
 from coatcheck.core.redact.own_rules import NAMED_VALUE
 from coatcheck.core.redact.rules import GENERIC, PRIVATE_KEY, AllowedMatch, RedactionRule, RuleSet, loosened, uncaptured
 
@@ -33,7 +32,9 @@ _BEFORE: Final = 32
 """Bytes before a match that say whether its name is another one."""
 _LINES: Final = ("curl-auth-header", "curl-auth-user", "kubernetes-secret-yaml", "jwt-base64")
 """Rules that span several lines, with the words that locate them."""
-_WORDS: Final = r"(?i)curl[\s\\]|kind:(?:[ \t]|\\+t)*[\\\"']*secret\b|zxlk"
+_WORDS: Final = r"(?i:curl[\s\\]|kind:(?:[ \t]|\\+t)*[\\\"']*secret\b|zxlk)"
+_FIRST: Final = (b"curl", b"kind", b"zxlk")
+"""What they begin with."""
 _ALONE: Final = r"|(?:\b|"
 """In a rule for secrets that follow a name, an alternative that needs no name."""
 _REST: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-")
@@ -93,13 +94,12 @@ class SecretFinder:
         plain = [f"(?:{loosened(rule.source)})" for rule in self._plain]
         self._together = [
             (Expression("|".join(each), groups=False), RuleWords(rules))
-            for each, rules in ((plain, self._plain), (sources, own))
-            if rules
+            for each, rules in ((plain, self._plain), ([*sources, *([_WORDS] if self._spread else [])], own))
+            if each
         ]
         names = "|".join(sorted({uncaptured(_name_of(rule)) for rule in self._named}))
         self._names = Expression(f"(?i)(?:{names}){_NEXT}{_NAMED}", groups=False) if self._named else None
         self._announcing = RuleWords(self._named)
-        self._words = Expression(_WORDS, groups=False) if self._spread else None
 
     def find(self, data: bytes, *, begins: bool = True, ends: bool = True) -> list[SecretRange]:
         """Returns the secrets in `data`, in order, without overlaps.
@@ -108,12 +108,8 @@ class SecretFinder:
         may be cut off.
         """
         found = self._in(data, begins=begins, ends=ends)
-        hidden = decoded(data)
-        if hidden.data:
-            found += places(hidden, self._in(hidden.data, begins=True, ends=True))
-        text = plain(data)
-        if text is not None:
-            found += unescaped(self._in(text.data, begins=True, ends=True), text)
+        for text, steps in normal_forms(data):
+            found += placed(self._in(text, begins=begins, ends=ends), steps)
         return merged(found)
 
     def _in(self, data: bytes, *, begins: bool, ends: bool) -> list[SecretRange]:
@@ -121,16 +117,12 @@ class SecretFinder:
         if self._key is not None:
             found += keys(data, self._key, begins=begins, ends=ends)
         for pattern, nearby in self._together:
-            self._each(
-                pattern, data, lambda a, b, nearby=nearby: self._tried(nearby.rules(data[a:b]), data, a, b, found)
-            )
+            self._each(pattern, data, lambda a, b, nearby=nearby: self._candidate(nearby, data, a, b, found))
         if self._names is not None:
             self._each(self._names, data, lambda a, b: self._announced(data, a, b, found))
         if self._generic is not None:
             generic = self._generic
             self._each(generic.pattern, data, lambda a, b: self._tried([generic], data, a, b, found))
-        if self._words is not None:
-            self._each(self._words, data, lambda a, b: self._over_lines(data, a, b, found))
         return found
 
     @staticmethod
@@ -140,6 +132,11 @@ class SecretFinder:
         while (match := pattern.search(data, at)) is not None:
             begin, end = match[0]
             at = max(told(begin, end), begin + 1)
+
+    def _candidate(self, nearby: RuleWords, data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
+        if data[begin : begin + 4].lower() in _FIRST:
+            self._over_lines(data, begin, end, found)
+        return self._tried(nearby.rules(data[begin:end]), data, begin, end, found)
 
     def _tried(self, rules: list[RedactionRule], data: bytes, begin: int, end: int, found: list[SecretRange]) -> int:
         """Tries rules at a candidate; returns what they found and where to continue."""
@@ -177,6 +174,8 @@ class SecretFinder:
             return None
         if any(need.search(secret) is None for need in rule.needs):
             return None
+        if b"\x1b" in secret:
+            *_, (secret, _) = normal_forms(secret)
         exceptions = (*rule.allowed, self._rules.allowed) if not rule.own else rule.allowed
         if any(_allows(each, data, match, secret) for each in exceptions):
             return None

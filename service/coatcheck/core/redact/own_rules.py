@@ -35,19 +35,20 @@ _REFERENCES: Final = (
 _FILLED: Final = r"(?i)^(?:0+|1234567?8?9?0?|x{4,}.*|.*x{6,}.*|.*\*{3,}.*)$"
 _NAME_LIKE: Final = rf"^{_WORD}(?:[/:]{_WORD})*$"
 """Words and small numbers: the name of a thing."""
-_UUID: Final = r"^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+_REQUEST: Final = r"(?i)token[^a-z0-9]{1,16}[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-"
+"""A token that is a UUID tells one request from another."""
 _POSITIONS: Final = (
     r"(?i)(?:next|page|continu\w*|sync|start|cancel\w*|cursor|verif\w*|pagination|resume|eos|bos|pad|unk|sep|cls|mask|sub|"
-    r"public|csrf|xsrf)[\w-]{0,12}$|::\w*$"
+    r"public|csrf|xsrf)[\w-]{0,12}$|::\w*$|\d:$"
 )
 """What a name begins with if its token or key is a position, a word, a type, or public."""
 _PASSWORD: Final = (
     r"(?:pass(?:w(?:or)?d|phrase|code)|pwd|identified(?:[ \t]+with[ \t]+\w+)?[ \t]+by|[a-z0-9][_-]pass|(?-i:[a-z]Pass))"  # noqa: S105
 )
-_SECRET: Final = (  # noqa: S105 - names
+_SECRET: Final = (
     r"(?:(?:secret|api|access|account|private|signing|encryption|master|shared|subscription|license|storage|auth|"
     r"client|session|service|app|deploy|admin|license)[_-]?(?:access[_-]?)?key|secret(?:[_-]?(?:access[_-]?key|key[_-]?base|"
-    r"value|token))?|token|credentials?|webhook[_-]?url[_-]?secret|sharedaccesskey|accountkey|connection[_-]?string[_-]?key)"
+    r"value|token))?|token|sharedaccesskey|accountkey|connection[_-]?string[_-]?key)"
 )
 _END: Final = r"(?:[_-]?(?:\d{1,2}|prod|production|dev|staging|live|value|b64|base64))?"
 _QUOTES: Final = r"(?:[\"'\x60]|\\+(?:u00[0-9a-f]{2})?|&(?:quot|apos|#x?[0-9]{2});){0,12}"
@@ -69,7 +70,8 @@ def _named(name: str) -> str:
     return rf"(?i)(?:{name}{_END}{_BETWEEN}|{_OPTION}{name}[ \t]{_QUOTES})"
 
 
-NAMED_VALUE: Final = rf"{_named(f'(?:{_PASSWORD}|{_SECRET})')}{_INSIDE}{{5}}"
+_ODD: Final = "[0-9!@#%^*?~]"
+NAMED_VALUE: Final = rf"{_named(f'(?:{_PASSWORD}|{_SECRET})')}{_INSIDE}*?{_ODD}|{_VARIABLE}{_QUOTES}{_INSIDE}{{8}}"
 """Matches wherever a rule by a name may match, with few states for RE2."""
 
 
@@ -93,6 +95,8 @@ class OwnRule(Struct, frozen=True):
     """Words in lower case, of which every match has one."""
     unless_after: str = ""
     """Matches what precedes a match of something else."""
+    unless: str = ""
+    """Finds something else in a match."""
     needs: tuple[str, ...] = ()
     """Expressions that a secret must all match."""
     by_name: bool = False
@@ -113,7 +117,7 @@ OWN: Final = (
         2.0,
         (*_PLACEHOLDERS, *_REFERENCES, _FILLED),
         ("pass", "pwd", "identified"),
-        needs=(r"[0-9!@#%^&*?~]", r"[A-Za-z]|.{10}"),
+        needs=(_ODD, r"[A-Za-z]|.{10}"),
         by_name=True,
     ),
     OwnRule(
@@ -134,8 +138,9 @@ OWN: Final = (
         rf"{_named(_SECRET)}{_value(16)}",
         3.2,
         (_WORDS, *_PLACEHOLDERS, *_REFERENCES, _FILLED, _NAME_LIKE),
-        ("key", "secret", "token", "credential"),
+        ("key", "secret", "token"),
         _POSITIONS,
+        _REQUEST,
         needs=(r"[0-9]", r"[A-Za-z]"),
         by_name=True,
     ),

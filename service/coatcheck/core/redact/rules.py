@@ -169,12 +169,14 @@ def _why_not(raw: dict[str, Any], unwanted: dict[str, str]) -> str | None:
 
 def _own(number: int, rule: OwnRule) -> RedactionRule:
     allowed = [AllowedMatch(tuple(map(Expression, rule.allowed)), (), "secret")]
-    allowed += [AllowedMatch((Expression(rule.unless_after),), (), "before")] if rule.unless_after else []
+    source = _BEGIN.sub(lambda found: f"{found.group(1)}{_BEGIN_OF_TOKEN}", rule.expression)
+    for exception, target in ((rule.unless_after, "before"), (rule.unless, "match")):
+        allowed += [AllowedMatch((Expression(exception),), (), target)] if exception else []
     return RedactionRule(
         number=number,
         name=rule.name,
-        pattern=Expression(rule.expression),
-        source=rule.expression,
+        pattern=Expression(source),
+        source=source,
         keywords=tuple(map(str.encode, rule.keywords)),
         entropy=rule.entropy,
         whole=False,

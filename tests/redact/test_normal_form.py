@@ -1,4 +1,4 @@
-"""Secrets whose surroundings are written out, and whole documents of every kind through the mask alone."""
+"""Secrets that are written otherwise, and whole documents of every kind through the mask alone."""
 
 import html
 import json
@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from coatcheck.adapters.redaction_rules import Masks
-from coatcheck.core.redact.entities import plain
 from coatcheck.core.redact.mask import Mask
+from coatcheck.core.redact.normal_form import normal_forms
 from redact import documents, planted_secrets
 from redact.flood import leaked
 
@@ -44,18 +44,34 @@ def test_a_secret_behind_quotes_that_are_written_out_is_masked_and_nothing_else(
 @pytest.mark.parametrize("seed", range(200))
 def test_every_byte_as_it_reads_knows_its_place(seed: int) -> None:
     random = Random(seed)
-    signs = ["&quot;", "&#39;", "&amp;", "&lt;", "&nbsp;", "&#xe9;", "\\u0022", "\\\\u003c"]
-    text = "".join(random.choice([*signs, "a" * random.randint(1, 2_000), "\n", "&", "\\u9999"]) for _ in range(40))
+    signs = [
+        "&quot;",
+        "&#39;",
+        "&amp;",
+        "&lt;",
+        "&#xe9;",
+        "\\u0022",
+        "\x1b[31m",
+        "\u200b",
+        "%41",
+        "=\n",
+        "a\bb",
+        "x\b_",
+    ]
+    text = "".join(random.choice([*signs, "c" * random.randint(1, 2_000), "\n", "&", "\\u9999"]) for _ in range(40))
     data = text.encode()
-    read = plain(data)
-    if read is None:
-        assert not any(sign in text for sign in signs)
-        return
-    for byte in range(len(read.data)):
-        low, high = read.place(byte, byte + 1)
-        assert low == high or data[low:high] == read.data[byte : byte + 1] or text[low:high] in signs
-    whole = read.place(0, len(read.data))
-    assert 0 <= whole[0] <= whole[1] <= len(data)
+    forms = list(normal_forms(data))
+    assert forms or not any(sign in text for sign in signs)
+    before = data
+    for read, steps in forms:
+        step = steps[-1]
+        for byte in range(len(read)):
+            low, high = step.place(byte, byte + 1)
+            # A byte that stands for itself, one that a sign is read as, or what separates pieces.
+            assert before[low:high] == read[byte : byte + 1] or high - low > 1 or read[byte : byte + 1] in b"\n\0"
+        whole = step.place(0, len(read))
+        assert 0 <= whole[0] <= whole[1] <= len(before)
+        before = read
 
 
 @pytest.mark.parametrize(

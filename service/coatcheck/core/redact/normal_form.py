@@ -1,0 +1,277 @@
+r"""Reads bytes as a person or a program would, so that secrets are found whatever writes them differently.
+
+What nobody sees is left out: escape sequences of terminals, characters that were typed over, invisible characters, the
+NULs of UTF-16, soft line breaks, marks of differences and highlighting in the middle of words. What stands for something
+else is replaced by it: escapes of JSON, HTML, URLs and mail, and Base64, one layer deep. As one may hide another, this
+is repeated. Only the surroundings of such signs are given; a text without any costs one search.
+"""
+
+import binascii
+import html
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.core.redact.engine import Expression
+from coatcheck.core.redact.filler import SecretRange
+from coatcheck_client.contract.inert import HIDDEN_SET
+
+_LEVELS: Final = 6
+"""Ways of writing that are undone one after the other."""
+_BEFORE: Final = 128
+"""Bytes before a sign that are searched with it: more than a name and what may separate them."""
+_BEHIND: Final = 768
+"""Bytes behind a sign that are searched with it: more than any secret that follows a name."""
+_BETWEEN: Final = b"\n\0\n"
+"""Separates the pieces that are searched; no match extends across it."""
+
+
+def _utf8(members: str) -> str:
+    """Returns an expression over bytes for the members of a class of characters, in Latin-1."""
+    ends: dict[bytes, set[int]] = {}
+    for low, high in re.findall(r"(?s)(.)(?:-(.))?", members):
+        for code in range(ord(low), ord(high or low) + 1):
+            encoded = chr(code).encode("utf-8", "surrogatepass")
+            ends.setdefault(encoded[:-1], set()).add(encoded[-1])
+    return "|".join(f"{_codes(lead)}[{_codes(sorted(last))}]" for lead, last in ends.items())
+
+
+def _codes(values: Iterable[int]) -> str:
+    return "".join(rf"\x{value:02x}" for value in values)
+
+
+_ESCAPE: Final = 0x1B
+_BACKSPACE: Final = 0x08
+_EQUALS: Final = 0x3D
+_ESC: Final = r"(?:\x1b|\^\[|\xe2\x90\x9b)"
+"""Escape, also as `cat -v` and this service print it."""
+_STRING: Final = r"[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\xc2\x9c)"
+_ESCAPES: Final = (
+    rf"(?:{_ESC}\[|\xc2\x9b)[0-?]*[ -/]*[@-~]",  # control sequences: colours, the cursor
+    rf"(?:{_ESC}[\]PX^_]|\xc2[\x90\x98\x9d-\x9f]){_STRING}",  # strings for the terminal: links, titles
+    r"\x1b[ -/]*[0-Z\\^-~]",  # character sets, shifts
+)
+_UNSEEN: Final = (
+    r"[0-9A-Za-z]\x08_",  # typed over, as man pages do
+    *(rf"[^\x08\n]{{{count}}}\x08{{{count}}}" for count in range(8, 0, -1)),
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]",
+    _utf8("\x80-\x9f\xad\u0300-\u036f\ufeff\ufffd\ud800-\udfff" + HIDDEN_SET),
+    r"[\xc0\xc1\xf5-\xff]",  # never part of UTF-8
+)
+_WRITTEN: Final = (
+    r"\\+(?:u00[0-7][0-9a-fA-F]|x[0-7][0-9a-fA-F]|033|e\[)",
+    r"\\+u(?:00[89aA][0-9a-fA-F]|03[0-6][0-9a-fA-F]|20[0-6][0-9a-fA-F]|[fF][eE][0fF][0-9a-fA-F]|[fF]{3}[0-9a-dA-D]"
+    r"|180[b-fB-F]|061[cC]|115[fF]|1160|17[bB][45]|3164|[fF]{2}[aA]0|[dD][89a-fA-F][0-9a-fA-F]{2})",
+    r"\\+[/_]",
+    r"&(?:quot|apos|lt|gt|amp|nbsp|shy|zwnj|zwj|ZeroWidthSpace|lowbar|#[0-9]{1,5}|#[xX][0-9a-fA-F]{1,4});",
+    r"%[2-7][0-9a-fA-F]",
+    r"=\r?\n|=3D",
+)
+_PART: Final = r"[\w+/=.~-]"
+_INLINE: Final = (
+    rf"{_PART}\[-[^\n\]]{{1,200}}-\]\{{\+{_PART}",
+    rf"{_PART}(?:\[-|-\]|\{{\+|\+\}}|\*\*|~~|</?(?:b|i|u|s|em|strong|mark|span|wbr|code|font|del|ins|tt|kbd|a)"
+    rf"(?:[ \t\n][^<>]{{0,200}})?/?>)+{_PART}",
+)
+"""What marks a part of a word, which no secret ends at."""
+_SIGN: Final = Expression("|".join((*_ESCAPES, *_UNSEEN, *_WRITTEN, *_INLINE)), groups=False)
+_INNER: Final = re.compile(rb"[\w+/=.~-][\[\]{+}*~<-]+.*[\w+/=.~-]\Z", re.DOTALL)
+_QUOTED: Final = Expression(r"=[2-7][0-9A-F]", groups=False)
+"""Signs of quoted-printable (RFC 2045, section 6.7), in what has soft line breaks or an escaped `=`."""
+_WIDE: Final = Expression(r"(?:[\x07-~]\x00(?:\x00\x00)?){4,}", groups=False)
+"""ASCII in UTF-16 or UTF-32."""
+_RETURN: Final = re.compile(rb"\r(?!\n)")
+"""What a line's frames end with; each by itself is searched as it stands, and so is what remains of all."""
+_NULS: Final = re.compile(rb"\0+")
+_RUN: Final = Expression(r"[A-Za-z0-9+/]{28,}={0,2}|[A-Za-z0-9_-]{28,}={0,2}", groups=False)
+"""28 characters of Base64 encode 21 bytes; the shortest secrets that are recognisable by themselves have 20."""
+_FIRST: Final = 28
+"""Characters of a run that tell most others from text."""
+_NEXT_LINE: Final = re.compile(rb"(?:(?:\\+r)?\\+n|\r?\n)[ \t>|]{0,16}([A-Za-z0-9+/]{2,76}={0,2})(?![A-Za-z0-9+/=])")
+_FULL_LINE: Final = 56
+"""Characters of a line of Base64 from which it may go on in the next one."""
+_LOWER: Final = b"abcdefghijklmnopqrstuvwxyz_-"
+_UPPER: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_-/"
+_DULL: Final = (b"0123456789abcdef-", b"0123456789ABCDEF-", _LOWER + b"/", _UPPER, _LOWER + _UPPER)
+"""Checksums, names and paths, which never decode to text."""
+_LONGEST_RUN: Final = 64 * 1024
+"""Longest run that is decoded, in bytes; a longer one is a file, not a secret."""
+_PRINTED: Final = 0.9
+"""Share of the decoded bytes that must be printable."""
+_TEXT: Final = bytes([0x09, 0x0A, 0x0D, 0x1B, *range(0x20, 0x7F)])
+_CONTROLS: Final = bytes([*range(7), *range(14, 27), *range(28, 32), 127])
+_SAMPLE: Final = 4096
+_SCATTERED: Final = 50
+"""At most one byte in this many is a control character, in what is not binary data."""
+_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
+
+_Sign = tuple[int, int, bytes]
+"""Where a sign stands, and what it is read as."""
+
+
+class NormalForm(Struct, frozen=True):
+    """The surroundings of all signs in a text, as they are read."""
+
+    data: bytes
+    starts: list[int]
+    """Where each piece begins in `data`: text and signs in turn, beginning with text."""
+    raw: list[int]
+    """Where each piece begins in the text."""
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Returns where a part of `data` stands in the text, with all signs between its bytes."""
+        return self._at(start)[0], self._at(end - 1)[1]
+
+    def _at(self, byte: int) -> tuple[int, int]:
+        """Returns the bytes of the text that one byte of `data` stands for."""
+        number = bisect_right(self.starts, byte) - 1
+        low = self.raw[number]
+        if number % 2:
+            return low, self.raw[number + 1]
+        return low + byte - self.starts[number], low + byte - self.starts[number] + 1
+
+
+def normal_forms(data: bytes) -> Iterator[tuple[bytes, tuple[NormalForm, ...]]]:
+    """Yields a text as it is read after undoing one way of writing, two, and so on, each with the steps to it.
+
+    What Base64 decodes to comes after the rest, because a run may be a secret as it stands.
+    """
+    forms = [(data, ()), *_undone(data, ())]
+    yield from forms[1:]
+    for text, steps in forms[:1] if len(forms) == 1 else (forms[0], forms[-1]):
+        runs = _runs(text)
+        if runs:
+            decoded = _read(text, runs)
+            yield decoded.data, (*steps, decoded)
+            yield from _undone(decoded.data, (*steps, decoded))
+
+
+def _undone(data: bytes, steps: tuple[NormalForm, ...]) -> Iterator[tuple[bytes, tuple[NormalForm, ...]]]:
+    for _ in range(_LEVELS):
+        signs = _signs(data)
+        if not signs:
+            return
+        steps = (*steps, _read(data, _in_order(signs)))
+        data = steps[-1].data
+        yield data, steps
+
+
+def placed(secrets: list[SecretRange], steps: tuple[NormalForm, ...]) -> list[SecretRange]:
+    """Maps secrets of what is read after some steps to their places in the text."""
+    out: list[SecretRange] = []
+    for each in secrets:
+        start, end = each.start, each.end
+        for step in reversed(steps):
+            start, end = step.place(start, end)
+        out.append(SecretRange(start, end, each.rule))
+    return out
+
+
+def _read(data: bytes, signs: list[_Sign]) -> NormalForm:
+    """Returns the surroundings of signs as they are read."""
+    pieces: list[bytes] = []
+    raw: list[int] = []
+    at = 0
+    for begin, end, reading in [*signs, (len(data), len(data), b"")]:
+        is_far = begin - at > _BEHIND + _BEFORE + len(_BETWEEN)
+        if is_far and b"PRIVATE" not in data[max(0, at - _BEFORE) : at + _BEHIND]:  # keys are longer than that
+            low, high = at + _BEHIND if at else 0, begin - _BEFORE if begin < len(data) else begin
+            pieces += [data[at:low], _BETWEEN]
+            raw += [at, low]
+            at = high
+        pieces += [data[at:begin], reading]
+        raw += [at, begin]
+        at = end
+    return NormalForm(b"".join(pieces), list(accumulate(map(len, pieces[:-1]), initial=0)), [*raw, len(data)])
+
+
+def _signs(data: bytes) -> list[_Sign]:
+    if _is_binary(data):
+        return [(m.start(), m.end(), b"") for run in _WIDE.each(data) for m in _NULS.finditer(data, *run)]
+    signs = [_sign(data, begin, end) for begin, end in _SIGN.each(data)]
+    if b"\r" in data:
+        signs += [(match.start(), match.end(), b"") for match in _RETURN.finditer(data)]
+    if any(data[begin] == _EQUALS for begin, _, _ in signs):
+        signs += [_sign(data, begin, end) for begin, end in _QUOTED.each(data)]
+    return signs
+
+
+def _is_binary(data: bytes) -> bool:
+    """Returns whether more than a few bytes are control characters, judging by some thousands of them."""
+    sample = data[:: len(data) // _SAMPLE | 1]
+    return (len(sample) - len(sample.translate(None, _CONTROLS))) * _SCATTERED > len(sample)
+
+
+def _in_order(signs: list[_Sign]) -> list[_Sign]:
+    """Returns signs in order; of those that overlap, the first and longest."""
+    out: list[_Sign] = []
+    for sign in sorted(signs, key=lambda sign: (sign[0], -sign[1])):
+        if not out or sign[0] >= out[-1][1]:
+            out.append(sign)
+    return out
+
+
+def _sign(data: bytes, begin: int, end: int) -> _Sign:
+    """Returns a sign with what it stands for."""
+    if data[begin] == _ESCAPE:
+        return begin, end, b""
+    sign = data[begin:end]
+    if _INNER.match(sign) is not None:
+        return begin + 1, end - 1, b""
+    return begin, end, _reading(sign)
+
+
+def _reading(sign: bytes) -> bytes:
+    first = sign[:1]
+    if sign.endswith(b"\x08_"):
+        return first
+    if first == b"&" and sign.endswith(b";"):
+        return b" " if sign == b"&nbsp;" else html.unescape(sign.decode("ascii")).encode("utf-8", "surrogatepass")
+    if first in b"%=" and len(sign) == len("%41") and sign[1:].isalnum():
+        return bytes((int(sign[1:], 16),))
+    if first == b"\\":
+        body = sign.lstrip(b"\\")
+        if body[:1] in b"ux":
+            return chr(int(body[1:], 16)).encode("utf-8", "surrogatepass")
+        return b"\x1b" + body[1:] if body[:1] == b"e" else b"\x1b" if body == b"033" else body
+    return b""
+
+
+def _runs(data: bytes) -> list[_Sign]:
+    """Returns every run of Base64 that decodes to text, line by line."""
+    out: list[_Sign] = []
+    done = 0
+    for begin, end in _RUN.each(data):
+        if begin < done:
+            continue
+        if _decoded(data[begin : begin + _FIRST]) is None:
+            continue
+        run = data[begin:end]
+        piece = _decoded(run[:_LONGEST_RUN]) if all(run.translate(None, dull) for dull in _DULL) else None
+        if piece is None:
+            continue
+        out.append((begin, end, b"\n" + piece))
+        while len(run) >= _FULL_LINE and len(run) % 4 == 0 and (line := _NEXT_LINE.match(data, end)) is not None:
+            piece = _decoded(line[1])
+            if piece is None:
+                break
+            out.append((end, line.end(), piece))
+            run, end = line[1], line.end()
+        out[-1] = (*out[-1][:2], out[-1][2] + b"\n")
+        done = end
+    return out
+
+
+def _decoded(run: bytes) -> bytes | None:
+    run = run.rstrip(b"=").translate(_URL_SAFE)
+    run = run[: len(run) - (len(run) % 4 == 1)]
+    try:
+        piece = binascii.a2b_base64(run + b"=" * (-len(run) % 4))
+    except (binascii.Error, ValueError):
+        return None
+    printed = len(piece) - len(piece.translate(None, _TEXT))
+    return piece if printed >= _PRINTED * len(piece) else None
