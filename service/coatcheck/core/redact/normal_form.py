@@ -75,7 +75,7 @@ _PART: Final = r"[\w+/=.~-]"
 _INLINE: Final = (
     rf"{_PART}\[-[^\n\]]{{1,200}}-\]\{{\+{_PART}",
     rf"{_PART}(?:\[-|-\]|\{{\+|\+\}}|\*\*|~~|</?(?:b|i|u|s|em|strong|mark|span|wbr|code|font|del|ins|tt|kbd|a)"
-    rf"(?:[ \t\n][^<>]{{0,200}})?/?>)+{_PART}",
+    rf"(?:[ \t\n][^<>]{{0,200}})?/?>|<!--[^<>]{{0,200}}-->)+{_PART}",
 )
 """What marks a part of a word, which no secret ends at."""
 _SIGN: Final = Expression("|".join((*_ESCAPES, *_UNSEEN, *_WRITTEN, *_INLINE)), groups=False)

@@ -4,6 +4,7 @@ The payload is searched in units at fixed positions, each with its surroundings,
 how the payload arrives. Markers replace the secrets: the stored text differs from the one that was sent.
 """
 
+import re
 from collections import Counter
 from typing import Final
 
@@ -16,6 +17,7 @@ from coatcheck.core.redact.mask import Mask, MaskedSecrets
 
 HELD: Final = 2 * 1024 * 1024
 """Bytes of a payload whose form is found of the whole; that of a larger one is found of these."""
+_GAP: Final = re.compile(rb"[^\0](\0{1,3})[^\0]\1[^\0]")
 UNIT: Final = 128 * 1024
 """Bytes that are searched at a time."""
 
@@ -90,7 +92,7 @@ class RedactingStream:
             name = self._mask.names[each.rule]
             if self._refuse:
                 raise refused(name, self._lines, start, inside=self._inside)
-            out += [plain, marker(name).encode()]
+            out += [plain, _marker(name, data[start - low : end - low])]
             self._lines += data[start - low : end - low].count(b"\n")
             self._counts[name] += 1
             self._done = end
@@ -100,6 +102,12 @@ class RedactingStream:
             out.append(plain)
             self._done = stop
         return b"".join(out)
+
+
+def _marker(rule: str, secret: bytes) -> bytes:
+    """Returns the marker in a secret's place, in code units of its size: NULs stand between those of UTF-16."""
+    gap = _GAP.match(secret)
+    return (b"" if gap is None else gap[1]).join(bytes((byte,)) for byte in marker(rule).encode())
 
 
 class TextSearch:
