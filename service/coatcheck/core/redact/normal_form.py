@@ -86,6 +86,8 @@ _WIDE: Final = Expression(r"(?:[\x07-~]\x00(?:\x00\x00)?){4,}", groups=False)
 """ASCII in UTF-16 or UTF-32."""
 _RETURN: Final = re.compile(rb"\r(?!\n)")
 """What a line's frames end with; each by itself is searched as it stands, and so is what remains of all."""
+_VARIABLE: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*=")
+"""What a NUL separates in an environment."""
 _NULS: Final = re.compile(rb"\0+")
 _RUN: Final = Expression(r"[A-Za-z0-9+/]{28,}={0,2}|[A-Za-z0-9_-]{28,}={0,2}", groups=False)
 """28 characters of Base64 encode 21 bytes; the shortest secrets that are recognisable by themselves have 20."""
@@ -105,6 +107,7 @@ _PRINTED: Final = 0.9
 _TEXT: Final = bytes([0x09, 0x0A, 0x0D, 0x1B, *range(0x20, 0x7F)])
 _CONTROLS: Final = bytes([*range(7), *range(14, 27), *range(28, 32), 127])
 _SAMPLE: Final = 4096
+_FEW: Final = 8
 _SCATTERED: Final = 50
 """At most one byte in this many is a control character, in what is not binary data."""
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
@@ -203,7 +206,8 @@ def _signs(data: bytes) -> list[_Sign]:
 def _is_binary(data: bytes) -> bool:
     """Returns whether more than a few bytes are control characters, judging by some thousands of them."""
     sample = data[:: len(data) // _SAMPLE | 1]
-    return (len(sample) - len(sample.translate(None, _CONTROLS))) * _SCATTERED > len(sample)
+    controls = len(sample) - len(sample.translate(None, _CONTROLS))
+    return controls * _SCATTERED > len(sample) and controls > _FEW
 
 
 def _in_order(signs: list[_Sign]) -> list[_Sign]:
@@ -220,6 +224,8 @@ def _sign(data: bytes, begin: int, end: int) -> _Sign:
     if data[begin] == _ESCAPE:
         return begin, end, b""
     sign = data[begin:end]
+    if sign == b"\0" and _VARIABLE.match(data, end) is not None:
+        return begin, end, b"\n"
     if _INNER.match(sign) is not None:
         return begin + 1, end - 1, b""
     return begin, end, _reading(sign)
