@@ -9,6 +9,7 @@ from coatcheck.storing.card_text import CardText
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.find import Find
 from coatcheck.storing.ingest_deps import IngestDeps
+from coatcheck.storing.session_names import SessionNames
 from coatcheck.upkeep.note_accounts import NoteAccounts
 from coatcheck.usecases.context.compact_context import Compact, CompactDeps
 from coatcheck.usecases.context.look_up_references import LookUpDeps, LookUpReferences
@@ -37,6 +38,7 @@ def contexts(
     card_text: CardText | None,
     stored: Find,
     open_content: OpenContent,
+    session_names: SessionNames,
 ) -> Contexts:
     """Returns the use cases; `stored` finds only what is stored, not what waits in memory."""
     counts, ledger, pool = CountCache(), deps.ledger, deps.pool
@@ -52,8 +54,8 @@ def contexts(
             CompactDeps(store=step, look_up=look_up, tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts)
         ),
         measure=MeasureContext(MeasureDeps(tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts)),
-        tell_usage=ShowSessionUsage(accounts, note),
-        events=ListEvents(accounts, note, deps.redacting),
+        tell_usage=ShowSessionUsage(accounts, note, session_names),
+        events=ListEvents(accounts, note, deps.redacting, session_names),
         note=note,
     )
 

@@ -10,6 +10,7 @@ from coatcheck.reading.view import OpenView
 from coatcheck.storing.card_text import CardText
 from coatcheck.storing.find import Find
 from coatcheck.storing.keep_text import KeepText
+from coatcheck.storing.session_names import SessionNames
 from coatcheck.tools.dispatcher import ToolDispatcher
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
@@ -42,6 +43,7 @@ class Readers:
     read_json: ReadJson
     outline: Outline
     browse: Browse
+    session_names: SessionNames
     tools: ToolDispatcher
 
 
@@ -69,7 +71,8 @@ def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, ind
     read_json = ReadJson(open_view, tokenizer, store.readers)
     outline = Outline(open_view, tokenizer, store.readers)
     seal_key = SealKey(store.catalog, store.clock, secrets.token_hex)
-    browse = Browse(store.catalog, store.clock, seal_key, index, base.redacting)
+    session_names = SessionNames(store.catalog, base.redacting)
+    browse = Browse(store.catalog, store.clock, seal_key, index, base.redacting, session_names)
     reading_tool = ReadArtifact(
         open_view, read, search, outline, tokenizer, store.readers, passages=passages, values=read_json
     )
@@ -94,6 +97,7 @@ def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, ind
         read_json=read_json,
         outline=outline,
         browse=browse,
+        session_names=session_names,
         tools=ToolDispatcher(reading_tool, ListArtifacts(browse, tokenizer, store.readers), tokenizer),
     )
 

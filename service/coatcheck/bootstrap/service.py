@@ -78,7 +78,9 @@ async def open_service(
         reading = readers(base, extractor, keep_text, index)
         ingest = Ingest(base.deps, reading.card_text)
         stored = Find(store.catalog, store.clock, base.reads)
-        context = contexts(store.catalog, ingest, base.deps, reading.card_text, stored, store.open_content)
+        context = contexts(
+            store.catalog, ingest, base.deps, reading.card_text, stored, store.open_content, reading.session_names
+        )
         empty = EmptyNamespace(store.catalog, store.clock, base.policies, tombstone_life=base.tombstone_life)
         retention = retention_desk(
             settings, store, base.deps, base.tidy, base.policies, base.job_schedule, base.deletions
@@ -138,7 +140,7 @@ def _services(
         describe=reading.describe,
         browse=reading.browse,
         forget=Forget(catalog, clock, life, base.fallback, policies),
-        forget_session=ForgetSession(catalog, clock, life, base.fallback, policies),
+        forget_session=ForgetSession(catalog, clock, life, base.fallback, policies, reading.session_names),
         extend=Extend(catalog, clock, base.fallback, policies.now, base.redacting),
         # for programs: bytes as stored
         open_view=OpenView(base.find, base.store.open_content, reading.keep_text, base.deps.ledger),

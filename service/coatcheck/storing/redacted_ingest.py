@@ -140,6 +140,8 @@ class RedactedIngest:
 
 
 def _named(mask: Mask, declared: DeclaredMetadata, *, refuse: bool) -> DeclaredMetadata:
+    if declared.session is not None and mask.text(declared.session) != declared.session:
+        raise refused_name("it is an address, which cannot be masked", "session")
     clean = said_of(mask, declared)
     if clean is declared or not refuse:
         return replace(clean, session=declared.session)

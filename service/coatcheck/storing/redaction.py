@@ -76,6 +76,17 @@ class RedactionPolicy:
         mask = self.mask_of(artifact)
         return artifact if mask is None else artifact_of(mask, artifact)
 
+    def listed(self, artifact: Artifact) -> Artifact:
+        """Returns an artifact as lists show it: its session masked, too, where it is no address any more."""
+        shown, session = self.artifact(artifact), artifact.said.session
+        name = None if session is None else self.session(artifact.namespace, session)
+        return shown if name == session else replace(shown, said=replace(shown.said, session=name))
+
+    def session(self, namespace: str, session: str) -> str:
+        """Returns a session's name as it is shown; see SessionNames."""
+        mask = self.mask(namespace, DeclaredMetadata(session=session))
+        return session if mask is None else mask.text(session)
+
     def found(self, found: FoundArtifact) -> FoundArtifact:
         """Returns a found artifact with its names masked, if they are to be."""
         shown = self.artifact(found.artifact)

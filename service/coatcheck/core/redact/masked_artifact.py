@@ -54,7 +54,7 @@ def artifact_of(mask: Mask, artifact: Artifact) -> Artifact:
 
 
 def said_of(mask: Mask, said: DeclaredMetadata) -> DeclaredMetadata:
-    """Returns the declared metadata, masked. The session stays: it is an address, and no card shows it."""
+    """Returns the declared metadata, masked. The session stays, as it is an address."""
     names = ("title", "url", "tool_name", "tool_call_id", "media_type", "command")
     values = tuple(getattr(said, name) or "" for name in names)
     clean = mask.lines((*values, *said.labels))

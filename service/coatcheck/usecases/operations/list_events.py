@@ -11,6 +11,7 @@ from coatcheck.core.event import Event
 from coatcheck.core.redact.mask import Mask
 from coatcheck.ports.session_accounts import SessionAccounts
 from coatcheck.storing.redaction import RedactionPolicy
+from coatcheck.storing.session_names import SessionNames
 from coatcheck.upkeep.note_accounts import NoteAccounts
 
 
@@ -24,11 +25,18 @@ class EventPage(Struct, frozen=True):
 class ListEvents:
     """Lists events, as of now in this process and as of a second ago in others."""
 
-    def __init__(self, accounts: SessionAccounts, note: NoteAccounts, redacting: RedactionPolicy | None = None) -> None:
+    def __init__(
+        self,
+        accounts: SessionAccounts,
+        note: NoteAccounts,
+        redacting: RedactionPolicy | None = None,
+        session_names: SessionNames | None = None,
+    ) -> None:
         """`redacting` masks secrets in callers' requests, if the policy masks them in what they read."""
         self._accounts = accounts
         self._note = note
         self._redacting = redacting
+        self._session_names = session_names
 
     async def __call__(
         self,
@@ -47,6 +55,8 @@ class ListEvents:
         if session is None and artifact is None:
             raise CoatcheckError(Code.INVALID_REQUEST, "Name a session, an artifact, or both.", parameter="session")
         await self._note()
+        if session is not None and self._session_names is not None:
+            session = await self._session_names.real(caller, session)
         found = await self._accounts.events(
             caller.namespace, session=session, artifact=artifact, before=before, limit=limit
         )
@@ -57,7 +67,10 @@ class ListEvents:
         if self._redacting is None:
             return event
         mask = self._redacting.mask(event.namespace, DeclaredMetadata(session=event.session))
-        return event if mask is None else replace(event, details=_masked(event.details, mask))
+        if mask is None:
+            return event
+        session = None if event.session is None else mask.text(event.session)
+        return replace(event, session=session, details=_masked(event.details, mask))
 
 
 def _masked(value: Any, mask: Mask) -> Any:  # noqa: ANN401 - JSON

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.keys import ADMIN, EVERYWHERE, is_everywhere
 from coatcheck.ports.clock import Clock
@@ -47,7 +49,10 @@ class ShowOverview:
         """
         await self.note()
         found = await self.overview.recent_sessions(caller.namespace, limit=limit)
-        return [each for each in found if caller.sees(each.session)]
+        seen = [each for each in found if caller.sees(each.session)]
+        if self.redacting is None:
+            return seen
+        return [replace(each, session=self.redacting.session(caller.namespace, each.session)) for each in seen]
 
     async def expiring(self, caller: Caller, limit: int) -> list[Artifact]:
         """Returns the artifacts that expire next.
@@ -59,4 +64,4 @@ class ShowOverview:
             caller.namespace, self.clock.now(), limit=limit if caller.session_prefix is None else _LISTED
         )
         seen = [each for each in found if caller.sees(each.said.session)][:limit]
-        return seen if self.redacting is None else list(map(self.redacting.artifact, seen))
+        return seen if self.redacting is None else list(map(self.redacting.listed, seen))

@@ -15,6 +15,7 @@ from coatcheck.core.views.position_seal import seal, unseal
 from coatcheck.ports.catalog import ArtifactFilter, Catalog
 from coatcheck.ports.clock import Clock
 from coatcheck.storing.redaction import RedactionPolicy
+from coatcheck.storing.session_names import SessionNames
 from coatcheck.upkeep.index import Index
 from coatcheck.upkeep.seal_key import SealKey
 
@@ -40,10 +41,12 @@ class Browse:
         seal_key: SealKey,
         index: Index | None = None,
         redacting: RedactionPolicy | None = None,
+        session_names: SessionNames | None = None,
     ) -> None:
         """Without `index`, queries do not find artifacts that still wait to be indexed."""
         self._seal_key = seal_key
         self._redacting = redacting
+        self._session_names = session_names
         self._catalog = catalog
         self._clock = clock
         self._index = index
@@ -61,6 +64,8 @@ class Browse:
             raise CoatcheckError(Code.INVALID_REQUEST, f"limit must be 1 to {MAX_PAGE}, not {limit}.", limit=limit)
         space = caller.namespace
         before = None if cursor is None else _position(await self._seal_key(), space, cursor)
+        if where.session is not None and self._session_names is not None:
+            where = replace(where, session=await self._session_names.real(caller, where.session))
         if caller.session_prefix is not None:
             where = replace(where, session_prefix=caller.session_prefix)
         partial = False
@@ -71,7 +76,7 @@ class Browse:
         if page.damaged and self._index is not None:
             await self._index.drop(space, page.damaged)
         partial = partial or bool(page.damaged)
-        items = page.artifacts if self._redacting is None else list(map(self._redacting.artifact, page.artifacts))
+        items = page.artifacts if self._redacting is None else list(map(self._redacting.listed, page.artifacts))
         following = None if page.before is None else seal(await self._seal_key(), space, page.before)
         return Listing(items, following, partial)
 

@@ -95,6 +95,8 @@ class Describe:
 
         made = await in_pool(self._pool, work)
         shown = a if made.facts is None else structs.replace(a, facts=made.facts)
+        if self._redacting is not None:
+            shown = self._redacting.listed(shown)
         return Described(shown, made.card, made.text, made.tokens)
 
     def _budget(self, a: Artifact) -> int:

@@ -79,7 +79,7 @@ class Extend:
             raise not_found()
         if isinstance(answer, Gone):
             raise gone(answer)
-        return answer if self._redacting is None else self._redacting.artifact(answer)
+        return answer if self._redacting is None else self._redacting.listed(answer)
 
     async def _within(
         self, caller: Caller, number: int, now: datetime, ttl: int | None | UnsetType

@@ -16,6 +16,7 @@ from coatcheck.ports.clock import Clock
 from coatcheck.storing.fallback_buffer import FallbackBuffer
 from coatcheck.storing.find import gone, not_found, require_seen
 from coatcheck.storing.policies import Policies
+from coatcheck.storing.session_names import SessionNames
 
 BATCH = 200
 """Artifacts deleted in one transaction, so few that others wait milliseconds at most."""
@@ -31,9 +32,11 @@ class _Deletion:
         tombstone_life: timedelta,
         fallback: FallbackBuffer | None = None,
         policies: Policies | None = None,
+        session_names: SessionNames | None = None,
     ) -> None:
         """`policies` decide how long a namespace's tombstones last; `tombstone_life` is the default."""
         self._policies = policies
+        self._session_names = session_names
         self._fallback = fallback
         self._catalog = catalog
         self._clock = clock
@@ -99,6 +102,8 @@ class ForgetSession(_Deletion):
             CoatcheckError: `held` if a hold covers the session, and then nothing is deleted; or if holds cover some of
                 its artifacts, and then all others are deleted.
         """
+        if self._session_names is not None:
+            session = await self._session_names.real(caller, session)
         require_session(caller, session)
         total = await self._of_shelter(caller, session)
         while True:

@@ -1,0 +1,52 @@
+"""Sessions with a secret in their names: shown masked, and found by what is shown."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from support.service import serving
+
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC3"
+SESSION = f"deploy {TOKEN}"
+SHOWN = "deploy [redacted: github-pat]"
+
+
+def test_a_session_is_shown_masked_and_filters_and_links_take_both_names(tmp_path: Path) -> None:
+    with serving(tmp_path, redaction="shown") as service:
+        artifact = service.post("line\n" * 400, session=SESSION)["id"]
+        service.post("line\n" * 300, session="another")
+        service.get(f"/v1/artifacts/{artifact}/read", offset=1, limit=3)
+        end = time.monotonic() + 10
+        while TOKEN not in (page := service.client.get("/ui/sessions").text) and SHOWN not in page:
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        pages = [
+            page,
+            service.client.get("/").text,
+            service.client.get("/ui/artifacts").text,
+            service.client.get("/ui/session", params={"name": SHOWN}).text,
+            service.client.get(f"/ui/artifacts/{artifact}").text,
+        ]
+        listed = service.get("/v1/artifacts")
+        answers = [listed, service.get(f"/v1/artifacts/{artifact}"), service.get("/v1/events", session=SHOWN)]
+        for each in [*pages, *map(json.dumps, answers)]:
+            assert TOKEN not in each
+        assert {each["session"] for each in listed["items"]} == {SHOWN, "another"}
+        for name in (SESSION, SHOWN):
+            assert [each["id"] for each in service.get("/v1/artifacts", session=name)["items"]] == [artifact]
+            assert len(service.get("/v1/events", session=name)["items"]) == 1
+            usage = service.client.get(f"/v1/sessions/{name}/usage").json()
+            assert usage["artifacts"] == 1
+        assert artifact in pages[3]
+        assert service.client.delete(f"/v1/sessions/{SHOWN}").json()["deleted"] == 1
+
+
+@pytest.mark.parametrize("mode", ["stored", "refuse"])
+def test_a_session_that_cannot_be_masked_is_refused(tmp_path: Path, mode: str) -> None:
+    with serving(tmp_path, redaction=mode) as service:
+        answer = service.client.post("/v1/artifacts", json={"content": "plain", "session": SESSION})
+        assert (answer.status_code, answer.json()["code"], answer.json()["field"]) == (422, "secret_refused", "session")
+        assert TOKEN not in answer.text
+        assert service.client.post("/v1/artifacts", json={"content": "plain", "session": "s"}).status_code == 201
