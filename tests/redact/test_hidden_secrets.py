@@ -30,6 +30,7 @@ from coatcheck.tools.dispatcher import ToolDispatcher
 from coatcheck.usecases.reading.read import ReadRequest
 from coatcheck.usecases.reading.search import PatternSearchRequest
 from redact.hidden_secrets import SECRETS, WAYS, Hidden, Secret
+from support.service import serving
 
 CALLER = Caller()
 _GRAM = 8
@@ -111,7 +112,7 @@ async def test_no_way_of_writing_shows_a_secret_on_a_card_or_in_a_read(tmp_path:
 _WAYS_OUT = 9
 
 
-async def _others(services: Services, artifact: int, secret: Secret, which: int) -> dict[str, str]:
+async def _others(services: Services, artifact: int, secret: Secret, which: int) -> dict[str, str]:  # noqa: PLR0911
     """Returns what one of the other ways out answers, so that all come up with each way of writing."""
     s, name = services, ids.render(artifact)
     if which == 0:
@@ -226,3 +227,57 @@ def test_a_payload_of_nothing_but_secrets_and_a_long_line_are_masked_whole(mask:
         b"x" * 4_000_000,
         b"y" * 4_000_000,
     )
+
+
+@pytest.mark.parametrize("way", ["grep --color", "JSON with colours", "bold in a man page", "UTF-16 with a mark"])
+def test_no_way_out_of_a_real_server_shows_a_hidden_secret(tmp_path: Path, way: str) -> None:
+    secret = SECRETS[0]
+    hidden = WAYS[way](secret)
+    text = hidden.payload.decode("utf-16" if way.startswith("UTF-16") else "utf-8")
+    with serving(tmp_path, redaction="shown") as service:
+        c = service.client
+        receipt = c.post("/v1/artifacts/raw", content=hidden.payload, params={"inline_tokens": 0, "session": "s"})
+        artifact = receipt.json()["id"]
+        path = f"/v1/artifacts/{artifact}"
+        call = {"name": "read_artifact", "arguments": {"artifact_id": artifact, "offset": 10}}
+        mcp = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        accept = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+        log = text * 30
+        messages = [
+            {"role": "user", "content": "make"},
+            {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": _FUNCTION}]},
+            {"role": "tool", "tool_call_id": "c1", "content": log},
+            {"role": "assistant", "content": "done"},
+            {"role": "user", "content": "again"},
+        ]
+        compact = {"body": {"model": "gpt-4o", "messages": messages}, "session": "s", "window": {"model": 4_000}}
+        hook = {
+            "session_id": "s",
+            "hook_event_name": "PostToolUse",
+            "tool_name": "Bash",
+            "tool_input": {"command": "make"},
+            "tool_response": {"stdout": log, "stderr": "", "interrupted": False},
+        }
+        answers = {
+            "receipt": receipt,
+            "read": c.get(f"{path}/read", params={"offset": 1, "limit": 40}),
+            "search": c.get(f"{path}/search", params={"pattern": secret.secret[:6]}),
+            "windows": c.get(f"{path}/windows", params={"query": "token use"}),
+            "events": c.get("/v1/events", params={"session": "s"}),
+            "list": c.get("/v1/artifacts", params={"q": "build"}),
+            "page": c.get(f"/ui/artifacts/{artifact}"),
+            "page of lines": c.get(f"/ui/artifacts/{artifact}/read"),
+            "tool": c.post("/v1/tools/call", json=call),
+            "MCP": c.post("/mcp", json=mcp, headers=accept),
+            "compaction": c.post("/v1/context/compact", json=compact),
+            "hook": c.post("/v1/hooks/claude-code", json=hook),
+        }
+        for name, answer in answers.items():
+            assert answer.is_success, (name, answer.text)
+            shown = answer.text.replace(f'"pattern":{json.dumps(secret.secret[:6])}', "")
+            assert seen(secret.secret, shown) is None, name
+        assert "[art_" in answers["compaction"].text
+        assert "[art_" in answers["hook"].text
+
+
+_FUNCTION = {"name": "bash", "arguments": "{}"}

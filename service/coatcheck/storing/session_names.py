@@ -1,4 +1,4 @@
-"""Sessions by the names that lists show, in which secrets are masked: filters and links take them as well as the real ones."""
+"""Sessions by the names that lists show, in which secrets are masked: filters and links take either name."""
 
 from typing import Final
 

@@ -1,9 +1,9 @@
 r"""Reads bytes as a person or a program would, so that secrets are found whatever writes them differently.
 
 What nobody sees is left out: escape sequences of terminals, characters that were typed over, invisible characters, the
-NULs of UTF-16, soft line breaks, marks of differences and highlighting in the middle of words. What stands for something
-else is replaced by it: escapes of JSON, HTML, URLs and mail, and Base64, one layer deep. As one may hide another, this
-is repeated. Only the surroundings of such signs are given; a text without any costs one search.
+NULs of UTF-16, soft line breaks, marks of differences and highlighting in the middle of words. What stands for
+something else is replaced by it: escapes of JSON, HTML, URLs and mail, and Base64, one layer deep. As one may hide
+another, this is repeated. Only the surroundings of such signs are given; a text without any costs one search.
 """
 
 import binascii
@@ -64,8 +64,10 @@ _UNSEEN: Final = (
 )
 _WRITTEN: Final = (
     r"\\+(?:u00[0-7][0-9a-fA-F]|x[0-7][0-9a-fA-F]|033|e\[)",
-    r"\\+u(?:00[89aA][0-9a-fA-F]|03[0-6][0-9a-fA-F]|20[0-6][0-9a-fA-F]|[fF][eE][0fF][0-9a-fA-F]|[fF]{3}[0-9a-dA-D]"
-    r"|180[b-fB-F]|061[cC]|115[fF]|1160|17[bB][45]|3164|[fF]{2}[aA]0|[dD][89a-fA-F][0-9a-fA-F]{2})",
+    (
+        r"\\+u(?:00[89aA][0-9a-fA-F]|03[0-6][0-9a-fA-F]|20[0-6][0-9a-fA-F]|[fF][eE][0fF][0-9a-fA-F]|[fF]{3}[0-9a-dA-D]"
+        r"|180[b-fB-F]|061[cC]|115[fF]|1160|17[bB][45]|3164|[fF]{2}[aA]0|[dD][89a-fA-F][0-9a-fA-F]{2})"
+    ),
     r"\\+[/_]",
     r"&(?:quot|apos|lt|gt|amp|nbsp|shy|zwnj|zwj|ZeroWidthSpace|lowbar|#[0-9]{1,5}|#[xX][0-9a-fA-F]{1,4});",
     r"%[2-7][0-9a-fA-F]",
@@ -74,8 +76,10 @@ _WRITTEN: Final = (
 _PART: Final = r"[\w+/=.~-]"
 _INLINE: Final = (
     rf"{_PART}\[-[^\n\]]{{1,200}}-\]\{{\+{_PART}",
-    rf"{_PART}(?:\[-|-\]|\{{\+|\+\}}|\*\*|~~|</?(?:b|i|u|s|em|strong|mark|span|wbr|code|font|del|ins|tt|kbd|a)"
-    rf"(?:[ \t\n][^<>]{{0,200}})?/?>|<!--[^<>]{{0,200}}-->)+{_PART}",
+    (
+        rf"{_PART}(?:\[-|-\]|\{{\+|\+\}}|\*\*|~~|</?(?:b|i|u|s|em|strong|mark|span|wbr|code|font|del|ins|tt|kbd|a)"
+        rf"(?:[ \t\n][^<>]{{0,200}})?/?>|<!--[^<>]{{0,200}}-->)+{_PART}"
+    ),
 )
 """What marks a part of a word, which no secret ends at."""
 _SIGN: Final = Expression("|".join((*_ESCAPES, *_UNSEEN, *_WRITTEN, *_INLINE)), groups=False)
@@ -261,14 +265,14 @@ def _runs(data: bytes) -> list[_Sign]:
         if piece is None:
             continue
         out.append((begin, end, b"\n" + piece))
-        while len(run) >= _FULL_LINE and len(run) % 4 == 0 and (line := _NEXT_LINE.match(data, end)) is not None:
+        done = end
+        while len(run) >= _FULL_LINE and len(run) % 4 == 0 and (line := _NEXT_LINE.match(data, done)) is not None:
             piece = _decoded(line[1])
             if piece is None:
                 break
-            out.append((end, line.end(), piece))
-            run, end = line[1], line.end()
+            out.append((done, line.end(), piece))
+            run, done = line[1], line.end()
         out[-1] = (*out[-1][:2], out[-1][2] + b"\n")
-        done = end
     return out
 
 

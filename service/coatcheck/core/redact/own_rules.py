@@ -1,4 +1,4 @@
-"""Our own rules, for secrets that belong to no provider of the rule set, and that a rule set for source files leaves out.
+"""Our own rules, for secrets that belong to no provider of the set, and that a set for source files leaves out.
 
 They cover credentials in URLs, authorization headers, keys in headers, tokens in query strings, our own keys, keys of
 model providers, and values whose name says that they are secret. Only values are masked. Private keys are found by
@@ -17,18 +17,23 @@ _PLACEHOLDERS: Final = (
 _WORDS: Final = r"^[a-zA-Z_.-]*$"
 """Matches text without a digit: a name, not a key."""
 _WORD: Final = r"\.?(?:v?\d{1,4}|[a-zA-Z]+\d{0,3})(?:[-_.](?:v?\d{1,4}|[a-zA-Z]+\d{0,3}))*"
+_STAND_INS: Final = (
+    "test|foo|bar|baz|dummy|fake|mock|sample|example|default|change.?me|my|your|the|an?|some|new|old|none|null|nil"
+)
+_NOUNS: Final = (
+    r"pass\w*|pwd|secrets?|tokens?|keys?|creds?|auth|user|config|env|value|params?|args?|opts?|name|data|url|hash"
+)
 _REFERENCES: Final = (
-    r"^(?:[$!%{<\[*@~:|=,.#+-]|\\|[xX*.#_\x80-\xff-]{3}|&)",  # ${VAR}, $(command), !Ref, %s, {{ value }}, <value>, ***
-    r"[({\[$<>|]|\*{3}|%\w|\.\.\.",  # a call, an element, a template
+    # ${VAR}, $(command), !Ref, %s, {{ value }}, an option, a symbol, ***
+    r"^(?:\$(?:[{(\w]|$)|![A-Za-z]+$|%[\w(]|[{\[]|[*@:~+,.#|=-]{1,2}[a-z_.]*$|--?[a-z]|:[a-z_]+\d*$)",
+    r"^[xX*.#_\x80-\xff-]{3}",
+    r"^[A-Za-z_][\w.]*[(\[{]|\$[{(]|\{\{|\*{3}|\.\.\.",  # a call, an element, a template
     r"^(?:[\w-]+\.)+[A-Za-z_][\w-]{0,24}$",  # settings.DB_PASSWORD, host names, files
     rf"^(?:[~.]{{0,2}}/)?(?:{_WORD}/)+(?:{_WORD})?$|^[~.]{{0,2}}/[a-z]{{2,12}}/[\w./-]*$",  # a path
     r"(?i)^(?:https?|file|arn|env|vault|secret|projects|ssm|sha\d+|op|ref|urn|kms|string|int|bool|number)(?::|/|\d*$)",
-    r"(?i)^(?:test|foo|bar|baz|dummy|fake|mock|sample|example|default|change.?me|my|your|the|an?|some|new|old|none|null|nil)"
-    r"(?:[_. -]?(?:test|foo|bar|super|very|key|api|db|user|admin|pass\w*|pwd|secret|token|value|string|here|me|id|\d+))*$",
-    r"(?i)^(?:(?:db|api|user|admin|app|root)[_-]?)?(?:pass(?:w(?:or)?d)?|passphrase|pwd|secret|token|key|hidden|redacted|masked)"
-    r"(?:[_. -]?(?:pass\w*|pwd|secret|token|key|value|\d{1,6}))*!?$",
-    r"^(?:[A-Z][A-Z0-9]*_)+[A-Z0-9]+$",  # the name of a variable
-    r"^[a-z]+(?:_[a-z0-9]+)+$",
+    rf"(?i)^(?:{_STAND_INS})(?:[_. -]?(?:{_STAND_INS}|super|very|api|db|admin|string|here|me|id|{_NOUNS}|\d+))*$",
+    rf"(?i)^(?:(?:db|api|admin|app|root)[_-]?)?(?:{_NOUNS}|hidden|redacted)(?:[_. -]?(?:{_NOUNS}|\d{{1,6}}))*!?$",
+    rf"^(?:[a-z0-9]+_)*(?:{_NOUNS})(?:_[a-z0-9]+)*$|^(?:[A-Z][A-Z0-9]*_)+[A-Z0-9]+$",  # the name of a variable
     r"(?:Key|Token|Secret|Password)s?$",  # a type
 )
 """What stands behind the name of a secret in place of one."""
@@ -38,17 +43,17 @@ _NAME_LIKE: Final = rf"^{_WORD}(?:[/:]{_WORD})*$"
 _REQUEST: Final = r"(?i)token[^a-z0-9]{1,16}[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-"
 """A token that is a UUID tells one request from another."""
 _POSITIONS: Final = (
-    r"(?i)(?:next|page|continu\w*|sync|start|cancel\w*|cursor|verif\w*|pagination|resume|eos|bos|pad|unk|sep|cls|mask|sub|"
-    r"public|csrf|xsrf)[\w-]{0,12}$|::\w*$|\d:$"
+    r"(?i)(?:next|page|continu\w*|sync|start|cancel\w*|cursor|verif\w*|pagination|resume|eos|bos|pad|unk|sep|cls|mask|"
+    r"sub|public|csrf|xsrf)[\w-]{0,12}$|::\w*$|\d:$"
 )
 """What a name begins with if its token or key is a position, a word, a type, or public."""
-_PASSWORD: Final = (
-    r"(?:pass(?:w(?:or)?d|phrase|code)|pwd|identified(?:[ \t]+with[ \t]+\w+)?[ \t]+by|[a-z0-9][_-]pass|(?-i:[a-z]Pass))"  # noqa: S105
+_PHRASE_NAME: Final = (
+    r"(?:pass(?:w(?:or)?d|phrase|code)|pwd|identified(?:[ \t]+with[ \t]+\w+)?[ \t]+by|[a-z0-9][_-]pass|(?-i:[a-z]Pass))"
 )
-_SECRET: Final = (
-    r"(?:(?:secret|api|access|account|private|signing|encryption|master|shared|subscription|license|storage|auth|"
-    r"client|session|service|app|deploy|admin|license)[_-]?(?:access[_-]?)?key|secret(?:[_-]?(?:access[_-]?key|key[_-]?base|"
-    r"value|token))?|token|sharedaccesskey|accountkey|connection[_-]?string[_-]?key)"
+_KEY_NAME: Final = (
+    r"(?:(?:secret|api|access|account|private|signing|encryption|master|shared|subscription|license|storage|auth|client|"
+    r"session|service|app|deploy|admin)[_-]?(?:access[_-]?)?key|token|"
+    r"secret(?:[_-]?(?:access[_-]?key|key[_-]?base|value|token))?)"
 )
 _END: Final = r"(?:[_-]?(?:\d{1,2}|prod|production|dev|staging|live|value|b64|base64))?"
 _QUOTES: Final = r"(?:[\"'\x60]|\\+(?:u00[0-9a-f]{2})?|&(?:quot|apos|#x?[0-9]{2});){0,12}"
@@ -59,6 +64,7 @@ _BETWEEN: Final = (
 )
 """What separates a name from its value: in environments, YAML, JSON, TOML, INI, XML, tables, shells, code, SQL."""
 _INSIDE: Final = r"[^\x00-\x20\x7f\"'\x60<>\\,;&]"
+_PLAIN: Final = rf"{_INSIDE[:-1]}()\[\]{{}}|]"
 _LAST: Final = r"[^\x00-\x20\x7f\"'\x60<>\\,;&)\]}.:|]"
 _STOP: Final = r"(?:[\x00-\x20\x7f\"'\x60<>\\,;&)\]}.:|]|$)"
 _OPTION: Final = r"(?:--[\w-]{0,30}|login\s{1,9}\S{1,64}\s{1,9})"
@@ -71,16 +77,16 @@ def _named(name: str) -> str:
 
 
 _ODD: Final = "[0-9!@#%^*?~]"
-NAMED_VALUE: Final = rf"{_named(f'(?:{_PASSWORD}|{_SECRET})')}{_INSIDE}*?{_ODD}|{_VARIABLE}{_QUOTES}{_INSIDE}{{8}}"
+NAMED_VALUE: Final = rf"{_named(f'(?:{_PHRASE_NAME}|{_KEY_NAME})')}{_INSIDE}*?{_ODD}|{_VARIABLE}{_QUOTES}{_INSIDE}{{8}}"
 """Matches wherever a rule by a name may match, with few states for RE2."""
 
 
-def _value(least: int) -> str:
+def _value(least: int, inside: str = _INSIDE) -> str:
     """Returns an expression of a value of so many characters.
 
     What stands behind `&` is a part of it, unless that is another name or an entity.
     """
-    value = rf"{_INSIDE}{{{least - 1},511}}{_LAST}"
+    value = rf"{inside}{{{least - 1},511}}{_LAST}"
     return rf"(?:({value}&[^\s\"'\x60<>\\,;&=]{{0,64}}{_LAST})(?:[\s\"'\x60]|$)|({value}){_STOP})"
 
 
@@ -112,15 +118,6 @@ OWN: Final = (
         ("private key",),
     ),
     OwnRule(
-        "password",
-        rf"{_named(_PASSWORD)}{_value(6)}",
-        2.0,
-        (*_PLACEHOLDERS, *_REFERENCES, _FILLED),
-        ("pass", "pwd", "identified"),
-        needs=(_ODD, r"[A-Za-z]|.{10}"),
-        by_name=True,
-    ),
-    OwnRule(
         "password-variable",
         rf"(?i){_VARIABLE}{_QUOTES}{_value(8)}",
         2.0,
@@ -134,8 +131,17 @@ OWN: Final = (
         by_name=True,
     ),
     OwnRule(
+        "password",
+        rf"{_named(_PHRASE_NAME)}{_value(6)}",
+        2.0,
+        (*_PLACEHOLDERS, *_REFERENCES, _FILLED),
+        ("pass", "pwd", "identified"),
+        needs=(_ODD, r"[A-Za-z]|.{10}"),
+        by_name=True,
+    ),
+    OwnRule(
         "secret-value",
-        rf"{_named(_SECRET)}{_value(16)}",
+        rf"{_named(_KEY_NAME)}{_value(16, _PLAIN)}",
         3.2,
         (_WORDS, *_PLACEHOLDERS, *_REFERENCES, _FILLED, _NAME_LIKE),
         ("key", "secret", "token"),
@@ -159,7 +165,7 @@ OWN: Final = (
         r"(?i)\b[a-z][a-z0-9+.-]{1,30}:(?:\\?/){2}"
         r"(?:[^\s/?#@:\"'<>\\`]{0,128}:([^\s/?#@\"'<>\\`]{1,256})|([\w.~%+-]{20,256})(?::x-oauth-basic)?)@",
         0,
-        _PLACEHOLDERS,
+        (*_PLACEHOLDERS, r"^(?:.{1,2}|tiger)$"),
     ),
     OwnRule(
         "authorization-header",
@@ -175,7 +181,7 @@ OWN: Final = (
         r"(?i)\b(?:x-(?:[a-z]+-){0,3}(?:api-?key|token|secret|key)|api-?key|private-token)"
         r"[\"'\\]{0,3}[ \t]*[:=][ \t]*[\"'\\]{0,3}([\w=~@.+/-]{20,512})",
         3.0,
-        (_WORDS, *_PLACEHOLDERS),
+        (_WORDS, *_PLACEHOLDERS, *_REFERENCES),
         ("key", "token", "secret"),
     ),
     OwnRule(
