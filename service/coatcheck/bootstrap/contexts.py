@@ -38,7 +38,7 @@ def contexts(
     card_text: CardText | None,
     stored: Find,
     open_content: OpenContent,
-    session_names: SessionNames,
+    session_names: SessionNames | None = None,
 ) -> Contexts:
     """Returns the use cases; `stored` finds only what is stored, not what waits in memory."""
     counts, ledger, pool = CountCache(), deps.ledger, deps.pool

@@ -58,7 +58,7 @@ _ESCAPES: Final = (
 _UNSEEN: Final = (
     r"[0-9A-Za-z]\x08_",  # typed over, as man pages do
     *(rf"[^\x08\n]{{{count}}}\x08{{{count}}}" for count in range(8, 0, -1)),
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]",
+    r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f]",
     _utf8("\x80-\x9f\xad\u0300-\u036f\ufeff\ufffd\ud800-\udfff" + HIDDEN_SET),
     r"[\xc0\xc1\xf5-\xff]",  # never part of UTF-8
 )
