@@ -68,7 +68,7 @@ def test_every_byte_as_it_reads_knows_its_place(seed: int) -> None:
         for byte in range(len(read)):
             low, high = step.place(byte, byte + 1)
             # A byte that stands for itself, one that a sign is read as, or what separates pieces.
-            assert before[low:high] == read[byte : byte + 1] or high - low > 1 or read[byte : byte + 1] in b"\n\0"
+            assert before[low:high] == read[byte : byte + 1] or high - low > 1 or read[byte : byte + 1] in b"\n\xa7"
         whole = step.place(0, len(read))
         assert 0 <= whole[0] <= whole[1] <= len(before)
         before = read

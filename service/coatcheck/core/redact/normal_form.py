@@ -26,7 +26,7 @@ _BEFORE: Final = 128
 """Bytes before a sign that are searched with it: more than a name and what may separate them."""
 _BEHIND: Final = 768
 """Bytes behind a sign that are searched with it: more than any secret that follows a name."""
-_BETWEEN: Final = b"\n\0\n"
+_BETWEEN: Final = b"\n\xa7\n"
 """Separates the pieces that are searched; no match extends across it."""
 
 
@@ -71,10 +71,11 @@ _WRITTEN: Final = (
     r"\\+[/_]",
     r"&(?:quot|apos|lt|gt|amp|nbsp|shy|zwnj|zwj|ZeroWidthSpace|lowbar|#[0-9]{1,5}|#[xX][0-9a-fA-F]{1,4});",
     r"%[2-7][0-9a-fA-F]",
-    r"=\r?\n|=3D",
+    "=3D",
 )
-_PART: Final = r"[\w+/=.~-]"
+_PART: Final = r"[\w+/=.-]"
 _INLINE: Final = (
+    rf"[\w+/.~%-]=\r?\n{_PART}",  # a soft line break of mail
     rf"{_PART}\[-[^\n\]]{{1,200}}-\]\{{\+{_PART}",
     (
         rf"{_PART}(?:\[-|-\]|\{{\+|\+\}}|\*\*|~~|</?(?:b|i|u|s|em|strong|mark|span|wbr|code|font|del|ins|tt|kbd|a)"
@@ -83,7 +84,7 @@ _INLINE: Final = (
 )
 """What marks a part of a word, which no secret ends at."""
 _SIGN: Final = Expression("|".join((*_ESCAPES, *_UNSEEN, *_WRITTEN, *_INLINE)), groups=False)
-_INNER: Final = re.compile(rb"[\w+/=.~-][\[\]{+}*~<-]+.*[\w+/=.~-]\Z", re.DOTALL)
+_INNER: Final = re.compile(rb"[\w+/=.~%-][\[\]{+}*~<=-]+.*[\w+/=.~-]\Z", re.DOTALL)
 _QUOTED: Final = Expression(r"=[2-7][0-9A-F]", groups=False)
 """Signs of quoted-printable (RFC 2045, section 6.7), in what has soft line breaks or an escaped `=`."""
 _WIDE: Final = Expression(r"(?:[\x07-~]\x00(?:\x00\x00)?){4,}", groups=False)
@@ -93,10 +94,12 @@ _RETURN: Final = re.compile(rb"\r(?!\n)")
 _VARIABLE: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*=")
 """What a NUL separates in an environment."""
 _NULS: Final = re.compile(rb"\0+")
-_RUN: Final = Expression(r"[A-Za-z0-9+/]{28,}={0,2}|[A-Za-z0-9_-]{28,}={0,2}", groups=False)
-"""28 characters of Base64 encode 21 bytes; the shortest secrets that are recognisable by themselves have 20."""
-_FIRST: Final = 28
-"""Characters of a run that tell most others from text."""
+_RUN: Final = Expression(r"(?:^|[^\w+/-]|\\[nrt])(?:[A-DH-Za-f][\w+/-]{3}){7}", groups=False)
+"""How Base64 of text begins: no byte of ASCII has its highest bit, so the first of four letters is one of these.
+
+28 characters encode 21 bytes; the shortest secrets that are recognisable by themselves have 20.
+"""
+_WHOLE_RUN: Final = re.compile(rb"(?:\\[nrt]|[^\w+/-])?([A-Za-z0-9+/]{28,}={0,2}|[A-Za-z0-9_-]{28,}={0,2})", re.ASCII)
 _NEXT_LINE: Final = re.compile(rb"(?:(?:\\+r)?\\+n|\r?\n)[ \t>|]{0,16}([A-Za-z0-9+/]{2,76}={0,2})(?![A-Za-z0-9+/=])")
 _FULL_LINE: Final = 56
 """Characters of a line of Base64 from which it may go on in the next one."""
@@ -202,7 +205,7 @@ def _signs(data: bytes) -> list[_Sign]:
     signs = [_sign(data, begin, end) for begin, end in _SIGN.each(data)]
     if b"\r" in data:
         signs += [(match.start(), match.end(), b"") for match in _RETURN.finditer(data)]
-    if any(data[begin] == _EQUALS for begin, _, _ in signs):
+    if any(data[begin] == _EQUALS for begin, _, _ in signs):  # quoted-printable
         signs += [_sign(data, begin, end) for begin, end in _QUOTED.each(data)]
     return signs
 
@@ -255,12 +258,12 @@ def _runs(data: bytes) -> list[_Sign]:
     """Returns every run of Base64 that decodes to text, line by line."""
     out: list[_Sign] = []
     done = 0
-    for begin, end in _RUN.each(data):
-        if begin < done:
+    for at, _ in _RUN.each(data):
+        found = _WHOLE_RUN.match(data, at)
+        if found is None or at < done:
             continue
-        if _decoded(data[begin : begin + _FIRST]) is None:
-            continue
-        run = data[begin:end]
+        begin, end = found.span(1)
+        run = found[1]
         piece = _decoded(run[:_LONGEST_RUN]) if all(run.translate(None, dull) for dull in _DULL) else None
         if piece is None:
             continue
