@@ -108,6 +108,7 @@ def test_no_other_name_makes_a_value_secret(mask: Mask, what: str) -> None:
         "arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db2-a1b2c3d4e5f6",
         "secretName: web-tls-7f9c8d6b5a4e3f2a",
         "- name: API_TOKEN\n  valueFrom:\n    secretKeyRef: {name: api-token-7f9c8d6b5a, key: token}",
+        '# METHOD can be "trust", "md5", "password", "scram-sha-256", "gss"',
         "ii  passwd   1:4.13+dfsg1-1+deb12u1   amd64",
         "PASS: test_foo_1 PASS: TestFoo2 bypass: 3x4y5z6",
         "Ed25519PrivateKey | X25519PrivateKey, private_key, Ed25519PublicKey",
