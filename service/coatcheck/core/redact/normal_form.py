@@ -87,13 +87,12 @@ _SIGN: Final = Expression("|".join((*_ESCAPES, *_UNSEEN, *_WRITTEN, *_INLINE)), 
 _INNER: Final = re.compile(rb"[\w+/=.~%-][\[\]{+}*~<=-]+.*[\w+/=.~-]\Z", re.DOTALL)
 _QUOTED: Final = Expression(r"=[2-7][0-9A-F]", groups=False)
 """Signs of quoted-printable (RFC 2045, section 6.7), in what has soft line breaks or an escaped `=`."""
-_WIDE: Final = Expression(r"(?:[\x07-~]\x00(?:\x00\x00)?){4,}", groups=False)
+_WIDE: Final = Expression(r"(?:[\x07-~]\x00\x00\x00){8,}|(?:[\x07-~]\x00){8,}", groups=False)
 """ASCII in UTF-16 or UTF-32."""
 _RETURN: Final = re.compile(rb"\r(?!\n)")
 """What a line's frames end with; each by itself is searched as it stands, and so is what remains of all."""
 _VARIABLE: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*=")
 """What a NUL separates in an environment."""
-_NULS: Final = re.compile(rb"\0+")
 _RUN: Final = Expression(r"(?:^|[^\w+/-]|\\[nrt])(?:[A-DH-Za-f][\w+/-]{3}){7}", groups=False)
 """How Base64 of text begins: no byte of ASCII has its highest bit, so the first of four letters is one of these.
 
@@ -123,6 +122,10 @@ _Sign = tuple[int, int, bytes]
 """Where a sign stands, and what it is read as."""
 
 
+_WIDE_UNITS: Final = 8
+"""Characters from which a sign is taken for text in units of several bytes, each of which is one character."""
+
+
 class NormalForm(Struct, frozen=True):
     """The surroundings of all signs in a text, as they are read."""
 
@@ -141,7 +144,12 @@ class NormalForm(Struct, frozen=True):
         number = bisect_right(self.starts, byte) - 1
         low = self.raw[number]
         if number % 2:
-            return low, self.raw[number + 1]
+            high, size = self.raw[number + 1], self.starts[number + 1] - self.starts[number]
+            step = (high - low) // size if size >= _WIDE_UNITS and (high - low) % size == 0 else 0
+            if step <= 1:
+                return low, high
+            low += (byte - self.starts[number]) * step
+            return low, low + 1
         return low + byte - self.starts[number], low + byte - self.starts[number] + 1
 
 
@@ -201,7 +209,7 @@ def _read(data: bytes, signs: list[_Sign]) -> NormalForm:
 
 def _signs(data: bytes) -> list[_Sign]:
     if _is_binary(data):
-        return [(m.start(), m.end(), b"") for run in _WIDE.each(data) for m in _NULS.finditer(data, *run)]
+        return [(a, b, data[a : b : 2 if data[a + 2] else 4]) for a, b in _WIDE.each(data)]
     signs = [_sign(data, begin, end) for begin, end in _SIGN.each(data)]
     if b"\r" in data:
         signs += [(match.start(), match.end(), b"") for match in _RETURN.finditer(data)]
