@@ -37,7 +37,7 @@ _REFERENCES: Final = (
     r"(?:Key|Token|Secret|Password)s?$",  # a type
 )
 """What stands behind the name of a secret in place of one."""
-_LISTED: Final = rf"[\"'][ \t]*,[ \t]*[\"']{_WORD}[\"']"
+_LISTED: Final = rf"[\"'][ \t]*,[ \t]*[\"']{_WORD}[\"']$"
 """Two words of a list, of which the first happens to be such a name."""
 _FILLED: Final = r"(?i)^(?:0+|1234567?8?9?0?|x{4,}.*|.*x{6,}.*|.*\*{3,}.*)$"
 _NAME_LIKE: Final = rf"^{_WORD}(?:[/:]{_WORD})*$"
@@ -45,8 +45,8 @@ _NAME_LIKE: Final = rf"^{_WORD}(?:[/:]{_WORD})*$"
 _REQUEST: Final = r"(?i)token[^a-z0-9]{1,16}[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-"
 """A token that is a UUID tells one request from another."""
 _POSITIONS: Final = (
-    r"(?i)(?:next|page|continu\w*|sync|start|cancel\w*|cursor|verif\w*|purchase|pagination|resume|eos|bos|pad|unk|sep|cls|mask|"
-    r"sub|public|csrf|xsrf)[\w-]{0,12}$|::\w*$|\d:$"
+    r"(?i)(?:next|page|continu\w*|sync|start|cancel\w*|cursor|verif\w*|purchase|pagination|resume|eos|bos|pad|unk|sep|"
+    r"cls|mask|sub|public|csrf|xsrf)[\w-]{0,12}$|::\w*$|\d:$"
 )
 """What a name begins with if its token or key is a position, a word, a type, or public."""
 _PHRASE_NAME: Final = (
