@@ -200,6 +200,16 @@ def test_a_question_is_answered_by_what_lines_are_shown_as(service: Service) -> 
     assert r"\u00dcberdruckventil" in answer
 
 
+def test_lines_that_are_taken_for_data_are_read_as_the_card_says(service: Service) -> None:
+    lines = [json.dumps({"log": f"step {n} of Größe\n", "stream": "stdout", "time": clock(n)}) for n in range(81)]
+    made = put(service, "\n".join([*lines, ""]).encode(), "application/x-ndjson")
+    assert "json" in made["text"].splitlines()[0]
+    assert "without stream=stdout, time" in made["text"].splitlines()[0]
+    assert read(service, made["id"], offset=5, limit=1).splitlines()[1] == "step 4 of Größe"
+    assert lines[4] in read(service, made["id"], offset=5, limit=1, view="raw")
+    assert "step 7 of" in read(service, made["id"], path="$[7].log")
+
+
 def test_no_match_as_read_is_true(service: Service) -> None:
     text = "".join(json.dumps({"log": f"Größe {n}\n", "time": clock(n)}) + "\n" for n in range(80))
     made = put(service, text.encode(), "text/plain")

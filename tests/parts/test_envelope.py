@@ -59,10 +59,13 @@ def test_a_list_of_lines_is_a_text_of_lines(value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "around"),
     [
-        (repr(CompletedProcess(["make"], 1, LOG, "")), "CompletedProcess(args=['make'], returncode=1, …, stderr='')"),
-        (repr({"rc": 1, "stdout": LOG}), "{'rc': 1, …}"),
-        (json.dumps({"code": 1, "stdout": LOG})[:-9], '{"code": 1, …'),
-        (json.dumps({"stdout": 'Größe: "x" C:\\temp\n' * 9})[:-3], "{…"),
+        (
+            repr(CompletedProcess(["make"], 1, LOG, "")),
+            "CompletedProcess(args=['make'], returncode=1, stdout=…, stderr='')",
+        ),
+        (repr({"rc": 1, "stdout": LOG}), "{'rc': 1, 'stdout': …}"),
+        (json.dumps({"code": 1, "stdout": LOG})[:-9], '{"code": 1, "stdout": …'),
+        (json.dumps({"stdout": 'Größe: "x" C:\\temp\n' * 9})[:-3], '{"stdout": …'),
     ],
     ids=["a value of Python", "a dict of Python", "JSON cut off", "escapes"],
 )

@@ -131,6 +131,27 @@ def test_values_that_are_not_the_usual_ones_are_shown(delimiter: str) -> None:
     assert shown[8:10] == ["job 8 of it is over", "status=failed job 9 of it is over"]
 
 
+@pytest.mark.parametrize("delimiter", ["object", "row", "pairs"])
+def test_values_that_differ_in_digits_only_are_told_apart(delimiter: str) -> None:
+    workers = ["web" if n % 5 else f"web{n % 3 + 1}" for n in range(60)]
+
+    def line(n: int) -> str:
+        if delimiter == "object":
+            return json.dumps({"ts": clock(n), "worker": workers[n], "message": f"job {n} is over now"})
+        if delimiter == "pairs":
+            return f'ts={clock(n)} worker={workers[n]} message="job {n} is over now"'
+        return cells(clock(n), workers[n], f"job {n} is over now")
+
+    head = ["ts,worker,message"] if delimiter == "row" else []
+    data = "\n".join([*head, *map(line, range(60)), ""]).encode()
+    fields = find_fields(data)
+    assert fields is not None
+    shown = without_fields(fields, data).decode().split("\n")[len(head) : -1]
+    assert shown == [
+        f"{'' if worker == 'web' else f'worker={worker} '}job {n} is over now" for n, worker in enumerate(workers)
+    ]
+
+
 def test_a_line_with_a_member_of_its_own_is_shown_whole() -> None:
     lines = [json.dumps({"ts": clock(n), "level": "info", "msg": f"step {n} of it"}) for n in range(300)]
     lines[200] = json.dumps({"ts": clock(200), "level": "info", "msg": "step 200", "exc": "boom"})

@@ -198,7 +198,8 @@ class OpenView:
             raise no_section(found.artifact.id, section, ())
         if plain:
             return _narrowed(self._raw(found, "text", view), section)
-        reading = self._raw(found, "raw") if view is None else await self._text(found, view)
+        name: ViewName = "raw" if found.artifact.facts.fields is None else "text"
+        reading = self._raw(found, name) if view is None else await self._text(found, view)
         return _narrowed(replace(reading, unkept=unkept), section)
 
     async def _found(self, caller: Caller, number: int, *, with_view: bool) -> FoundArtifact:

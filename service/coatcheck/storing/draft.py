@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from coatcheck.core import card, ids
 from coatcheck.core.artifact import (
     ENGINE,
+    SAMPLE_BYTES,
     UNDESCRIBED,
     Artifact,
     DeclaredMetadata,
@@ -30,6 +31,7 @@ from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.fields import find_fields
+from coatcheck.core.parts.form import find_form, open_payload
 from coatcheck.core.policies.policy import NOTHING, Policy, Rules
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import noted, veiled
@@ -151,6 +153,22 @@ def _described(draft: Draft) -> Draft:
     facts = recognise(d.sample, said, d.survey, fields=find_fields(d.sample.head)).beside(d.facts)
     facts = structs.replace(facts, form=d.facts.form)
     return dataclass_replace(d, facts=facts, engine=ENGINE)
+
+
+def describe_form(artifact: Artifact, head: bytes) -> DetectedMetadata | None:
+    """Returns the detected metadata of the text in an artifact's payload, given its beginning or all of it.
+
+    None if the payload's bytes are its text.
+    """
+    a = artifact
+    form = find_form(PayloadSample(head, b"", a.measure.size), a.said.media_type)
+    if form is None:
+        return None
+    text = open_payload(form, head)[:SAMPLE_BYTES]
+    said = structs.replace(a.said, media_type=None) if form.is_envelope else a.said
+    is_whole = len(head) == a.measure.size
+    sample = PayloadSample(text, b"", len(text) if is_whole else max(a.measure.size, len(text) + 1))
+    return structs.replace(recognise(sample, said, None, fields=find_fields(text)).beside(a.facts), form=form)
 
 
 def cut(

@@ -18,20 +18,16 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import (
     ENGINE,
     SAMPLE_BYTES,
-    Artifact,
     Caller,
     DeclaredMetadata,
     DetectedMetadata,
     PayloadForm,
-    PayloadSample,
 )
 from coatcheck.core.caches import BoundedCache
 from coatcheck.core.encoding.payload_encoder import HELD_WHOLE, PayloadEncoder
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.kinds import recognise
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.parts.fields import find_fields
-from coatcheck.core.parts.form import FormDecoder, find_form, open_payload
+from coatcheck.core.parts.form import FormDecoder, open_payload
 from coatcheck.core.reads.view_inputs import ViewInputs, is_plain, view_inputs
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import OPENED, TEXT, ExtractedText, View, ViewMeasure
@@ -42,6 +38,7 @@ from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing import upload_session
 from coatcheck.storing.content import Content, OpenContent
+from coatcheck.storing.draft import describe_form
 from coatcheck.storing.find import not_found
 from coatcheck.storing.upload_session import BLOCK, UploadSession, fenced
 
@@ -226,22 +223,6 @@ class KeepText:
             waits = self._deps.fallback.find(a.namespace, number, now) is not None
             raise _waits() if waits else not_found()
         return answer
-
-
-def describe_form(artifact: Artifact, head: bytes) -> DetectedMetadata | None:
-    """Returns the detected metadata of the text in an artifact's payload, given its beginning or all of it.
-
-    None if the payload's bytes are its text.
-    """
-    a = artifact
-    form = find_form(PayloadSample(head, b"", a.measure.size), a.said.media_type)
-    if form is None:
-        return None
-    text = open_payload(form, head)[:SAMPLE_BYTES]
-    said = structs.replace(a.said, media_type=None) if form.is_envelope else a.said
-    is_whole = len(head) == a.measure.size
-    sample = PayloadSample(text, b"", len(text) if is_whole else max(a.measure.size, len(text) + 1))
-    return structs.replace(recognise(sample, said, None, fields=find_fields(text)).beside(a.facts), form=form)
 
 
 async def extract_view(

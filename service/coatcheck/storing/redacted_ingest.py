@@ -15,7 +15,8 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.policy import Redaction
 from coatcheck.core.redact.mask import Mask, MaskedSecrets
 from coatcheck.core.redact.masked_artifact import said_of
-from coatcheck.core.redact.redacting_stream import RedactingStream, TextSearch, refused_name
+from coatcheck.core.redact.redacting_stream import RedactingStream, refused_name
+from coatcheck.core.redact.text_search import TextSearch
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.redaction import RedactionPolicy
 

@@ -57,7 +57,7 @@ class ClockJumpGuard:
         self._refresh = refresh
         self._damage = damage
         self._origin = clock.now(), steady_seconds()
-        """The same moment by both clocks, of which the first was right."""
+        """The wall clock and the time since boot at one moment, when the wall clock was right."""
         self._changed_at: datetime | None = None
         self._is_checked = self._has_jumped = False
 

@@ -30,7 +30,7 @@ class PayloadProbe(Struct, dict=True):
     survey: Survey | None = None
     """What every byte says, if the sample is not all of it."""
     lines: PayloadSample | None = None
-    """The same sample with the fields of its lines, where `sample` has only their messages."""
+    """The sample as it is written; `sample` has only the messages of lines that have fields."""
 
     @cached_property
     def json(self) -> JsonReading | None:

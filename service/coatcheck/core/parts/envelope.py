@@ -31,10 +31,11 @@ _EACH: Final = "[*]"
 _PAIR: Final = ("time", "line")
 _LITERAL_LINES: Final = 3
 """Maximum lines of a text that is a literal."""
-_LITERAL: Final = re.compile(
-    r"""(?:['"]?(\w{1,40})['"]? ?[:=] ?)?[bru]?(["'])((?:[^\\"']|\\.|(?!\2)["'])*+)(?:\2|\\?\Z)""", re.DOTALL
-)
-"""A string literal of Python, JavaScript or JSON, perhaps cut off, with the name before it."""
+_LITERAL: Final = re.compile(r"""(["'])((?:[^\\"']++|\\.|(?!\1)["'])*+)(?:\1|\\?\Z)""", re.DOTALL)
+"""A string literal of Python, JavaScript or JSON, perhaps cut off."""
+_NAME: Final = re.compile(r"""['"]?(\w{1,40})['"]? ?[:=] ?[bru]?\Z""")
+"""What names a literal, in front of it."""
+_NEAR: Final = 48
 _ESCAPE: Final = re.compile(r"((?:\\x[0-9a-fA-F]{2})+)|\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": ""}
 _FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
@@ -152,12 +153,20 @@ def _open_literals(data: bytes) -> Envelope | None:
     if len(lines) > _LITERAL_LINES or data.count(b"\\n") < _FEWEST or _is_json(data) or _is_json(lines[0]):
         return None
     text = data.decode("utf-8", "replace").strip()
-    found = [match for match in _LITERAL.finditer(text) if match[3].count("\\n") > 1]
-    if sum(len(match[3]) for match in found) < _SHARE * len(text):
+    found = [match for match in _LITERAL.finditer(text) if match[2].count("\\n") > 1]
+    if sum(len(match[2]) for match in found) < _SHARE * len(text):
         return None
-    around = _LITERAL.sub(lambda match: "…" if match[3].count("\\n") > 1 else match[0], text)
-    texts = [(match[1] or "text", _ESCAPE.sub(_unescape, match[3])) for match in found]
-    return Envelope(texts, [("around", around)] if len(around) < _LONG else [])
+    texts: list[tuple[str, str]] = []
+    around: list[str] = []
+    at = 0
+    for match in found:
+        before = text[at : match.start()]
+        name = _NAME.search(before[-_NEAR:])
+        texts.append((name[1] if name else "text", _ESCAPE.sub(_unescape, match[2])))
+        around += (before, "…")
+        at = match.end()
+    said = "".join([*around, text[at:]])
+    return Envelope(texts, [("around", said)] if len(said) < _LONG else [])
 
 
 def _is_json(data: bytes) -> bool:

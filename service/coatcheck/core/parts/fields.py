@@ -7,7 +7,7 @@ and tables of data are untouched. A rule of rendering: each line stays a line, a
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, final
@@ -74,7 +74,7 @@ _DIGITS: Final = re.compile(r"\d+")
 _ORDERED: Final = 0.9
 """Minimum share of times that are not before the one before: those of other lines are data."""
 _KNOWN: Final = 256
-"""Kinds of lines, by their fields, that are remembered."""
+"""Values of fields of which it is remembered what is shown."""
 _NAMELESS: Final = "column "
 """Begins the name of a column that has none."""
 _NAME: Final = 40
@@ -82,7 +82,7 @@ _NAMED: Final = 6
 """Characters of a column's name that are shown, and number of columns that are named."""
 _ID: Final = 12
 """Characters from which a word without a blank may be an identifier."""
-_PAIRS: Final = re.compile(r'(?:^| )([\w.@/-]{1,40})=("(?:[^"\\]|\\.)*"|[^\s"]*)(?=\s|$)')
+_PAIRS: Final = re.compile(rb'(?:^| )([\w.@/-]{1,40})=("(?:[^"\\]|\\.)*"|[^\s"]*)(?=\s|$)')
 """A pair of logfmt."""
 _MEMBERS: Final = 24
 _SENTENCE: Final = 12
@@ -93,6 +93,7 @@ _DOUBLED: Final = re.compile(rb'""')
 _FEW: Final = 4
 _FEW_OF: Final = 10
 """Different values of a column that tells lines apart by kind: few, or at most one in ten lines."""
+_decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _ESCAPE: Final = re.compile(rb'\\u001[bB]\[[0-9;]*[A-Za-z]|\\(?:[tr"/\\]|u(?!000[aA])[0-9a-fA-F]{4}|n(?="))')
 
 
@@ -106,7 +107,7 @@ def find_fields(head: bytes) -> LineFields | None:
         return None
     if sum(line.startswith("{") for line in sampled) > len(sampled) / 2:
         return _of_records(sampled, _values_of_object, '"{}":"')
-    if _PAIRS.match(sampled[0]) and _PAIRS.match(sampled[-1]):
+    if _PAIRS.match(sampled[0].encode()) and _PAIRS.match(sampled[-1].encode()):
         return _of_records(sampled, _values_of_pairs, ' {}="', "=")
     return _of_prefixes(sampled) or _of_numbers(lines, step) or _of_table(sampled)
 
@@ -207,10 +208,10 @@ class _MessageFinder:
         self._line = line
         self._escape = _ESCAPE if fields.member else _DOUBLED
         self._columns = {column.name: column for column in fields.columns}
-        self._usual = {column.usual for column in fields.columns if column.type == "value"}
-        self._drop = b"" if any(map(_DIGITS.search, self._usual)) else b"0123456789"
-        self._known: dict[bytes, bytes] = {}
-        """What is shown of the fields of lines that differ at most in the digits of their times."""
+        self._read = _values_of_pairs if fields.delimiter else _values_of_object
+        self._silent = {column.name for column in fields.columns if column.type in {"time", "id"}} | {fields.member}
+        self._known: dict[tuple[str, bytes], str] = {}
+        """What is shown of values, by column."""
 
     def __call__(self, data: bytes, start: int) -> list[Hidden]:
         out: list[Hidden] = []
@@ -228,43 +229,47 @@ class _MessageFinder:
 
     def _shown(self, match: re.Match[bytes]) -> bytes | None:
         """Returns what is shown in front of a message; None if the line has more than its fields."""
-        key = (match[1] + b"\0" + match[4]).translate(None, self._drop)
-        shown = self._known.get(key)
-        if shown is None:
-            values = self._values(match)
-            if values is None or not values.keys() <= self._columns.keys():
-                return None
-            texts = (_shown(self._columns[name], value) for name, value in values.items())
-            shown = "".join(texts).encode("utf-8", "replace")
-            if len(self._known) < _KNOWN:
-                self._known[key] = shown
-        return shown
+        values = self._values(match)
+        if values is None:
+            return None
+        out: list[str] = []
+        for name, value in values.items():
+            if name in self._silent:
+                continue
+            shown = self._known.get((name, value))
+            if shown is None:
+                column = self._columns.get(name)
+                if column is None:
+                    return None
+                shown = _shown(column, value.decode("utf-8", "replace"))
+                if len(self._known) < _KNOWN:
+                    self._known[name, value] = shown
+            out.append(shown)
+        return "".join(out).encode("utf-8", "replace")
 
-    def _values(self, match: re.Match[bytes]) -> dict[str, str] | None:
+    def _values(self, match: re.Match[bytes]) -> Mapping[str, bytes] | None:
         if self._fields.member:
-            values = (_values_of_pairs if self._fields.delimiter else _values_of_object)(
-                match[0].decode("utf-8", "replace")
-            )
-            return values and {name: value for name, value in values.items() if name != self._fields.member}
+            return self._read(match[0])
         for row in csv.reader([match[1].decode("utf-8", "replace")], delimiter=self._fields.delimiter):
-            return {column.name: value for column, value in zip(self._fields.columns, row, strict=False)}
+            cells = (cell.encode() for cell in row)
+            return {column.name: cell for column, cell in zip(self._fields.columns, cells, strict=False)}
         return None
 
 
-def _values_of_pairs(line: str) -> dict[str, str] | None:
+def _values_of_pairs(line: bytes) -> dict[str, bytes] | None:
     """Returns the values of a line that is nothing but pairs of a name and a value; None for another line."""
-    values = {name: value.strip('"') for name, value in _PAIRS.findall(line)}
-    return values if values and not _PAIRS.sub("", line).strip() else None
+    values = {name.decode(): value.strip(b'"') for name, value in _PAIRS.findall(line)}
+    return values if values and not _PAIRS.sub(b"", line).strip() else None
 
 
-def _values_of_object(line: str) -> dict[str, str] | None:
+def _values_of_object(line: bytes) -> dict[str, bytes] | None:
     """Returns an object's members as they are written, texts without quotation marks; None if the line is none."""
     try:
-        record = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        record = _decode(line)
     except (msgspec.MsgspecError, RecursionError):
         return None
-    values = {name: bytes(value).decode("utf-8", "replace") for name, value in record.items()}
-    return {name: value[1:-1] if value.startswith('"') else value for name, value in values.items()}
+    values = ((name, bytes(value)) for name, value in record.items())
+    return {name: value[1:-1] if value.startswith(b'"') else value for name, value in values}
 
 
 def _shown(column: LineColumn, value: str) -> str:
@@ -347,19 +352,22 @@ def _of_numbers(lines: list[str], step: int) -> LineFields | None:
 
 
 def _of_records(
-    lines: list[str], read: Callable[[str], dict[str, str] | None], begin: str, delimiter: str = ""
+    lines: list[str], read: Callable[[bytes], dict[str, bytes] | None], begin: str, delimiter: str = ""
 ) -> LineFields | None:
-    records = [record for record in map(read, lines) if record]
+    found = (read(line.encode()) for line in lines)
+    records = [{name: value.decode("utf-8", "replace") for name, value in each.items()} for each in found if each]
     names = Counter(name for record in records for name in record)
     if len(records) < _FOLLOWING * len(lines) or not 1 < len(names) <= _MEMBERS:
         return None
     columns = {name: [record[name] for record in records if name in record] for name in names}
-    found = _message_of(columns, list(names))
-    if found is None or sum(begin.format(found) in line.replace('": "', '":"') for line in lines) < len(lines) / 2:
+    message = _message_of(columns, list(names))
+    if message is None or sum(begin.format(message) in line.replace('": "', '":"') for line in lines) < len(lines) / 2:
         return None
     seldom = {name for name, values in columns.items() if len(values) * 2 < len(records)}
-    beside = tuple(_column(name, [] if name in seldom else columns[name]) for name in columns if name != found)
-    return LineFields(_names(beside), member=found, columns=beside, inside=_inside(columns[found]), delimiter=delimiter)
+    beside = tuple(_column(name, [] if name in seldom else columns[name]) for name in columns if name != message)
+    return LineFields(
+        _names(beside), member=message, columns=beside, inside=_inside(columns[message]), delimiter=delimiter
+    )
 
 
 def _of_table(lines: list[str]) -> LineFields | None:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from coatcheck.core.redact.engine import Expression
 from coatcheck.core.redact.filler import SecretRange
+from coatcheck.core.text.visible_text import Hidden, in_order
 from coatcheck_client.contract.inert import HIDDEN_SET
 
 _LEVELS: Final = 6
@@ -117,11 +118,6 @@ _FEW: Final = 8
 _SCATTERED: Final = 50
 """At most one byte in this many is a control character, in what is not binary data."""
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
-
-_Sign = tuple[int, int, bytes]
-"""Where a sign stands, and what it is read as."""
-
-
 _WIDE_UNITS: Final = 8
 """Characters from which a sign is taken for text in units of several bytes, each of which is one character."""
 
@@ -173,7 +169,7 @@ def _undone(data: bytes, steps: tuple[NormalForm, ...]) -> Iterator[tuple[bytes,
         signs = _signs(data)
         if not signs:
             return
-        steps = (*steps, _read(data, _in_order(signs)))
+        steps = (*steps, _read(data, in_order(signs)))
         data = steps[-1].data
         yield data, steps
 
@@ -189,7 +185,7 @@ def placed(secrets: list[SecretRange], steps: tuple[NormalForm, ...]) -> list[Se
     return out
 
 
-def _read(data: bytes, signs: list[_Sign]) -> NormalForm:
+def _read(data: bytes, signs: list[Hidden]) -> NormalForm:
     """Returns the surroundings of signs as they are read."""
     pieces: list[bytes] = []
     raw: list[int] = []
@@ -207,7 +203,7 @@ def _read(data: bytes, signs: list[_Sign]) -> NormalForm:
     return NormalForm(b"".join(pieces), list(accumulate(map(len, pieces[:-1]), initial=0)), [*raw, len(data)])
 
 
-def _signs(data: bytes) -> list[_Sign]:
+def _signs(data: bytes) -> list[Hidden]:
     if _is_binary(data):
         return [(a, b, data[a : b : 2 if data[a + 2] else 4]) for a, b in _WIDE.each(data)]
     signs = [_sign(data, begin, end) for begin, end in _SIGN.each(data)]
@@ -225,16 +221,7 @@ def _is_binary(data: bytes) -> bool:
     return controls * _SCATTERED > len(sample) and controls > _FEW
 
 
-def _in_order(signs: list[_Sign]) -> list[_Sign]:
-    """Returns signs in order; of those that overlap, the first and longest."""
-    out: list[_Sign] = []
-    for sign in sorted(signs, key=lambda sign: (sign[0], -sign[1])):
-        if not out or sign[0] >= out[-1][1]:
-            out.append(sign)
-    return out
-
-
-def _sign(data: bytes, begin: int, end: int) -> _Sign:
+def _sign(data: bytes, begin: int, end: int) -> Hidden:
     """Returns a sign with what it stands for."""
     if data[begin] == _ESCAPE:
         return begin, end, b""
@@ -262,9 +249,9 @@ def _reading(sign: bytes) -> bytes:
     return b""
 
 
-def _runs(data: bytes) -> list[_Sign]:
+def _runs(data: bytes) -> list[Hidden]:
     """Returns every run of Base64 that decodes to text, line by line."""
-    out: list[_Sign] = []
+    out: list[Hidden] = []
     done = 0
     for at, _ in _RUN.each(data):
         found = _WHOLE_RUN.match(data, at)

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.artifact import Caller
+from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.grep.matcher import PIECE, LineHit, PatternScan, ScanPosition
@@ -204,12 +204,35 @@ class Search(Reader):
         while not scan.done and scan.needs < stop:
             start = scan.needs  # a byte before the section at first, which word boundaries look back at
             end = min(stop, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
-            block = await (_plain_block(reading, start, end) if ask.plain else content.read(start, end))
+            block = await (self._plain_block(reading, start, end) if ask.plain else content.read(start, end))
             await in_pool(self._pool, scan.feed, block)
         self._remember(question, marks, scan)
         if ask.plain:
-            scan.hits = [await _written(reading, hit) for hit in scan.hits]
+            scan.hits = [await self._written(reading, hit) for hit in scan.hits]
         return scan
+
+    async def _plain_block(self, reading: ViewReading, start: int, end: int) -> bytes:
+        """Returns plain lines from `start` on, of about a block; a line of more than PIECE as it is written."""
+        content, stop = reading.content, reading.extent.end
+        while True:
+            block = await content.read(start, end)
+            size = len(block) if end == stop else block.rfind(b"\n") + 1
+            if size:
+                return await in_pool(self._pool, _read_lines, reading.fields, block[:size], begins=start == 0)
+            if end - start > PIECE:
+                return block
+            end = min(stop, end + BLOCK_BYTES)
+
+    async def _written(self, reading: ViewReading, hit: LineHit) -> LineHit:
+        """Returns a hit in plain lines as it is written."""
+        first, last = hit.line_start, hit.matches[-1].end
+        if last - first > PIECE:
+            return hit
+        line = await reading.content.read(first, min(reading.extent.end, last + PIECE))
+        found = await in_pool(self._pool, _parts_of, reading.fields, line.partition(b"\n")[0])
+        parts = [(first + start, first + end, shown) for start, end, shown in found]
+        matches = [Extent(*(written_at(parts, first, at) for at in (match.start, match.end))) for match in hit.matches]
+        return replace(hit, matches=matches)
 
     def _remember(self, question: "_Question", marks: list[ScanPosition], scan: PatternScan) -> None:
         new = [m for m in (scan.page_end, scan.mark() if scan.expired else None) if m is not None]
@@ -220,32 +243,12 @@ class Search(Reader):
 _Question = tuple[str, int, int, str, bool, bool, bool]
 
 
-async def _plain_block(reading: ViewReading, start: int, end: int) -> bytes:
-    """Returns plain lines from `start` on, of about a block; a line of more than PIECE as it is written."""
-    content, stop = reading.content, reading.extent.end
-    while True:
-        block = await content.read(start, end)
-        size = len(block) if end == stop else block.rfind(b"\n") + 1
-        if size:
-            return plain_lines(block[:size], _parts_of(reading, block[:size], begins=start == 0))
-        if end - start > PIECE:
-            return block
-        end = min(stop, end + BLOCK_BYTES)
+def _parts_of(fields: LineFields | None, data: bytes, *, begins: bool = True) -> list[Hidden]:
+    return find_parts(data, [] if fields is None else hidden_fields(fields, data, begins=begins))
 
 
-async def _written(reading: ViewReading, hit: LineHit) -> LineHit:
-    """Returns a hit in plain lines as it is written."""
-    first, last = hit.line_start, hit.matches[-1].end
-    if last - first > PIECE:
-        return hit
-    line = await reading.content.read(first, min(reading.extent.end, last + PIECE))
-    parts = [(first + a, first + b, shown) for a, b, shown in _parts_of(reading, line[: line.find(b"\n")])]
-    matches = [Extent(*(written_at(parts, first, at) for at in (match.start, match.end))) for match in hit.matches]
-    return replace(hit, matches=matches)
-
-
-def _parts_of(reading: ViewReading, data: bytes, *, begins: bool = True) -> list[Hidden]:
-    return find_parts(data, [] if reading.fields is None else hidden_fields(reading.fields, data, begins=begins))
+def _read_lines(fields: LineFields | None, data: bytes, *, begins: bool) -> bytes:
+    return plain_lines(data, _parts_of(fields, data, begins=begins))
 
 
 async def _begin(reading: ViewReading, ask: PatternSearchRequest) -> ScanPosition:
