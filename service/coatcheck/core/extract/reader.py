@@ -355,6 +355,8 @@ class PageReader:
 
     def _row(self, table: _Table) -> None:
         """One block of a row's cells, unless they hold a text each: then it was only laid out as a table."""
+        if table.is_layout or table.cells < 2:  # noqa: PLR2004 - one cell is no row
+            return
         row = self.blocks[table.start :]
         texts = [""] * table.cells
         for block in row:
@@ -363,7 +365,7 @@ class PageReader:
                 return
             texts[place] = f"{texts[place]}; {block.text}" if texts[place] else block.text
         limit = _NAMED_CELL if table.names else _CELL
-        if table.is_layout or table.cells < 2 or not row or max(map(len, texts)) > limit:  # noqa: PLR2004 - one cell is no row
+        if not row or max(map(len, texts)) > limit:
             return
         merged = row[0]
         merged.kind = "row"
