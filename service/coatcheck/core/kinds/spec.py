@@ -14,7 +14,7 @@ from coatcheck.core.choose.weights import DOCUMENT, PRINTED, CardWeights
 from coatcheck.core.extract.parts_text import may_be_parts
 from coatcheck.core.kinds.description import Description, PayloadProbe
 from coatcheck.core.kinds.json_facts import describe_json
-from coatcheck.core.kinds.media import describe_media
+from coatcheck.core.kinds.media import describe_media, describe_written
 from coatcheck.core.kinds.page import describe_page
 from coatcheck.core.kinds.results import describe_results, is_search_tool
 from coatcheck.core.kinds.table import describe_table
@@ -123,6 +123,16 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         source="page",
     ),
     Kind.IMAGE: KindSpec(describe=describe_media, names=True, facts_share=1.0, readable=False),
+    Kind.DOCUMENT: KindSpec(
+        describe=describe_written,
+        names=True,
+        has_fields=False,
+        prose=True,
+        text_view="document",
+        card_view=True,
+        view_bytes=32 * _MIB,
+        landmarks=landmarks.PROSE,
+    ),
     Kind.BINARY: KindSpec(
         describe=describe_media,
         names=True,
