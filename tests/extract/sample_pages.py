@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Final, get_args
 
-from coatcheck.core.views.view import ExtractedText, Section, TextForm
+from coatcheck.core.views.view import ExtractedText, Section, TextForm, outer_asides
 
 PROSE = "Harbour {n} has been known since antiquity, and the ships that call at it carry most goods, it is said."
 
@@ -46,6 +46,15 @@ def check_sections(sections: tuple[Section, ...], view: bytes) -> None:
     for left, right in pairwise(sections):
         assert left.start < right.start
         assert left.end <= right.start or (left.level < right.level and right.end <= left.end)
+
+
+def article_of(made: ExtractedText) -> str:
+    """The text of a page without its asides."""
+    assert made.text is not None
+    text = bytearray(made.text)
+    for aside in reversed(outer_asides(made.sections)):
+        del text[aside.start : aside.end]
+    return bytes(text).decode()
 
 
 FORMS: Final[tuple[TextForm, ...]] = get_args(TextForm)

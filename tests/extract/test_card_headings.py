@@ -2,7 +2,7 @@
 
 import pytest
 
-from coatcheck.core.artifact import DeclaredMetadata, Kind, PayloadSample
+from coatcheck.core.artifact import DeclaredMetadata, PayloadSample
 from coatcheck.core.card.text import text_of
 from coatcheck.core.outline.section_names import nth_section
 from coatcheck.core.views.view import LINKS, Section, ViewMeasure
@@ -84,12 +84,21 @@ def test_a_section_is_named_by_words_that_mean_it_alone(titles: list[str], wante
     data = b"x\n" * (len(titles) + 1)
     titles = [*map(str.strip, titles), LINKS]
     sections = tuple(
-        Section(name=f"s{n}", title=title, level=1, start=2 * n - 2, end=2 * n, line=n, lines=1)
+        Section(
+            name=f"s{n}",
+            title=title,
+            level=1,
+            start=2 * n - 2,
+            end=2 * n,
+            line=n,
+            lines=1,
+            aside=title == LINKS and n == len(titles),
+        )
         for n, title in enumerate(titles, 1)
     )
     m = measure_of(data)
     sizes = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
-    source = text_of(PayloadSample(data, b"", len(data)), sizes, sections, Kind.WEB_PAGE)
+    source = text_of(PayloadSample(data, b"", len(data)), sizes, sections, "markup-removed 6")
     name = source.name_of(sections[1])
     assert name == wanted
     assert nth_section(sections, name) == 1

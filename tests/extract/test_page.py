@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from coatcheck.core.extract import extract_text
-from coatcheck.core.extract.page import extract_page
+from coatcheck.core.extract.page import AROUND, NO_TEXT, extract_page
 from coatcheck.core.extract.tags import pieces, without_opaque
 from coatcheck.core.views.view import LINKS, ExtractedText
-from extract.sample_pages import PROSE, article, check_sections, cut, page
+from extract.sample_pages import PROSE, article, article_of, check_sections, cut, page
 
 
 def view_of(markup: str, url: str | None = "https://example.org/ships/index.html") -> tuple[ExtractedText, bytes]:
@@ -20,9 +20,19 @@ def view_of(markup: str, url: str | None = "https://example.org/ships/index.html
     return made, made.text
 
 
-def test_the_text_is_the_article_and_nothing_around_it() -> None:
-    _, text = view_of(page(article(3)))
-    assert text.decode() == "# Of ships\n\n" + "\n\n".join(PROSE.format(n=n) for n in range(3)) + "\n"
+def test_the_article_stands_between_sections_of_what_is_around_it() -> None:
+    made, text = view_of(page(article(3)))
+    assert article_of(made) == "# Of ships\n\n" + "\n\n".join(PROSE.format(n=n) for n in range(3)) + "\n\n"
+    assert text.decode().startswith("[Navigation]\n\n- Menu entry\n- Another\n\n[Article]\n\n# Of ships\n")
+    assert [(each.name, each.title, each.level) for each in made.sections if each.aside] == [
+        ("s1", "Navigation", 1),
+        ("s3", "Footer", 1),
+        ("s4", LINKS, 1),
+        ("s5", f"{LINKS} of Footer", 2),
+        ("s6", f"{LINKS} of Navigation", 2),
+    ]
+    assert cut(made, text, "s3").startswith("[Footer]\n\nRelated: More of it\n\nCopyright, imprint")
+    assert "a comment" not in text.decode()
 
 
 def test_headings_lists_tables_quotes_and_code_are_told_apart() -> None:
@@ -34,20 +44,20 @@ def test_headings_lists_tables_quotes_and_code_are_told_apart() -> None:
         "<h3>Of code</h3><pre><code>def f():\n    return 1 &lt; 2\n</code></pre><blockquote>Said so.</blockquote>"
     )
     made, text = view_of(page(inside))
-    assert text.decode().endswith(
+    assert article_of(made).endswith(
         "## Of & lists\n\n- first bold\n- second\n  1. one\n  2. two\n\n"
-        "## Of tables\n\n| Port | Ships |\n| Riga |  |\n\n"
-        "### Of code\n\n```\ndef f():\n    return 1 < 2\n```\n\n> Said so.\n"
+        "## Of tables\n\n| Port | Ships |\n| Port: Riga |  |\n\n"
+        "### Of code\n\n```\ndef f():\n    return 1 < 2\n```\n\n> Said so.\n\n"
     )
-    assert [(each.name, each.title, each.level) for each in made.sections] == [
-        ("s1", "Of ships", 1),
-        ("s2", "Of & lists", 2),
-        ("s3", "Of tables", 2),
-        ("s4", "Of code", 3),
+    assert [(each.name, each.title, each.level) for each in made.sections if not each.aside] == [
+        ("s2", "Of ships", 1),
+        ("s3", "Of & lists", 2),
+        ("s4", "Of tables", 2),
+        ("s5", "Of code", 3),
     ]
-    assert cut(made, text, "s3").startswith("## Of tables\n")
-    assert cut(made, text, "s3").endswith("> Said so.\n")
-    assert cut(made, text, "s1") == text.decode()
+    assert cut(made, text, "s4").startswith("## Of tables\n")
+    assert cut(made, text, "s4").endswith("> Said so.\n\n")
+    assert cut(made, text, "s2") == article_of(made)
 
 
 def test_a_paragraph_that_is_not_closed_ends_where_a_definition_begins() -> None:
@@ -69,10 +79,12 @@ def test_links_stand_after_the_text_once_each_and_whole() -> None:
         '<a href="/other?a=1&b=2#top">the other one</a> in this text.</p>'
     )
     made, text = view_of(page(inside))
-    assert made.sections[-1].title == LINKS
-    assert cut(made, text, made.sections[-1].name) == (
-        "# Links\n\n- the other one: https://example.org/other?a=1&b=2\n- that: https://cdn.example.com/x\n"
+    links = next(each for each in made.sections if each.title == LINKS)
+    assert cut(made, text, links.name).startswith(
+        "# Links\n\n- the other one: https://example.org/other?a=1&b=2\n- that: https://cdn.example.com/x\n\n"
+        "## Links of Footer\n\n- More of it: https://example.org/x\n\n## Links of Navigation\n"
     )
+    assert links.end == len(text)
 
 
 @pytest.mark.parametrize(
@@ -80,17 +92,8 @@ def test_links_stand_after_the_text_once_each_and_whole() -> None:
     [
         "<div hidden><p>{}</p></div>",
         '<div style="display: none"><p>{}</p></div>',
-        '<section aria-hidden="true"><p>{}</p></section>',
-        '<div class="comment-list"><p>{}</p></div>',
-        '<div id="related-stories"><p>{}</p></div>',
-        '<div class="post-comments"><p>{}</p></div>',
-        '<div class="articleComments"><p>{}</p></div>',
-        '<ol id="leserkommentare"><li>{}</li></ol>',
-        '<div class="relatedContent"><p>{}</p></div>',
-        '<div class="main-menu"><p>{}</p></div>',
-        '<div class="wp-caption alignright"><img src="/a.jpg"><p>{}</p></div>',
-        "<figure><img src='/a.jpg'><figcaption>{}</figcaption></figure>",
-        '<div role="navigation"><p>{}</p></div>',
+        '<p>Seen, <span style="visibility:hidden">{}</span> and seen again.</p>',
+        "<dialog><p>{}</p></dialog>",
         "<template><p>{}</p></template>",
         "<noscript><p>{}</p></noscript>",
         "<script type='text/template'><p>{}</p></script>",
@@ -99,8 +102,91 @@ def test_links_stand_after_the_text_once_each_and_whole() -> None:
 )
 def test_what_no_reader_sees_is_not_in_it(gone: str) -> None:
     hidden = "This is not for readers at all, whatever it says, and it says quite a lot, as you may see."
-    _, text = view_of(page(article(8) + gone.format(hidden) + article(2)))
+    made, text = view_of(page(article(8) + gone.format(hidden) + article(2)))
     assert hidden not in text.decode()
+    assert article_of(made).count("Harbour 1 ") == 2
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        '<section aria-hidden="true"><p>{}</p></section>',
+        '<div class="comment-list"><p>{}</p></div>',
+        '<div id="related-stories"><p>{}</p></div>',
+        '<div class="post-comments"><p>{}</p></div>',
+        '<div class="articleComments"><p>{}</p></div>',
+        '<ol id="leserkommentare"><li>{}</li></ol>',
+        '<div class="relatedContent"><p>{}</p></div>',
+        '<div class="main-menu"><p>{}</p></div>',
+        '<div role="navigation"><p>{}</p></div>',
+    ],
+)
+def test_what_is_not_the_article_stands_beside_it(around: str) -> None:
+    other = "This is not for readers at all, whatever it says, and it says quite a lot, as you may see."
+    made, text = view_of(page(article(8) + around.format(other) + article(2)))
+    assert other not in article_of(made)
+    aside = next(each for each in made.sections if each.title == AROUND)
+    assert other in cut(made, text, aside.name)
+    assert cut(made, text, aside.name).endswith("\n[Article]\n\n")
+    assert article_of(made).count("Harbour 1 ") == 2
+
+
+def test_cells_have_the_names_of_their_columns() -> None:
+    table = (
+        "<table><caption>Calls</caption><thead><tr><th>Port<th>Year<th colspan=2>Ships</tr>"
+        "<tr><th><th><th>in<th>out</tr></thead>"
+        "<tr><td rowspan=2><a href='/r'>Riga</a><td>1890<td>12<td>13<tr><td>1891<td>14<td></table>"
+    )
+    _, text = view_of(page(article(2) + table))
+    assert (
+        "Calls\n\n| Port | Year | Ships |\n|  |  | in | out |\n"
+        "| Port: Riga | Year: 1890 | Ships in: 12 | Ships out: 13 |\n| Year: 1891 | Ships in: 14 |  |\n"
+    ) in text.decode()
+
+
+def test_a_table_of_links_beside_an_article_is_kept() -> None:
+    rows = "".join(
+        f"<tr><td><a href='/{n}'>Ship {n}</a></td><td><a href='/y{n}'>{1900 + n}</a></td></tr>" for n in range(30)
+    )
+    _, text = view_of(page(f"{article(4)}<table><tr><th>Name<th>Built</tr>{rows}</table>{article(3)}"))
+    assert [n for n in range(30) if f"| Name: Ship {n} | Built: {1900 + n} |" not in text.decode()] == []
+
+
+def test_images_menus_and_buttons_say_what_they_show() -> None:
+    inside = (
+        '<p>Before <img src=x alt="A brig &amp; a cat"> after.</p><form><label>Port <select><option>Riga'
+        '<option>Kiel</select></label><input type=submit value="Find ships"><textarea>typed</textarea></form>'
+    )
+    _, text = view_of(page(article(2) + inside))
+    assert "Before ![A brig & a cat] after." in text.decode()
+    assert "Riga | Kiel" in text.decode()
+    assert "Find ships" in text.decode()
+    assert "typed" not in text.decode()
+
+
+@pytest.mark.parametrize(
+    ("inside", "words"),
+    [("<noscript>Turn on scripts.</noscript>", "\n\nTurn on scripts."), ("<script src=x></script>", "")],
+)
+def test_a_page_that_scripts_fill_says_so(inside: str, words: str) -> None:
+    _, text = view_of(f"<html><body><div id=app></div>{inside}</body></html>")
+    assert text.decode() == f"{NO_TEXT}{words}\n"
+
+
+def test_cells_and_items_end_where_the_next_one_begins_whatever_is_open() -> None:
+    menu = "<td><div><div style='display:none'><div>hidden menu<table><tr><td>gone</td></tr></table>"
+    _, text = view_of(
+        page(f"{article(2)}<table><tr>{menu}<td>Seen 1</td>{menu}<td>Seen 2</tr></table><ul><li><p>A<li>B</ul>")
+    )
+    assert "Seen 1" in text.decode()
+    assert "Seen 2" in text.decode()
+    assert "hidden" not in text.decode()
+    assert "- A\n- B\n" in text.decode()
+
+
+def test_words_in_a_head_end_it() -> None:
+    _, text = view_of("<html><head>@include('x')<title>T</title></head><body><p>Text.</p></body></html>")
+    assert text.decode() == "@include('x')\n\nText.\n"
 
 
 BODY = "".join(f"<p>{PROSE.format(n=n)}</p>" for n in range(8))
@@ -120,8 +206,9 @@ OTHER = "<p>Somebody wrote this below the article, at some length, and nobody wh
 )
 def test_a_name_does_not_hide_an_element_that_holds_the_headline_and_most_of_the_prose(around: str) -> None:
     inside = f'<h1>Of ships</h1>{BODY}<div class="postComments">{OTHER * 4}</div>'
-    _, text = view_of(f"<html><title>Of ships</title><body>{around.format(inside)}</body></html>")
-    assert text.decode().removeprefix("# Of ships\n\n") == "\n\n".join(PROSE.format(n=n) for n in range(8)) + "\n"
+    made, _ = view_of(f"<html><title>Of ships</title><body>{around.format(inside)}</body></html>")
+    text = article_of(made).removeprefix("# Of ships\n\n").rstrip()
+    assert text == "\n\n".join(PROSE.format(n=n) for n in range(8))
 
 
 def test_comments_that_are_longer_than_the_article_are_not_taken_for_it() -> None:
@@ -129,15 +216,15 @@ def test_comments_that_are_longer_than_the_article_are_not_taken_for_it() -> Non
     inside = (
         f'<div class="text"><h1>Of ships</h1>{short}</div><div id="comments"><ul>{f"<li>{OTHER}</li>" * 40}</ul></div>'
     )
-    _, text = view_of(f"<html><title>Of ships</title><body>{inside}</body></html>")
-    assert "Somebody wrote" not in text.decode()
-    assert PROSE.format(n=2) in text.decode()
+    made, _ = view_of(f"<html><title>Of ships</title><body>{inside}</body></html>")
+    assert "Somebody wrote" not in article_of(made)
+    assert PROSE.format(n=2) in article_of(made)
 
 
 def test_what_stands_beside_the_only_article_of_a_page_is_not_taken_without_a_name_either() -> None:
     inside = f'<article><h1>Of ships</h1>{BODY}</article><div class="x"><div class="y">{OTHER * 3}</div></div>'
-    _, text = view_of(f"<html><body><div>{inside}</div></body></html>")
-    assert "Somebody wrote" not in text.decode()
+    made, _ = view_of(f"<html><body><div>{inside}</div></body></html>")
+    assert "Somebody wrote" not in article_of(made)
 
 
 def test_paragraphs_between_the_headline_and_the_article_are_its_beginning() -> None:
@@ -166,15 +253,15 @@ def test_what_a_product_costs_is_there_before_its_reviews() -> None:
     product = '<h1>Of ships</h1><div class="price">€129.00</div><ul><li>30 days return</li></ul>'
     table = "<table><tr><th>Weight</th><td>112 g</td></tr></table>"
     inside = f"<main>{product}{table}<section><h2>187 reviews</h2>{BODY * 2}</section></main>"
-    _, text = view_of(f"<html><title>Of ships</title><body>{inside}</body></html>")
-    assert text.decode().startswith("€129.00\n\n- 30 days return\n| Weight | 112 g |")
+    made, _ = view_of(f"<html><title>Of ships</title><body>{inside}</body></html>")
+    assert article_of(made).startswith("€129.00\n\n- 30 days return\n| Weight | 112 g |")
 
 
 def test_text_beside_a_heading_that_the_title_does_not_repeat_is_no_beginning() -> None:
     side = "".join(f"<p>{PROSE.format(n=n)}</p>" for n in range(90, 94))
     inside = f'<div class="side"><h1>Our community</h1>{side}</div><div class="main"><h2>Of ships</h2>{BODY * 3}</div>'
-    _, text = view_of(f"<html><title>Of ships</title><body>{inside}</body></html>")
-    assert "Harbour 90" not in text.decode()
+    made, _ = view_of(f"<html><title>Of ships</title><body>{inside}</body></html>")
+    assert "Harbour 90" not in article_of(made)
 
 
 def test_a_question_and_its_answers_are_all_there() -> None:
@@ -226,7 +313,7 @@ def test_a_page_without_prose_is_given_whole() -> None:
     assert text.decode() == "# Prices\n\n| Tea | 3 |\n"
 
 
-@pytest.mark.parametrize("markup", ["", "<html></html>", "<script>" * 9, "<p> </p>", "<!-- never closed <p>text</p>"])
+@pytest.mark.parametrize("markup", ["", "<html></html>", "<style>" * 9, "<p> </p>", "<!-- never closed <p>text</p>"])
 def test_a_page_without_a_word_has_no_view(markup: str) -> None:
     assert extract_page(markup, None) is None
 
@@ -248,7 +335,7 @@ def test_the_view_is_utf_8_whatever_the_page_is(data: bytes, media_type: str | N
     if media_type and "GBK" in media_type:
         assert "東京" in made.text.decode()
     else:
-        assert made.text.decode().startswith("# Of ships\n\nGröße, naïveté, 東京\n")
+        assert article_of(made).startswith("# Of ships\n\nGröße, naïveté, 東京\n")
 
 
 def test_the_page_itself_says_its_encoding_and_is_believed_only_if_it_fits() -> None:
@@ -318,4 +405,4 @@ def test_a_page_of_more_tags_than_anybody_reads_is_partial() -> None:
 
 
 def test_nothing_opaque_is_left_and_nothing_else_goes() -> None:
-    assert without_opaque("a<script>b</script>c<!--d-->e<STYLE x>f</style >g<svg>h") == "a c e g "
+    assert without_opaque("a<script>b</script>c<!--d-->e<STYLE x>f</style >g<iframe>h") == "a c e g "

@@ -55,7 +55,7 @@ def shown(case: Case, budget: int, query: str | None = None) -> Shown:
         view = extracted.text
         m = measure_of(view)
         sizes = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
-        text = text_of(sample_of(view), sizes, extracted.sections, facts.kind)
+        text = text_of(sample_of(view), sizes, extracted.sections, extracted.extractor)
     card, told, count = cut(
         CardInput(
             ARTIFACT,

@@ -14,6 +14,7 @@ import jsonpath_rfc9535
 from coatcheck.core.artifact import Kind
 from coatcheck.core.survey.lexicon import shapes_of
 from coatcheck.core.text.terminal import visible
+from coatcheck.core.views.view import outer_asides
 from coatcheck_client.contract.inert import inert, one_line
 from core.sample_payloads import TOKENIZER
 from facts.cases import Shown
@@ -28,7 +29,8 @@ _FIRST: Final = re.compile(
 )
 _RANGE: Final = re.compile(r"¦ (\d+)(?:-(\d+))?(, part|, start cut|, end cut|, both ends cut)?")
 _LAST: Final = re.compile(
-    r"¦ (?:verbatim text )?left out: (\d+) (line|byte)s?(?: \((.*)\))? ¦ Next: read_artifact\((.*)\)", re.DOTALL
+    r"¦ (?:verbatim text )?left out: (\d+) (line|byte)s?( of the article)?(?: \((.*)\))? ¦ Next: read_artifact\((.*)\)",
+    re.DOTALL,
 )
 _BYTES: Final = re.compile(r"(\S+), (\d+) bytes?, sha256 ([0-9a-f]{16})…")
 _LIKE: Final = re.compile(r"(\d+) like “(.*)”", re.DOTALL)
@@ -128,7 +130,8 @@ def _headings(shown: Shown, line: str) -> None:
     code = re.compile(r"^(```|~~~~)\n.*?^\1$", re.MULTILINE | re.DOTALL)
     prose = code.sub(lambda fenced: "\n" * fenced[0].count("\n"), shown.view.decode())
     marked = [(n, re.match(r"(#{1,6}) (.+)", text)) for n, text in enumerate(prose.split("\n"), 1)]
-    known = [(n, len(mark[1]), one_line(mark[2])) for n, mark in marked if mark and mark[2] != "Links"]
+    beside = _beside(shown)
+    known = [(n, len(mark[1]), one_line(mark[2])) for n, mark in marked if mark and n not in beside]
     after = [(n, level, title) for n, level, title in known if n >= int(found[2])]
     assert after[0][0] == int(found[2]), line
     told, named, left = found[4].split("; "), list[int](), list(after)
@@ -143,7 +146,8 @@ def _headings(shown: Shown, line: str) -> None:
         assert len(told) == sum(level <= deepest for _, level, _ in after), line
         return
     texts = shown.view.split(b"\n")
-    ends = {n: next((m for m, other, _ in after if m > n and other <= level), len(texts)) for n, level, _ in after}
+    end = min((line for line in beside if line > after[-1][0]), default=len(texts))
+    ends = {n: next((m for m, other, _ in after if m > n and other <= level), end) for n, level, _ in after}
     sizes = {n: (-level, len(b"\n".join(texts[n - 1 : ends[n] - 1]))) for n, level, _ in after if level <= deepest}
     least, most = (
         min(sizes[n] for n in named),
@@ -196,7 +200,15 @@ def _last(shown: Shown, line: str, touched: set[int]) -> None:
     if not shown.case.data:
         assert line == "¦ The payload is empty."
         return
+    beside = _beside(shown)
+    if line.startswith("¦ End of the article. "):
+        lines = re.findall(r"(\d+) lines?", line)
+        assert beside
+        assert touched | beside == set(range(1, total + 1))
+        assert lines == [str(len(beside))]
+        return
     if line.startswith(("¦ End. ", "¦ End of the text. ")):
+        assert not beside
         assert touched == set(range(1, total + 1))
         return
     if shown.extracted is None and shown.facts.kind in {Kind.BINARY, Kind.IMAGE}:
@@ -207,14 +219,20 @@ def _last(shown: Shown, line: str, touched: set[int]) -> None:
     found = _LAST.fullmatch(line)
     assert found is not None, line
     if found[2] == "line":
-        assert int(found[1]) == total - len(touched), line
+        assert int(found[1]) == total - len(touched | beside if found[3] else touched), line
     else:
         assert len(touched) in {total, 0}
         assert 0 < int(found[1]) <= len(shown.view)
     hidden = _hidden(shown, touched)
-    for part in _parts(found[3] or ""):
+    for part in _parts(found[4] or ""):
         _named(part, hidden)
-    _call(shown, found[4], hidden, total)
+    _call(shown, found[5], hidden, total)
+
+
+def _beside(shown: Shown) -> set[int]:
+    """The lines of asides."""
+    asides = () if shown.extracted is None else outer_asides(shown.extracted.sections)
+    return {line for aside in asides for line in range(aside.line, aside.line + aside.lines)}
 
 
 def _hidden(shown: Shown, touched: set[int]) -> dict[int, str]:

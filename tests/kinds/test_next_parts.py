@@ -97,16 +97,25 @@ def test_a_path_stops_where_no_member_holds_most() -> None:
 
 def _sections(*parts: tuple[str, int, int], level: int = 1) -> tuple[Section, ...]:
     return tuple(
-        Section(name=f"s{n}", title=title, level=level, start=start, end=end, line=1, lines=end - start)
+        Section(
+            name=f"s{n}",
+            title=title,
+            level=level,
+            start=start,
+            end=end,
+            line=1,
+            lines=end - start,
+            aside=title == LINKS,
+        )
         for n, (title, start, end) in enumerate(parts, 1)
     )
 
 
-def _view(sections: tuple[Section, ...], kind: Kind = Kind.WEB_PAGE) -> CardSource:
+def _view(sections: tuple[Section, ...]) -> CardSource:
     data = b"x\n" * 500
     m = measure_of(data)
     sizes = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
-    return text_of(PayloadSample(data, b"", len(data)), sizes, sections, kind)
+    return text_of(PayloadSample(data, b"", len(data)), sizes, sections, "markup-removed")
 
 
 def test_sections_are_named_longest_first_without_the_links_of_a_page() -> None:

@@ -18,7 +18,7 @@ from coatcheck.core.reads.read_bounds import ViewName, is_binary
 from coatcheck.core.reads.view_inputs import is_plain
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import sections_of
-from coatcheck.core.views.view import OPENED, Section, ViewMeasure
+from coatcheck.core.views.view import OPENED, Section, ViewMeasure, outer_asides
 from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck.ports.artifacts import FoundView
 from coatcheck.ports.catalog import FoundArtifact
@@ -76,6 +76,18 @@ class ViewReading(Struct, frozen=True, kw_only=True):
     def lines(self) -> LineExtent:
         """The lines of the view that are read."""
         return LineExtent(1, self.measure.lines) if self.section is None else part(self.section).lines
+
+    @property
+    def article(self) -> LineExtent:
+        """The lines of the view without the asides at its ends."""
+        first, last, end = 1, self.measure.lines, self.measure.size
+        asides = outer_asides(self.sections)
+        if asides and asides[0].start == 0:
+            first += asides[0].lines
+        for aside in reversed(asides):
+            if aside.end == end:
+                last, end = aside.line - 1, aside.start
+        return LineExtent(first, last) if first <= last else LineExtent(1, self.measure.lines)
 
     @property
     def binary(self) -> bool:

@@ -94,7 +94,7 @@ class CardText:
         m = intake.measure()
         measure = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
         shown = shows_text(facts, size, extracted.extractor)
-        text = text_of(intake.sample(), measure, extracted.sections, facts.kind, extracted.extractor) if shown else None
+        text = text_of(intake.sample(), measure, extracted.sections, extracted.extractor) if shown else None
         if len(stored) > self._inline_bytes:
             return TextViewDraft(extracted, text, None)
         blob = Blob(
@@ -161,7 +161,7 @@ class CardText:
             if error.code is not Code.INTEGRITY:
                 raise
             return False, None
-        return True, text_of(sample, view.view.measure, view.view.sections, a.facts.kind, view.view.extractor)
+        return True, text_of(sample, view.view.measure, view.view.sections, view.view.extractor)
 
     async def _remade(self, found: FoundArtifact) -> FoundView | None:
         """Makes the view again, as at ingest; returns None if storage does not accept it."""

@@ -112,7 +112,7 @@ def look(
         facts = structs.replace(facts, form=opened[0])
         m = shown.measure()
         sizes = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
-        text = card.text_of(sample, sizes, (), facts.kind, OPENED)
+        text = card.text_of(sample, sizes, (), OPENED)
     if not spec_of(facts.kind).readable:
         survey = None
     if earlier is not None:

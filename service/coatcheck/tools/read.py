@@ -18,6 +18,7 @@ from coatcheck.core.parts.fields import NEAR, time_range
 from coatcheck.core.text.plural import plural
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.cursor import Cursor
+from coatcheck.core.views.view import outer_asides
 from coatcheck.core.views.window import Extent, Span, separates
 from coatcheck.reading.byte_positions import place_of
 from coatcheck.reading.view import OpenView, ViewReading
@@ -40,6 +41,8 @@ _QUERY_TOKENS = 1_200
 """Tokens of the passages that answer a query: asking again is cheaper for a model than reading on."""
 _NAMES = 240
 """Characters of the section names in a first answer."""
+_AROUND = 6
+"""Sections around an article that are named."""
 _TITLE = 40
 _WAYS = Ways(more="the same call with offset={}", rest="")
 """What the outline says about continuing; `_opened` says what the view lacks."""
@@ -163,8 +166,11 @@ class ReadArtifact:
         return arguments, await self._view(caller, number, view="raw")
 
     async def _lines(self, number: int, reading: ViewReading, arguments: ReadArguments, budget: int) -> AnswerText:
-        at = counted(arguments.offset or ReadStart(1), reading)
+        article = reading.article
+        at = counted(arguments.offset or ReadStart(article.first if reading.section is None else 1), reading)
         limit = arguments.limit or DEFAULT_LINES
+        if arguments.limit is None and reading.section is None and at.line <= article.last:
+            limit = min(limit, article.last - at.line + 1)
         ask, cursor, moved = ReadRequest(offset=at.line, limit=limit, max_tokens=budget), None, list[str]()
         if at.inside:
             asked_for, (at, byte) = at, await _inside(reading, at)
@@ -282,12 +288,21 @@ async def _going_on(reading: ViewReading, got: ReadAnswer) -> str:
     """Returns the rest of the sentence about what was read: where it continues, or that this is the end."""
     if got.next is None:
         return "; that is the end." if reading.section is None else _after(reading)
+    if reading.section is None and got.window.lines.last == reading.article.last < got.total.lines:
+        return f"; that is the end of the article. {_around(reading)}"
     if got.next.unit == "line":
         return f'. Next: offset={got.next.offset}. Or pattern="…" to search.'
     last = got.window.lines.last
     line = await place_of(reading.content, Span("line", last, None))
     inside = got.next.bytes - (line.byte if line else 0)
     return f', line {last} not to its end. Next: offset="{last}+{inside}". Or pattern="…" to search.'
+
+
+def _around(reading: ViewReading) -> str:
+    """Returns the sections around an article, with their lines."""
+    named = [f"{each.title} ({each.line}-{each.line + each.lines - 1})" for each in outer_asides(reading.sections)]
+    more = f" and {len(named) - _AROUND} more" if len(named) > _AROUND else ""
+    return f"Around it are the sections {', '.join(named[:_AROUND])}{more}."
 
 
 def _after(reading: ViewReading) -> str:
@@ -303,6 +318,7 @@ def _named(reading: ViewReading) -> list[str]:
     sections = reading.sections
     if not sections:
         return []
+    first = next((section for section in sections if not section.aside), sections[0])
     shown, budget = list[str](), _NAMES
     for section in sections:
         title = one_line(section.title[:_TITLE])
@@ -313,7 +329,7 @@ def _named(reading: ViewReading) -> list[str]:
         budget -= len(name) + 2
     all_of = "Sections: " if len(shown) == len(sections) else f"{len(sections)} sections: "
     more = "" if len(shown) == len(sections) else "; all with outline=true"
-    return [f'{all_of}{", ".join(shown)}{more}. Read one with section="{sections[0].name}".']
+    return [f'{all_of}{", ".join(shown)}{more}. Read one with section="{first.name}".']
 
 
 def _asked(asked: ReadArguments) -> tuple[Action, dict[str, Any]]:

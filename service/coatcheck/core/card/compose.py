@@ -12,17 +12,18 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Marker, Measure
 from coatcheck.core.card import render
-from coatcheck.core.card.excerpts import excerpts_of, omissions
+from coatcheck.core.card.excerpts import excerpts_of, omissions, outside
 from coatcheck.core.card.model import Card, CardInput, Excerpt, NextCall, Omission
 from coatcheck.core.card.next_step import CLASSES, TOOL, ShownUnits, next_call
 from coatcheck.core.card.own_lines import OwnLines
 from coatcheck.core.card.text import TEXT_BYTES
 from coatcheck.core.choose.select import Selection
-from coatcheck.core.choose.units import units_of
+from coatcheck.core.choose.units import Units, units_of
 from coatcheck.core.choose.worth import worth_of
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
+from coatcheck.core.views.view import Section
 
 FAILED: Final = Marker("error", "reported by the tool")
 """What the provider's result said."""
@@ -109,17 +110,18 @@ def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
 
 
 def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits | None:
-    size, tokens = inputs.sizes.size, inputs.sizes.tokens
-    survey = inputs.survey if inputs.text is None or inputs.text.is_surveyed else None
-    sought = bool(inputs.query) or inputs.facts.novelty is not None
-    units = (
-        units_of(inputs.evidence, inputs.sizes.lines, survey, sought=sought, fields=inputs.fields) if room > 0 else ()
-    )
+    asides = inputs.asides
+    size, tokens = inputs.sizes.size - sum(aside.end - aside.start for aside in asides), inputs.sizes.tokens
+    units = _units(inputs, asides) if room > 0 else ()
     if not units:
         return None
-    if whole and inputs.evidence.whole and tokens.exact and tokens.count <= room - 4 and size <= room * _DENSE:
-        return ShownUnits(units)
-    reach = room * min(8.0, max(1.5, size / max(tokens.count, 1)))
+    if whole and inputs.evidence.whole and tokens.exact and size <= room * _DENSE:
+        count = inputs.tokenizer.count(units.block.decode("utf-8", "replace")) if asides else tokens.count
+        if count <= room - 4:
+            return ShownUnits(units)
+    if inputs.query and asides:  # what answers it may be anywhere
+        units = _units(inputs, ())
+    reach = room * min(8.0, max(1.5, inputs.sizes.size / max(tokens.count, 1)))
     query, novelty = " ".join((inputs.query or "").split())[:_QUERY], inputs.facts.novelty
     first = inputs.text.sections[:1] if inputs.text is not None and inputs.spec.text_view == "document" else ()
     summary = first[0].start if first and first[0].start <= room * _SUMMARY else 0
@@ -127,14 +129,23 @@ def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits |
         units,
         reach,
         inputs.spec.weights,
-        inputs.sizes.lines,
+        inputs.sizes.lines - sum(aside.lines for aside in asides),
         calm=inputs.spec.calm,
         document=inputs.facts.document or inputs.spec.prose,
         query=query,
         compared=novelty,
         summary=summary,
+        asides=asides if inputs.query else (),
+        is_view=inputs.text is not None,
     )
     return ShownUnits(units, Selection(units, worth, room, inputs.tokenizer, inputs.token_ends))
+
+
+def _units(inputs: CardInput, asides: tuple[Section, ...]) -> Units:
+    """Returns what may be shown, without asides."""
+    survey = inputs.survey if inputs.text is None or inputs.text.is_surveyed else None
+    sought = bool(inputs.query) or inputs.facts.novelty is not None
+    return units_of(inputs.evidence, inputs.sizes.lines, survey, sought=sought, fields=inputs.fields, asides=asides)
 
 
 def _assembled(inputs: CardInput, own: OwnLines | None, shown: ShownUnits | None) -> tuple[Card, str, int]:
@@ -167,20 +178,21 @@ def _last(
         document = untried and inputs.stored and inputs.tools and is_document(inputs.facts.media_type)
         following = NextCall(TOOL, {"artifact_id": inputs.id}) if document else None
         return render.unreadable_line(following) if inputs.stored else render.lost_line(brief=inputs.brief), following
-    if not omitted:
-        return render.end_line(inputs.measure, text=inputs.text is not None), None
+    rest = outside(omitted, inputs.asides) if inputs.asides else omitted
+    if not rest:
+        return render.end_line(inputs), None
     section = _section(inputs, shown, excerpts)
     part = section is not None or inputs.facts.path is not None
     sought, words = (None, "") if shown is None else shown.rest(CLASSES[:1] if part else CLASSES)
     words = words if inputs.evidence.whole and not inputs.brief else ""
     if not inputs.stored and inputs.survey is None and not (inputs.evidence.whole or inputs.brief):
         words = render.COUNTED
-    told = render.left_out(excerpts, omitted, inputs.measure, words)
+    told = render.left_out(inputs, excerpts, omitted if inputs.brief else rest, words)
     if not inputs.stored:
         return f"{told} {render.lost_line(brief=inputs.brief)}", None
     if not inputs.tools:
         return f"{told} {render.KEPT}", None
-    following = next_call(inputs, shown, omitted, sought, section)
+    following = next_call(inputs, shown, rest, sought, section)
     return f"{told} {render.next_line(following, brief=inputs.brief)}", following
 
 

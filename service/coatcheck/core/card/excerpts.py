@@ -8,6 +8,7 @@ from coatcheck.core.choose.units import Units
 from coatcheck.core.parts.fields import without_fields
 from coatcheck.core.redact.filler import reveal
 from coatcheck.core.text.terminal import visible
+from coatcheck.core.views.view import Section
 from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck_client.contract.inert import inert
 
@@ -58,6 +59,29 @@ def _excerpt(units: Units, first: int, last: int, inputs: CardInput) -> Excerpt:
         exact=text.encode() == data,
         cut="" if opens and closes else "both" if not opens and not closes else "end" if opens else "start",
     )
+
+
+def outside(omitted: list[Omission], asides: tuple[Section, ...]) -> list[Omission]:
+    """Returns what is left out besides asides, which begin and end at starts of lines."""
+    out: list[Omission] = []
+    for gap in omitted:
+        start, line, whole = gap.bytes.start, gap.lines.first, gap.whole_lines
+        for aside in asides:
+            if not (start < aside.end and aside.start < gap.bytes.end):
+                continue
+            if start < aside.start:
+                lines = LineExtent(line, aside.line - 1)
+                out.append(
+                    Omission(bytes=Extent(start, aside.start), lines=lines, whole_lines=min(aside.line - line, whole))
+                )
+                whole -= aside.line - line
+            after = aside.line + aside.lines
+            whole -= min(after, gap.lines.last + 1) - max(line, aside.line)
+            start, line = aside.end, after
+        if start < gap.bytes.end:
+            lines = LineExtent(line, gap.lines.last)
+            out.append(Omission(bytes=Extent(start, gap.bytes.end), lines=lines, whole_lines=max(0, whole)))
+    return out
 
 
 def omissions(excerpts: list[Excerpt], measure: Measure) -> list[Omission]:

@@ -23,7 +23,7 @@ from coatcheck.core.survey.survey import Survey
 from coatcheck.core.text.count import keeps_ends
 from coatcheck.core.text.terminal import has_controls
 from coatcheck.core.tokens import Tokenizer
-from coatcheck.core.views.view import ViewMeasure
+from coatcheck.core.views.view import Section, ViewMeasure
 from coatcheck.core.views.window import Extent, LineExtent
 
 BRIEF: Final = 300
@@ -56,12 +56,15 @@ class CardInput(Struct, frozen=True, dict=True):
     tools: bool = True
     """Whether the reader has the declared tool; otherwise the card names none."""
 
-    @cached_property
+    @property
     def evidence(self) -> PayloadSample:
-        """What excerpts are cut from: the payload, or its text view as far as that may be shown."""
-        sample, end = (self.sample, self.sample.size) if self.text is None else (self.text.sample, self.text.end)
-        cut = sample.whole and end < sample.size
-        return PayloadSample(sample.head[:end], b"", end, sample.masked) if cut else sample
+        """What excerpts are cut from: the payload, or its text view."""
+        return self.sample if self.text is None else self.text.sample
+
+    @property
+    def asides(self) -> tuple[Section, ...]:
+        """Parts of the text view beside what the payload is about, in order."""
+        return () if self.text is None else self.text.asides
 
     @property
     def fields(self) -> LineFields | None:

@@ -118,8 +118,9 @@ class OwnLines:
         """Adds a line that names headings beyond what excerpts of `room` tokens certainly show from the beginning."""
         most = int(room * _HEADINGS)
         sure = room - 2 * most
-        opening = text.sample.head[: sure * _DENSEST].decode("utf-8", "ignore")
-        start = len(fit_text(opening, sure, self._inputs.tokenizer).encode())
+        begin = text.begin
+        opening = text.sample.head[begin : begin + sure * _DENSEST].decode("utf-8", "ignore")
+        start = begin + len(fit_text(opening, sure, self._inputs.tokenizer).encode())
         lines = (one_line(line) for line in text.headings(start, most) if len(line) <= most * _DENSEST)
         line = next((line for line in lines if self._reserve(line, self.cost + most)), None)
         if line is not None:

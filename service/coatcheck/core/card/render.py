@@ -80,21 +80,28 @@ def unreadable_line(document: NextCall | None = None) -> str:
     return f"{MARK} Its bytes are kept under this ID; they are not text to read."
 
 
-def end_line(measure: Measure, *, text: bool) -> str:
-    """Returns the line that says that everything kept, or all of the text view, is shown."""
-    if text:
+def end_line(inputs: CardInput) -> str:
+    """Returns the line that says that everything kept, or all of the text view but its asides, is shown."""
+    if inputs.asides:
+        titles = ", ".join(dict.fromkeys(aside.title for aside in inputs.asides))
+        around = counted(sum(aside.lines for aside in inputs.asides), "line")
+        named = f"{around} around it" if inputs.brief else f"Around it, in sections: {titles} ({around})"
+        return f"{MARK} End of the article. {named}."
+    if inputs.text is not None:
         return f"{MARK} End of the text. Nothing of it is left out."
-    return f"{MARK} End. Nothing {'more is kept' if measure.dropped else 'is left out'}."
+    return f"{MARK} End. Nothing {'more is kept' if inputs.measure.dropped else 'is left out'}."
 
 
-def left_out(excerpts: list[Excerpt], omitted: list[Omission], measure: Measure, words: str) -> str:
-    """Returns what is not shown, in numbers that add up, and what matters of it."""
+def left_out(inputs: CardInput, excerpts: list[Excerpt], omitted: list[Omission], words: str) -> str:
+    """Returns what is not shown, asides apart, in numbers that add up, and what matters of it."""
+    measure = inputs.measure
     never = _dropped(measure, excerpts[-1].bytes.end, measure.size) if excerpts else 0
     lines, size = sum(gap.whole_lines for gap in omitted), sum(gap.bytes.end - gap.bytes.start for gap in omitted)
     count = counted(lines, "line") if lines else counted(size, "byte")
+    of = " of the article" if inputs.asides and not inputs.brief else ""
     named = f" ({words})" if words else ""
     lost = f" {MARK} {counted(never, 'byte')} never kept" if never else ""
-    return f"{MARK} {'' if excerpts else 'verbatim text '}left out: {count}{named}{lost}"
+    return f"{MARK} {'' if excerpts else 'verbatim text '}left out: {count}{of}{named}{lost}"
 
 
 def next_line(next_call: NextCall, *, brief: bool) -> str:

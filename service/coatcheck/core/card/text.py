@@ -8,14 +8,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import DetectedMetadata, Kind, PayloadSample
+from coatcheck.core.artifact import DetectedMetadata, PayloadSample
 from coatcheck.core.kinds.description import SECTION_CHARS, may_name
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
 from coatcheck.core.outline.section_names import nth_section
 from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.summary import contents
-from coatcheck.core.views.view import LINKS, OPENED, Section, ViewMeasure
+from coatcheck.core.views.view import OPENED, Section, ViewMeasure, outer_asides
 
 TEXT_BYTES: Final = 2 * 1024**2
 """Payloads up to this size have their text view made before their card is cut, in about 60 ms per MiB."""
@@ -27,12 +27,17 @@ class CardSource(Struct, frozen=True):
 
     sample: PayloadSample
     measure: ViewMeasure
-    end: int
-    """Byte from which nothing is shown: a page's links are no evidence of what it says."""
     sections: tuple[Section, ...] = ()
-    """Those of the view that may be shown."""
+    """Those of the view that are no asides."""
+    asides: tuple[Section, ...] = ()
+    """The outermost asides, in order: shown only if they answer a query."""
     is_surveyed: bool = False
     """Whether the payload's survey is of this text."""
+
+    @property
+    def begin(self) -> int:
+        """Byte where what the payload is about begins."""
+        return next((aside.end for aside in self.asides[:1] if aside.start == 0), 0)
 
     @property
     def inner(self) -> list[Section]:
@@ -53,24 +58,21 @@ class CardSource(Struct, frozen=True):
     def name_of(self, section: Section) -> str:
         """Returns what names a section in a call: its title, or the words that a long one begins with, or its name.
 
-        Words must mean it alone, beside the list of links, which is no section here, and must contain nothing masked.
+        Words must mean it alone, also beside asides, and must contain nothing masked.
         """
         words = section.title
         if len(words) > SECTION_CHARS:
             words = words[: words.rfind(" ", 0, SECTION_CHARS + 1)]
-        number = nth_section(self.sections, words)
-        alone = number is not None and self.sections[number] == section and words != LINKS
+        known = (*self.sections, *self.asides)
+        number = nth_section(known, words)
+        alone = number is not None and known[number] == section
         return words if alone and not self.sample.masked and may_name(words) else section.name
 
 
-def text_of(
-    sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], kind: Kind, extractor: str = ""
-) -> CardSource:
+def text_of(sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], extractor: str) -> CardSource:
     """Returns a view in the form that a card uses."""
-    last = sections[-1] if sections and spec_of(kind).markup else None
-    end = last.start if last is not None and last.title == LINKS and last.start > 0 else sample.size
-    shown = tuple([each for each in sections if each.start < end])
-    return CardSource(sample, measure, end, shown, is_surveyed=extractor == OPENED)
+    shown = tuple([each for each in sections if not each.aside])
+    return CardSource(sample, measure, shown, outer_asides(sections), is_surveyed=extractor == OPENED)
 
 
 def may_show_text(facts: DetectedMetadata, size: int) -> bool:

@@ -170,7 +170,7 @@ class Selection:
         """Returns the units that may fit into an end's share, from the end inwards."""
         units, out, size = self._units, list[int](), 0.0
         for place in places:
-            if units.text[place].strip():
+            if units.text[place].strip() and place not in self.worth.beside:
                 out.append(place)
                 size += len(units.text[place]) + 1
                 if size > room * 8:

@@ -6,8 +6,11 @@ what is available: of a large payload the two ends and the fragments that its su
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final, final
+
+from msgspec import structs
 
 from coatcheck.core.artifact import LineFields, PayloadSample
 from coatcheck.core.parts.fields import has_times, without_fields
@@ -15,6 +18,7 @@ from coatcheck.core.survey.lexicon import shapes_of
 from coatcheck.core.survey.survey import Region, Survey
 from coatcheck.core.text.cuts import align, align_up
 from coatcheck.core.text.terminal import visible
+from coatcheck.core.views.view import Section
 
 LONG: Final = 480
 """Maximum bytes of a line that is one unit."""
@@ -160,7 +164,13 @@ class Units:
 
 
 def units_of(
-    sample: PayloadSample, lines: int, survey: Survey | None, *, sought: bool = False, fields: LineFields | None = None
+    sample: PayloadSample,
+    lines: int,
+    survey: Survey | None,
+    *,
+    sought: bool = False,
+    fields: LineFields | None = None,
+    asides: Sequence[Section] = (),
 ) -> Units:
     """Returns what is available of a payload, in order: its two ends, and what its survey kept of the middle.
 
@@ -169,10 +179,11 @@ def units_of(
         lines: number of lines in the whole payload.
         survey: its fragments are whole lines, or pieces of long ones; those that an end already includes are dropped.
         fields: what is not shown of each line.
+        asides: parts that are left out, in order.
         sought: whether any line of the ends may matter: one that answers a query, or is new since an earlier run.
     """
     if sample.whole:
-        return Units([Region(0, 1, sample.head)] if sample.head else [], fields)
+        return Units(_outside([Region(0, 1, sample.head)] if sample.head else [], asides), fields)
     near = len(sample.head) if survey is None or sought else _NEAR
     head, tail = sample.head[:near], sample.tail[-near:]
     cut = head.rfind(b"\n") + 1 or align(head, len(head) - 1)
@@ -183,18 +194,36 @@ def units_of(
     start = sample.size - len(data)
     line = lines - data.count(b"\n") - (not data.endswith(b"\n")) + 1
     fragments = () if survey is None else survey.fragments
-    units = Units(
-        [
-            Region(0, 1, head[:cut], ends=head[:cut].endswith(b"\n")),
-            *[each for each in fragments if each.start >= cut and each.start + len(each.data) <= start],
-            Region(start, line, data, begins=tail[begin - 1 : begin] == b"\n"),
-        ],
-        fields,
-    )
+    regions = [
+        Region(0, 1, head[:cut], ends=head[:cut].endswith(b"\n")),
+        *[each for each in fragments if each.start >= cut and each.start + len(each.data) <= start],
+        Region(start, line, data, begins=tail[begin - 1 : begin] == b"\n"),
+    ]
+    units = Units(_outside(regions, asides), fields)
     for shape, count in () if survey is None else survey.counts:
         if shape in units.count:
             units.count[shape] = max(units.count[shape], count)
     return units
+
+
+def _outside(regions: list[Region], asides: Sequence[Section]) -> list[Region]:
+    """Returns what of the regions is in no aside; asides begin and end at starts of lines."""
+    for aside in asides:
+        rest: list[Region] = []
+        for region in regions:
+            end = region.start + len(region.data)
+            if aside.end <= region.start or end <= aside.start:
+                rest.append(region)
+                continue
+            if region.start < aside.start:
+                rest.append(structs.replace(region, data=region.data[: aside.start - region.start], ends=True))
+            if aside.end < end:
+                data = region.data[aside.end - region.start :]
+                rest.append(
+                    structs.replace(region, start=aside.end, line=aside.line + aside.lines, data=data, begins=True)
+                )
+        regions = rest
+    return regions
 
 
 def cuts(line: bytes, at: int = 0) -> list[tuple[int, int]]:

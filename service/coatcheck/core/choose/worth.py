@@ -6,7 +6,9 @@ stem from experiments on sets of payloads; docs/decisions has the results on set
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, islice
 from math import exp, fsum
@@ -33,6 +35,7 @@ from coatcheck.core.survey.lexicon import (
     speaking,
 )
 from coatcheck.core.text.scan import BlockPattern
+from coatcheck.core.views.view import Section
 
 _VERDICT: Final = 6.0
 _NOVEL: Final = 2.0
@@ -81,6 +84,8 @@ class Worth(Struct):
     """The part of `base` that units have for what they say, wherever they are."""
     exempt: AbstractSet[int] = frozenset()
     """Those that are shown however many similar ones are: answers, a summary, those with an odd word or number."""
+    beside: AbstractSet[int] = frozenset()
+    """Those of asides, which are worth nothing for being at an end."""
 
     def words_worth(self, words: frozenset[bytes], text: bytes) -> float:
         """Returns the worth of words of a unit when they are first shown; exact, as sets have no fixed order."""
@@ -141,6 +146,8 @@ def worth_of(
     query: str,
     compared: Novelty | None,
     summary: int = 0,
+    asides: Sequence[Section] = (),
+    is_view: bool = False,
 ) -> Worth:
     """Returns the worth of each unit.
 
@@ -153,6 +160,8 @@ def worth_of(
         lines: number of lines in the whole text.
         compared: what is new since an earlier run; the rest is worth less.
         summary: bytes at the beginning that say what follows; these units are worth as much as a verdict.
+        is_view: whether the text is a view, in which lines that stand for images are asides too.
+        asides: parts of which nothing is worth anything but what answers the query.
         query: what the reader wants to know, or empty; units that answer it are worth most, beside the verdict.
     """
     flags = _flags_of(units)
@@ -165,6 +174,8 @@ def worth_of(
     if compared is not None:
         _novel(base, units, compared)
     licence = licence_lines(units) if weights is None and not outcome else set[int]()
+    beside = _beside(units, asides) if is_view else set[int]()
+    licence |= beside
     words, numbers = odd_words(units), outlying_lines(units)
     for places in (odd_lines(units), words, numbers):
         for place in {*places} - licence:
@@ -172,6 +183,7 @@ def worth_of(
     failed = chosen.statements >= PRINTED.statements and any(stated & SURE for stated in flags.values())
     for place in own_frames(units) if failed else ():
         base[place] = max(base.get(place, 0.0), _FRAME / units.count[units.shape[place]] ** 0.5)
+    base = {place: worth for place, worth in base.items() if place not in beside}
     stated = base.copy()
     _ends(base, units, chosen, reach, licence)
     if verdict is not None:
@@ -183,10 +195,17 @@ def worth_of(
     answering = answers(units, query) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, flags, {}, {}, stated, {*words, *numbers, *answering, *told})
+    made = Worth(chosen, base, flags, {}, {}, stated, {*words, *numbers, *answering, *told}, beside)
     if chosen.cover:
         _covers(made, units, licence, reach)
     return made
+
+
+def _beside(units: Units, asides: Sequence[Section]) -> set[int]:
+    """Returns the units of asides, and those that stand for images."""
+    ranges = [range(bisect_left(units.start, each.start), bisect_left(units.start, each.end)) for each in asides]
+    images = (place for place, text in enumerate(units.text) if text[:2] == b"![" and text[-1:] == b"]")
+    return {*chain.from_iterable(ranges), *images}
 
 
 def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:

@@ -48,15 +48,17 @@ _HEADLINE: Final = 10
 """Characters from which a heading that the page's title repeats is the headline."""
 _WORD: Final = 5
 """Characters of a word of the only heading of level 1 from which the title having it says that it is the headline."""
+_SHORT: Final = 30
+"""Characters between blocks of the article that are still part of it."""
 _TITLE: Final = 400
 """Characters of a title, or of a heading, that are compared."""
 
 
-def article_blocks(reader: PageReader) -> list[PageBlock]:
-    """Returns the blocks of the article in order; of a page without one, all that is not boilerplate.
+def article_blocks(reader: PageReader) -> list[bool]:
+    """Returns for each block whether it is of the article or, in a page without one, not boilerplate.
 
     If there is a table between the headline and most of the prose, all that is there belongs to the article: the page
-    is about it, as about a product before its reviews.
+    is about it, as about a product before its reviews. So does what is short between its blocks.
     """
     headline, is_title = _headline(reader)
     verdicts = _verdicts(reader, headline)
@@ -67,22 +69,36 @@ def article_blocks(reader: PageReader) -> list[PageBlock]:
             other, found = _choose(reader, verdicts, more)
             if found >= 2 * prose and found:
                 chosen, prose, limit = other, found, more
+    blocks = reader.blocks
     if prose < _NONE:  # a page of links, or of very few words
-        return [block for block in reader.blocks if verdicts[block.owner] <= limit] or reader.blocks
+        main = [verdicts[block.owner] <= limit for block in blocks]
+        return main if any(main) else [True] * len(blocks)
+    main = [False] * len(blocks)
     ranges = [(top.first, top.last) for top in chosen]
-    opening: list[PageBlock] = []
     if headline is not None and is_title:
-        main = max(chosen, key=lambda top: top.prose).first
-        if any(block.kind == "row" and verdicts[block.owner] <= limit for block in reader.blocks[headline + 1 : main]):
-            ranges = [(headline + 1, main), *[each for each in ranges if each[0] >= main]]
+        begin = max(chosen, key=lambda top: top.prose).first
+        if any(block.kind == "row" and verdicts[block.owner] <= limit for block in blocks[headline + 1 : begin]):
+            ranges = [(headline + 1, begin), *[each for each in ranges if each[0] >= begin]]
         else:
-            opening = _opening(reader.blocks[headline + 1 : chosen[0].first], verdicts)
-    return opening + [
-        block
-        for first, last in ranges
-        for block in reader.blocks[first:last]
-        if verdicts[block.owner] <= limit and not _is_link_list(block)
-    ]
+            for place in _opening(blocks, range(headline + 1, chosen[0].first), verdicts):
+                main[place] = True
+    for first, last in ranges:
+        for place in range(first, last):
+            main[place] = verdicts[blocks[place].owner] <= limit and not _is_link_list(blocks[place])
+    _join(main, blocks)
+    return main
+
+
+def _join(main: list[bool], blocks: list[PageBlock]) -> None:
+    """Adds to the article what is short between its blocks."""
+    last, size = None, 0
+    for place, block in enumerate(blocks):
+        if not main[place]:
+            size += len(block.text)
+            continue
+        if last is not None and place - last > 1 and size <= _SHORT:
+            main[last:place] = [True] * (place - last)
+        last, size = place, 0
 
 
 def _headline(reader: PageReader) -> tuple[int | None, bool]:
@@ -139,7 +155,7 @@ def _count(reader: PageReader, verdicts: dict[Element, int] | None, limit: int) 
 
 def _count_block(block: PageBlock) -> None:
     owner = block.owner
-    size = len(block.text)
+    size = max(0, len(block.text) - block.alternatives)
     owner.chars += size
     owner.linked += min(block.linked, size)
     wide = size if block.text.isascii() else size * 2
@@ -192,20 +208,20 @@ def _is_akin(element: Element, best: Element) -> bool:
     return element.prose > 0 and element.score * (1 - element.link_density) >= least
 
 
-def _opening(blocks: list[PageBlock], verdicts: dict[Element, int]) -> list[PageBlock]:
+def _opening(blocks: list[PageBlock], places: range, verdicts: dict[Element, int]) -> list[int]:
     """Returns the paragraphs and code between the headline and the article, which are its beginning unless short.
 
     Short paragraphs are a byline or a standfirst, which the article repeats.
     """
     found = [
-        block
-        for block in blocks
-        if verdicts[block.owner] == CONTENT
-        and (block.kind == "pre" or (block.kind == "p" and len(block.text) >= _PARAGRAPH))
-        and block.linked <= _DENSE * len(block.text)
+        place
+        for place in places
+        if verdicts[blocks[place].owner] == CONTENT
+        and (blocks[place].kind == "pre" or (blocks[place].kind == "p" and len(blocks[place].text) >= _PARAGRAPH))
+        and blocks[place].linked <= _DENSE * len(blocks[place].text)
     ]
-    is_long = sum(len(block.text) for block in found) >= _BEGINNING
-    return found if is_long or any(block.kind == "pre" for block in found) else []
+    is_long = sum(len(blocks[place].text) for place in found) >= _BEGINNING
+    return found if is_long or any(blocks[place].kind == "pre" for place in found) else []
 
 
 def _is_link_list(block: PageBlock) -> bool:

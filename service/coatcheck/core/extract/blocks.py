@@ -7,13 +7,19 @@ The caller finds the blocks in a page; this module decides how they look and whe
 from typing import Final
 from urllib.parse import urldefrag, urljoin, urlsplit
 
-from coatcheck.core.extract.sections import count_lines, placed, sections
+from msgspec import structs
+
+from coatcheck.core.extract.sections import LineCounter, SectionStart, count_lines, sections
 from coatcheck.core.views.view import LINKS, Section
 
 _LINKS: Final = 200
 _LINK_WORDS: Final = 80
 _LONGEST_URL: Final = 1_000
 _DEEPEST: Final = 6
+_INNER: Final = _DEEPEST + 1
+"""Level of an aside that interrupts what the page is about."""
+MAIN: Final = "Article"
+"""What is written where the page returns from an aside to what it is about."""
 
 
 class Blocks:
@@ -25,8 +31,14 @@ class Blocks:
         self._here = urldefrag(base).url if base else ""
         self._parts: list[str] = []
         self._size = 0
-        self._heads: list[tuple[int, str, int, str | None]] = []
-        self._links: dict[str, str] = {}
+        self._starts: list[SectionStart] = []
+        """Parts so far; their lines are counted at the end."""
+        self._ends: dict[int, int] = {}
+        """By the number of a part that is an aside: the byte where it ends."""
+        self._aside: int | None = None
+        """The number of the open aside."""
+        self._links: dict[str, dict[str, str]] = {}
+        """By title of the aside, or an empty one: words by URL."""
         self._tight = False
 
     @property
@@ -34,13 +46,36 @@ class Blocks:
         """Bytes so far."""
         return self._size
 
+    @property
+    def in_aside(self) -> bool:
+        """Whether an aside is open."""
+        return self._aside is not None
+
+    def begin_aside(self, title: str, *, outer: bool) -> None:
+        """Begins an aside, a section of its own; one that is not an outer one lies within the section around it."""
+        self._gap()
+        self._aside = len(self._starts)
+        self._starts.append(SectionStart(title, 1 if outer else _INNER, self._size, 0, aside=True))
+        self._put(f"[{title}]\n")
+
+    def end_aside(self) -> None:
+        """Ends the open aside, if one is; what follows is again what the page is about."""
+        if self._aside is not None:
+            self._gap()
+            self._put(f"[{MAIN}]\n\n")
+            self._ends[self._aside] = self._size
+            self._aside = None
+            self._tight = False
+
     def heading(self, level: int, text: str) -> None:
-        """Adds a heading, which begins a section; one without words is dropped."""
+        """Adds a heading, which begins a section, except within an inner aside; one without words is dropped."""
         flat = " ".join(text.split())
         if flat:
             level = min(max(level, 1), _DEEPEST)
             self._gap()
-            self._heads.append((self._size, flat, level, None))
+            around = 0 if self._aside is None else self._starts[self._aside].level
+            if around != _INNER:
+                self._starts.append(SectionStart(flat, level + around, self._size, 0, aside=around > 0))
             self._put(f"{'#' * level} {flat}\n")
 
     def paragraph(self, text: str) -> None:
@@ -76,29 +111,51 @@ class Blocks:
 
     def link(self, text: str, url: str) -> None:
         """Adds the target of some words of the text. Links to the page itself are ignored."""
-        if len(self._links) >= _LINKS or not url or len(url) > _LONGEST_URL or url[0] == "#":
+        group = self._links.setdefault("" if self._aside is None else self._starts[self._aside].title, {})
+        if len(group) >= _LINKS or not url or len(url) > _LONGEST_URL or url[0] == "#":
             return
         try:
             full = urldefrag(urljoin(self._base or "", url.strip())).url
             parts = urlsplit(full)
         except ValueError:
             return
-        if parts.scheme in {"http", "https"} and parts.netloc and full != self._here and full not in self._links:
-            self._links[full] = " ".join(text[: 4 * _LINK_WORDS].split())[:_LINK_WORDS]
+        if parts.scheme in {"http", "https"} and parts.netloc and full != self._here and full not in group:
+            group[full] = " ".join(text[: 4 * _LINK_WORDS].split())[:_LINK_WORDS]
 
     def end(self) -> tuple[bytes, tuple[Section, ...]]:
-        """Returns the text followed by its links, and its sections."""
-        if self._links and self._size:
-            self._gap()
-            self._heads.append((self._size, LINKS, 1, None))
-            self._put(f"# {LINKS}\n")
+        """Returns the text followed by its links, by aside, and its sections."""
+        if self._aside is not None:
+            self._ends[self._aside] = self._size
+            self._aside = None
+        if self._size and any(self._links.values()):
+            self._put_links()
+        data = "".join(self._parts).encode()
+        return data, sections(self._placed(data), prefix="s", size=len(data), lines=count_lines(data))
+
+    def _put_links(self) -> None:
+        self._gap()
+        self._starts.append(SectionStart(LINKS, 1, self._size, 0, aside=True))
+        self._put(f"# {LINKS}\n")
+        for title in sorted(self._links):  # those of the article first
+            if title and self._links[title]:
+                self._gap()
+                self._starts.append(SectionStart(f"{LINKS} of {title}", 2, self._size, 0, aside=True))
+                self._put(f"## {LINKS} of {title}\n")
             self._tight = False
-            for url, words in self._links.items():
+            for url, words in self._links[title].items():
                 self._gap(tight=True)
                 self._put(f"- {words}: {url}\n" if words else f"- {url}\n")
-        data = "".join(self._parts).encode()
-        found = sections(placed(self._heads, data), prefix="s", size=len(data), lines=count_lines(data))
-        return data, found
+
+    def _placed(self, data: bytes) -> list[SectionStart]:
+        """Returns the parts with their lines."""
+        places = sorted({*[start.at for start in self._starts], *self._ends.values()})
+        counter = LineCounter(data)
+        lines = {place: counter.at(place) for place in places}
+        return [
+            structs.replace(start, line=lines[start.at], end=end, end_line=0 if end is None else lines[end])
+            for number, start in enumerate(self._starts)
+            for end in [self._ends.get(number)]
+        ]
 
     def _add(self, text: str, *, mark: str = "", indent: str = "", tight: bool = False) -> None:
         """Adds a block of lines, the first after `mark`, the others after `indent`; none for an empty text."""
@@ -108,7 +165,7 @@ class Blocks:
 
     def _gap(self, *, tight: bool = False) -> None:
         """Adds an empty line between blocks, but not between two items or two rows."""
-        if self._size and not (tight and self._tight):
+        if self._size and not (tight and self._tight) and self._size not in self._ends.values():
             self._put("\n")
         self._tight = tight
 

@@ -13,9 +13,12 @@ SUSPECT: Final = 1
 """Named like boilerplate (`sidebar`, `share`)."""
 COMMENTS: Final = 2
 """Named like readers' comments, which may be longer than the article."""
-HIDDEN: Final = 3
-"""Never shown, or boilerplate by its tag or role."""
-_HIDDEN_TAGS: Final = words("head nav footer aside button menu dialog")
+ASIDE: Final = 3
+"""Boilerplate by its tag or role."""
+INVISIBLE: Final = 4
+"""Never shown."""
+_ASIDE_TAGS: Final = words("nav footer aside button menu")
+_INVISIBLE_TAGS: Final = words("head title desc metadata defs annotation annotation-xml textarea datalist rp")
 _SUSPECT_TAGS: Final = words("form figcaption")
 _HOLDERS: Final = words(
     "div section article main td th center ul ol dl table tbody thead tr blockquote li dd form header hgroup "
@@ -31,13 +34,23 @@ _SUSPECT: Final = re.compile(
 )
 _LIKELY: Final = re.compile(r"article|\b(?:main|content|post|entry|story|body|text|page|blog)\b")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_HIDDEN_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-_HIDDEN_ATTRIBUTE: Final = re.compile(r"\shidden(?=[\s/>])", re.IGNORECASE)
+_HIDES: Final = re.compile(
+    r"\shidden(?=[\s/>=])(?!\s*=\s*[\"']?until-found)|\sstyle\s*=\s*[^<>]{0,400}?(?:display\s*:\s*none|visibility\s*:\s*hidden)",
+    re.IGNORECASE,
+)
+_OPEN: Final = re.compile(r"\sopen(?=[\s/>=])", re.IGNORECASE)
 _ROLES: Final = words("navigation banner contentinfo complementary search dialog alertdialog menu menubar alert")
 _TAG_WEIGHTS: Final = {"article": 25.0, "main": 15.0, "div": 2.0, "section": 2.0, "pre": 1.0, "td": 1.0, "form": -3.0}
 _LIKELY_WEIGHT: Final = 10.0
+_LOOKED_AT: Final = 4_000
+"""Characters of a tag whose attributes are examined."""
 _NAMES: Final = 300
 """Characters of class and ID that are examined."""
+
+
+def is_invisible(rest: str) -> bool:
+    """Returns whether attributes, as written in the tag, say that an element is not shown."""
+    return _HIDES.search(rest, 0, _LOOKED_AT) is not None
 
 
 def judge(name: str, rest: str) -> tuple[int, float]:
@@ -47,21 +60,17 @@ def judge(name: str, rest: str) -> tuple[int, float]:
         name: its tag name, in lower case.
         rest: its attributes, as written in the tag.
     """
-    if name in _HIDDEN_TAGS:
-        return HIDDEN, 0.0
+    if name in _INVISIBLE_TAGS:
+        return INVISIBLE, 0.0
     weight = _TAG_WEIGHTS.get(name, 0.0)
-    verdict = SUSPECT if name in _SUSPECT_TAGS else CONTENT
+    verdict = ASIDE if name in _ASIDE_TAGS else SUSPECT if name in _SUSPECT_TAGS else CONTENT
     if len(rest) < 2 or name in {"body", "html"}:  # noqa: PLR2004 - no attributes
-        return verdict, weight
+        return INVISIBLE if name == "dialog" else verdict, weight
     found = attributes(rest)
-    if (
-        _HIDDEN_ATTRIBUTE.search(rest, 0, _NAMES)
-        or "hidden" in found
-        or found.get("aria-hidden") == "true"
-        or found.get("role") in _ROLES
-        or _HIDDEN_STYLE.search(found.get("style", ""))
-    ):
-        return HIDDEN, 0.0
+    if is_invisible(rest) or (name == "dialog" and not _OPEN.search(rest)):
+        return INVISIBLE, 0.0
+    if verdict == ASIDE or found.get("aria-hidden") == "true" or found.get("role") in _ROLES:
+        return ASIDE, 0.0
     named, likely = _judge_names(f"{found.get('class', '')} {found.get('id', '')}"[:_NAMES])
     if name not in {"article", "main"}:
         verdict = max(verdict, named)

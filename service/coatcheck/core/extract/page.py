@@ -1,39 +1,62 @@
 """The text view of a page: the blocks of its article, rendered, in one linear pass over markup of any size."""
 
 import html
+import re
 from typing import Final
 
 from coatcheck.core.extract.article import article_blocks
 from coatcheck.core.extract.blocks import Blocks
 from coatcheck.core.extract.reader import PageBlock, PageReader
-from coatcheck.core.extract.tags import without_opaque
+from coatcheck.core.extract.tags import without_noscript, without_opaque
 from coatcheck.core.views.view import ExtractedText
 
-EXTRACTOR: Final = "markup-removed 5"
+AROUND: Final = "Around the article"
+EXTRACTOR: Final = "markup-removed 6"
+_SCRIPT: Final = re.compile(r"<script\b[^<>]*>", re.IGNORECASE)
+NO_TEXT: Final = "[No text without JavaScript. view=raw has the source of the page.]"
 
 
 def extract_page(text: str, url: str | None, *, partial: bool = False) -> ExtractedText | None:
-    """Returns the text view of a page, or None if it has no text.
+    """Returns the text view of a page, all of its visible text in its order; None if it has none.
+
+    What is around its article is in asides. What it says to browsers without scripts is there if there is nothing else.
 
     Args:
         text: its markup.
         url: its address, against which relative links are resolved.
         partial: whether the markup is only the beginning of the page.
     """
-    reader = PageReader()
-    reader.read(without_opaque(text))
+    markup = without_opaque(text)
+    reader = _read(without_noscript(markup))
     blocks = Blocks(url)
-    for block in article_blocks(reader):
+    if not reader.blocks:
+        reader = _read(markup)
+        if reader.blocks or _SCRIPT.search(text):
+            blocks.paragraph(NO_TEXT)
+    main = article_blocks(reader)
+    first, last = main.index(True) if True in main else 0, len(main) - 1 - main[::-1].index(True) if True in main else 0
+    for place, block in enumerate(reader.blocks):
+        if main[place]:
+            blocks.end_aside()
+        elif not blocks.in_aside:
+            outside = place < first or place > last
+            blocks.begin_aside("Navigation" if place < first else AROUND if place < last else "Footer", outer=outside)
         _render(blocks, block)
-    data, found = blocks.end()
+    data, sections = blocks.end()
     if not data:
         return None
-    return ExtractedText(text=data, sections=found, extractor=EXTRACTOR, partial=partial or reader.partial)
+    return ExtractedText(text=data, sections=sections, extractor=EXTRACTOR, partial=partial or reader.partial)
+
+
+def _read(markup: str) -> PageReader:
+    reader = PageReader()
+    reader.read(markup)
+    return reader
 
 
 def _render(out: Blocks, block: PageBlock) -> None:
     match block.kind:
-        case "h":
+        case "h" if len(block.text) > block.alternatives:
             out.heading(block.level, block.text)
         case "li":
             out.item(block.text, depth=block.depth, number=block.number)

@@ -4,18 +4,22 @@ Unclosed and overlapping tags are accepted: a closing tag closes the nearest ope
 """
 
 import html
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
 
-from coatcheck.core.extract.boilerplate import judge
-from coatcheck.core.extract.tags import href, pieces, without_broken, words
+from coatcheck.core.extract.boilerplate import INVISIBLE, is_invisible, judge
+from coatcheck.core.extract.tags import attributes, href, pieces, without_broken, words
 
 _INLINE: Final = words(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark q ruby s samp small span strike "
-    "strong sub sup time tt u var wbr rb rt rp nobr img picture source input"
+    "strong sub sup time tt u var wbr rb rt nobr img picture source input math mi mn mo mrow ms msub msubsup msup "
+    "mtext semantics tspan"
 )
 _VOID: Final = words("br hr img input meta link area base col embed source track wbr param")
+_IN_HEAD: Final = words("title meta link base script style noscript template")
+_BUTTONS: Final = words("submit button reset")
 _NOTED: Final = words("pre ul ol li table tr td th blockquote")
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 _ENDED_BY: Final = {
@@ -23,17 +27,31 @@ _ENDED_BY: Final = {
         "address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption figure footer form"
         " h1 h2 h3 h4 h5 h6 header hgroup li main menu nav ol p pre search section summary table td th tr ul"
     ),
-    "dd": words("dd dt"),
-    "dt": words("dd dt"),
-    "li": words("li"),
-    "td": words("td th tr"),
-    "th": words("td th tr"),
-    "tr": words("tr"),
     "option": words("option"),
 }
-"""By element: those whose start tags end it if it is open (HTML Living Standard, 13.1.2.4 and 13.2.6.4.7)."""
+"""By element: those whose start tags end it where it is open last (HTML Living Standard, 13.1.2.4, 13.2.6.4.7)."""
+_CELLS: Final = words("td th")
+_GROUPS: Final = words("tbody thead tfoot")
+_ENDS: Final = {
+    "li": words("li"),
+    "dd": words("dd dt"),
+    "dt": words("dd dt"),
+    "td": _CELLS,
+    "th": _CELLS,
+    "tr": words("tr"),
+    **dict.fromkeys(_GROUPS, _GROUPS),
+}
+"""By start tag: the open element that it ends, with all in it that was not closed (13.2.6.4.7, 13.2.6.4.13 to 15)."""
+_PASSED: Final = words("div p address")
+"""Elements in which an item of a list is ended nevertheless; cells and rows are ended in anything but another table."""
 _CELL: Final = 300
-"""Characters of a cell that is still shown in a row."""
+"""Characters of a cell that is still shown in a row ..."""
+_NAMED_CELL: Final = 1_200
+"""... or in a row of a table whose columns have names."""
+_NAME: Final = 60
+"""Characters of a column's name."""
+_SPAN: Final = 200
+"""Columns or rows that one cell may span; browsers take up to 1,000 columns."""
 _TAGS: Final = 400_000
 """Tags that are read, in about two seconds; pages have some thousands."""
 _CLOSES: Final = 64
@@ -69,12 +87,27 @@ class Element(Struct, eq=False):
 class PageBlock:
     """Text between two block tags."""
 
-    __slots__ = ("cell", "cells", "depth", "kind", "level", "linked", "links", "number", "owner", "parts", "text")
+    __slots__ = (
+        "alternatives",
+        "cell",
+        "cells",
+        "depth",
+        "kind",
+        "level",
+        "linked",
+        "links",
+        "number",
+        "owner",
+        "parts",
+        "text",
+    )
 
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.links: list[tuple[str, str]] = []
         self.linked = 0
+        self.alternatives = 0
+        """Characters of texts that stand for images."""
         self.kind = "p"
         self.level = 0
         self.depth = 0
@@ -83,6 +116,66 @@ class PageBlock:
         self.cells: list[str] = []
         self.owner: Element
         self.text = ""
+
+
+class _Table:
+    """An open table: the place of the present row and cell, and the names of its columns."""
+
+    __slots__ = ("_below", "_next", "cells", "columns", "heads", "is_head", "is_layout", "names", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        """The block with which the row began."""
+        self.cells = 0
+        self.columns: list[int] = []
+        """Of each cell of the row, its first column."""
+        self.heads = 0
+        """Cells of the row that are headers."""
+        self.is_head = True
+        """Whether all rows so far are headers."""
+        self.is_layout = False
+        """Whether the row holds another table."""
+        self.names: dict[int, str] = {}
+        self._next = 0
+        self._below: dict[int, int] = {}
+        """By column: rows below that a cell above spans."""
+
+    def begin_row(self, start: int) -> None:
+        self.start, self.cells, self.heads, self._next = start, 0, 0, 0
+        self.columns, self.is_layout = [], False
+        self._below = {column: rows - 1 for column, rows in self._below.items() if rows > 0}
+
+    def begin_cell(self, name: str, rest: str) -> None:
+        while self._below.get(self._next, -1) >= 0 and self._next < _SPAN:
+            self._next += 1
+        self.cells += 1
+        self.heads += name == "th"
+        self.columns.append(self._next)
+        spans = attributes(rest) if "span" in rest else {}
+        width, height = _number(spans.get("colspan")), _number(spans.get("rowspan"))
+        if height > 1:
+            self._below.update(dict.fromkeys(range(self._next, self._next + width), height - 1))
+        self._next += width
+
+    def render(self, texts: list[str]) -> list[str]:
+        """Returns the cells of the row, each with its column's name; names columns if all are headers."""
+        if self.heads == self.cells:
+            names = self.names if self.is_head else {}
+            ends = [*self.columns[1:], self._next]
+            for text, first, end in zip(texts, self.columns, ends, strict=True):
+                for column in range(first, end):
+                    above = names.get(column, "")
+                    named = text if not above or above == text else f"{above} {text}"
+                    self.names[column] = " ".join(named.split())[:_NAME]
+            return texts
+        self.is_head = False
+        names = [self.names.get(column, "") for column in self.columns]
+        return [f"{name}: {text}" if name and text else text for name, text in zip(names, texts, strict=True)]
+
+
+def _number(value: str | None) -> int:
+    """Returns how many columns or rows a cell spans."""
+    return min(int(value), _SPAN) if value and value.isdecimal() and value.isascii() and int(value[:4]) else 1
 
 
 class PageReader:
@@ -101,8 +194,9 @@ class PageReader:
         self._pre = 0
         self._link: tuple[str, int] | None = None
         self._lists: list[int | None] = []
-        self._rows: list[tuple[int, int]] = []
-        """For each open table: the block with which its row began, and the cells so far."""
+        self._tables: list[_Table] = []
+        self._hidden = 0
+        """Open elements that are not shown."""
 
     def read(self, text: str) -> None:
         """Reads the page."""
@@ -122,18 +216,45 @@ class PageReader:
             self._open.pop().last = len(self.blocks)
 
     def _tag(self, name: str, rest: str, *, closing: bool) -> None:
-        if name == "a":
+        inline = name in _INLINE
+        if self._hidden or (inline and not closing and name not in _VOID and is_invisible(rest)):
+            inline = False
+        elif name == "a":
             self._anchor(rest, closing=closing)
         elif name == "br":
             self._block.parts.append("\n")
-        elif name not in _INLINE:
+        elif name in {"img", "input", "option"}:
+            self._show(name, rest, closing=closing)
+        elif not inline:
             self._flush()
+        if not inline:
             if closing:
                 self._close(name)
             elif name not in _VOID:
                 self._begin(name, rest)
 
+    def _show(self, name: str, rest: str, *, closing: bool) -> None:
+        """Adds what an image, a button or an item of a menu says."""
+        if closing:
+            return
+        if name == "option":
+            self._text(" | " if self._block.parts else "")
+            return
+        known = attributes(rest)
+        if name == "img" and (alt := known.get("alt", "").strip()):
+            self._text(f" ![{html.escape(alt, quote=False)}] ")
+            self._block.alternatives += len(alt) + 3
+        elif name == "input" and known.get("type", "").lower() in _BUTTONS:
+            self._text(f" {html.escape(known.get('value', ''), quote=False)} ")
+
     def _text(self, text: str) -> None:
+        if self._hidden:
+            last = self._open[-1].name
+            if last == "title" and not self.title:
+                self.title = html.unescape(text.strip())  # the card has a line of its own for it
+            if last != "head" or text.isspace():
+                return
+            self._close(last)  # words end a head as they end it in a browser
         if "<" in text:
             text = without_broken(text)
         self._block.parts.append(text if self._pre or "\n" not in text else text.replace("\n", " "))
@@ -151,8 +272,10 @@ class PageReader:
             self._link = (href(rest), len(self._block.parts))
 
     def _begin(self, name: str, rest: str) -> None:
-        while name in _ENDED_BY.get(self._open[-1].name, ()):
-            self._close(self._open[-1].name)
+        if name in _ENDS:
+            self._end(name)
+        while name in _ENDED_BY.get(last := self._open[-1].name, ()) or (last == "head" and name not in _IN_HEAD):
+            self._close(last)
         parent = self._open[-1]
         known = self._judged.get((name, rest))
         if known is None:
@@ -160,10 +283,22 @@ class PageReader:
         element = Element(name, parent, len(self.blocks), *known)
         self._open.append(element)
         self.elements.append(element)
+        self._hidden += element.verdict == INVISIBLE
         if name in _NOTED or name in _HEADINGS:
-            self._note(name)
+            self._note(name, rest)
 
-    def _note(self, name: str) -> None:
+    def _end(self, name: str) -> None:
+        """Ends the element that the start tag `name` ends."""
+        ends = _ENDS[name]
+        of_list = name in {"li", "dd", "dt"}
+        for element in islice(reversed(self._open), _CLOSES):
+            if element.name in ends:
+                self._close(element.name)
+                return
+            if element.name not in _PASSED and (of_list or element.name == "table"):
+                return
+
+    def _note(self, name: str, rest: str) -> None:
         """Records what an element means for the block that begins with it."""
         block = self._block
         if name in _HEADINGS:
@@ -177,12 +312,11 @@ class PageReader:
             if self._lists and (number := self._lists[-1]) is not None:
                 self._lists[-1] = block.number = number + 1
         elif name == "table":
-            self._rows.append((len(self.blocks), 0))
-        elif name == "tr" and self._rows:
-            self._rows[-1] = (len(self.blocks), 0)
-        elif name in {"td", "th"} and self._rows:
-            start, cells = self._rows[-1]
-            self._rows[-1] = (start, cells + 1)
+            self._tables.append(_Table(len(self.blocks)))
+        elif name == "tr" and self._tables:
+            self._tables[-1].begin_row(len(self.blocks))
+        elif name in {"td", "th"} and self._tables:
+            self._tables[-1].begin_cell(name, rest)
         elif name == "blockquote":
             block.kind = "quote"
 
@@ -199,6 +333,7 @@ class PageReader:
         while len(opened) > place:
             element = opened.pop()
             element.last = end
+            self._hidden -= element.verdict == INVISIBLE
             inside = element.name
             if inside in _NOTED or inside in _HEADINGS:
                 self._leave(inside)
@@ -211,38 +346,40 @@ class PageReader:
             self._pre -= 1
         elif name in {"ul", "ol"} and self._lists:
             self._lists.pop()
-        elif name == "tr" and self._rows:
-            self._row()
-        elif name == "table" and self._rows:
-            self._rows.pop()
+        elif name == "tr" and self._tables:
+            self._row(self._tables[-1])
+        elif name == "table" and self._tables:
+            self._tables.pop()
+            for table in self._tables[-1:]:
+                table.is_layout = True
 
-    def _row(self) -> None:
-        """One block of a row's cells, unless they hold more than a line each: then it was only laid out as a table."""
-        start, cells = self._rows[-1]
-        row = self.blocks[start:]
-        self._rows[-1] = (len(self.blocks), 0)
-        plain = all(block.kind == "p" and len(block.text) <= _CELL for block in row)
-        if cells < 2 or not row or not plain or len({block.cell for block in row}) < len(row):  # noqa: PLR2004
+    def _row(self, table: _Table) -> None:
+        """One block of a row's cells, unless they hold a text each: then it was only laid out as a table."""
+        row = self.blocks[table.start :]
+        texts = [""] * table.cells
+        for block in row:
+            place = min(block.cell, table.cells) - 1
+            if block.kind not in {"p", "li"} or place < 0:
+                return
+            texts[place] = f"{texts[place]}; {block.text}" if texts[place] else block.text
+        limit = _NAMED_CELL if table.names else _CELL
+        if table.is_layout or table.cells < 2 or not row or max(map(len, texts)) > limit:  # noqa: PLR2004 - one cell is no row
             return
         merged = row[0]
         merged.kind = "row"
-        merged.cells = [""] * cells
-        for block in row:
-            merged.cells[min(block.cell, cells) - 1] = block.text
+        merged.cells = table.render(texts)
         for block in row[1:]:
             merged.links += block.links
             merged.linked += block.linked
         merged.text = " ".join(block.text for block in row)
-        del self.blocks[start + 1 :]
-        self._rows[-1] = (len(self.blocks), 0)
+        del self.blocks[table.start + 1 :]
 
     def _flush(self) -> None:
         block = self._block
         if not block.parts:
             return
         raw = "".join(block.parts)
-        if raw.isspace() or self._open[-1].name == "title":  # the card has a line of its own for the title
-            self.title = self.title or html.unescape(raw.strip())
+        if not raw or raw.isspace():
             block.parts.clear()  # and what its tag meant stays
             if self._link is not None:
                 self._link = (self._link[0], 0)
@@ -256,7 +393,7 @@ class PageReader:
         block.kind = "pre" if self._pre and block.kind == "p" else block.kind
         block.text = text if block.kind == "pre" else text.strip()
         block.depth = max(0, len(self._lists) - 1)
-        block.cell = self._rows[-1][1] if self._rows else 0
+        block.cell = self._tables[-1].cells if self._tables else 0
         self.blocks.append(block)
         self._block = PageBlock()
         if url:

@@ -1,13 +1,13 @@
 """Makes sections from the positions where parts of a view begin. Linear."""
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
+from itertools import accumulate
 
 from msgspec import Struct
 
 from coatcheck.core.views.view import MAX_SECTIONS, TITLE_CHARS, Section
-
-_LEVELS: Final = 6
 
 
 class SectionStart(Struct, frozen=True):
@@ -20,6 +20,11 @@ class SectionStart(Struct, frozen=True):
     line: int
     """1-based."""
     url: str | None = None
+    aside: bool = False
+    """Whether it is an aside."""
+    end: int | None = None
+    """Byte where it ends, if not where the next part of its level or above begins; then parts in it end there too."""
+    end_line: int = 0
 
 
 def one_line(text: str) -> str:
@@ -31,7 +36,8 @@ def one_line(text: str) -> str:
 def sections(starts: Sequence[SectionStart], *, prefix: str, size: int, lines: int) -> tuple[Section, ...]:
     """Returns named sections in order.
 
-    Each extends to the next one of its level or above, the last to the end of the view.
+    Each extends to the next one of its level or above, the last to the end of the view, if it has no end of its own. If
+    there are too many, those of the highest levels are kept, or the first ones if one level has too many.
 
     Args:
         starts: the parts, in order; no two at the same byte.
@@ -39,60 +45,62 @@ def sections(starts: Sequence[SectionStart], *, prefix: str, size: int, lines: i
         size: bytes of the view.
         lines: lines of the view.
     """
-    kept = _kept(starts)
-    ends: list[tuple[int, int]] = [(size, lines + 1)] * len(kept)
+    ends: list[tuple[int, int]] = [(size, lines + 1)] * len(starts)
     open_parts: list[int] = []
-    for place, start in enumerate(kept):
-        while open_parts and kept[open_parts[-1]].level >= start.level:
-            ends[open_parts.pop()] = (start.at, start.line)
+    for place, start in enumerate(starts):
+        while open_parts and (ends[open_parts[-1]][0] <= start.at or starts[open_parts[-1]].level >= start.level):
+            last = open_parts.pop()
+            ends[last] = min(ends[last], (start.at, start.line))
+        ends[place] = ends[open_parts[-1]] if open_parts else ends[place]
+        if start.end is not None:
+            ends[place] = min(ends[place], (start.end, start.end_line))
         open_parts.append(place)
+    kept = _kept(starts)
     return tuple(
         Section(
-            name=f"{prefix}{place}",
-            title=one_line(start.title),
-            level=start.level,
-            start=start.at,
-            end=end,
-            line=start.line,
-            lines=line - start.line,
-            url=start.url,
+            name=f"{prefix}{number}",
+            title=one_line(starts[place].title),
+            level=starts[place].level,
+            start=starts[place].at,
+            end=ends[place][0],
+            line=starts[place].line,
+            lines=ends[place][1] - starts[place].line,
+            url=starts[place].url,
+            aside=starts[place].aside,
         )
-        for place, (start, (end, line)) in enumerate(zip(kept, ends, strict=True), 1)
+        for number, place in enumerate(kept, 1)
     )
 
 
-def _kept(starts: Sequence[SectionStart]) -> Sequence[SectionStart]:
-    """Returns all of them, or those of the highest levels if there are too many.
-
-    The first ones if one level has too many.
-    """
+def _kept(starts: Sequence[SectionStart]) -> Sequence[int]:
+    """Returns the numbers of all parts or, of too many, those of the highest levels, and of one level the first."""
     if len(starts) <= MAX_SECTIONS:
-        return starts
-    counts = [0] * (_LEVELS + 2)
-    for start in starts:
-        counts[min(max(start.level, 1), _LEVELS + 1)] += 1
-    deepest, total = 0, 0
-    for level in range(1, _LEVELS + 2):
-        total += counts[level]
-        if total > MAX_SECTIONS:
-            break
-        if counts[level]:
-            deepest = level
-    if not deepest:  # the highest level alone has too many
-        highest = min(start.level for start in starts)
-        return [start for start in starts if start.level == highest][:MAX_SECTIONS]
-    return [start for start in starts if start.level <= deepest]
+        return range(len(starts))
+    counts = Counter(start.level for start in starts)
+    levels = sorted(counts)
+    totals = list(accumulate(counts[level] for level in levels))
+    deepest = levels[max(0, bisect_right(totals, MAX_SECTIONS) - 1)]
+    return [place for place, start in enumerate(starts) if start.level <= deepest][:MAX_SECTIONS]
 
 
 def placed(marks: Iterable[tuple[int, str, int, str | None]], data: bytes) -> list[SectionStart]:
     """Returns starts in order, from (byte, title, level, URL), with their lines counted in one pass."""
-    starts: list[SectionStart] = []
-    at, line = 0, 1
-    for place, title, level, url in marks:
-        line += data.count(b"\n", at, place)
-        at = place
-        starts.append(SectionStart(title, level, place, line, url))
-    return starts
+    lines = LineCounter(data)
+    return [SectionStart(title, level, place, lines.at(place), url) for place, title, level, url in marks]
+
+
+class LineCounter:
+    """Counts lines up to positions in ascending order, in one pass."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at, self._line = 0, 1
+
+    def at(self, place: int) -> int:
+        """Returns the line, from 1, of the byte at `place`, which is not before the one asked for last."""
+        self._line += self._data.count(b"\n", self._at, place)
+        self._at = place
+        return self._line
 
 
 def count_lines(data: bytes) -> int:

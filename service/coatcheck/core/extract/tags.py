@@ -11,13 +11,14 @@ def words(text: str) -> frozenset[str]:
 
 
 _OPAQUE: Final = re.compile(
-    r"<(script|style|svg|noscript|template|iframe|select|textarea|object|canvas|math)\b[^<>]{0,4096}+>|<!--",
+    r"<(script|style|template|iframe|object|canvas|audio|video)\b[^<>]{0,4096}+>|<!--",
     re.IGNORECASE,
 )
 _CLOSING: Final = {
     name: re.compile(rf"</{name}\b[^<>]{{0,64}}>", re.IGNORECASE)
-    for name in words("script style svg noscript template iframe select textarea object canvas math")
+    for name in words("script style template iframe object canvas audio video noscript")
 }
+_NOSCRIPT: Final = re.compile(r"<(noscript)\b[^<>]{0,4096}+>", re.IGNORECASE)
 _COMMENT_END: Final = re.compile("-->")
 TAG: Final = re.compile(
     r"<(?:(/?)([a-zA-Z][a-zA-Z0-9:-]{0,20}+)"
@@ -36,9 +37,18 @@ _LOOKED_AT: Final = 4_000
 
 def without_opaque(text: str) -> str:
     """Returns the page without scripts, styles, comments and the like. One that is never closed ends the page."""
+    return _without(_OPAQUE, text)
+
+
+def without_noscript(text: str) -> str:
+    """Returns the page without what it shows only where scripts do not run."""
+    return _without(_NOSCRIPT, text) if _NOSCRIPT.search(text) else text
+
+
+def _without(elements: re.Pattern[str], text: str) -> str:
     pieces: list[str] = []
     at = 0
-    while (match := _OPAQUE.search(text, at)) is not None:
+    while (match := elements.search(text, at)) is not None:
         pieces.append(text[at : match.start()])
         name = match.group(1)
         end = (_CLOSING[name.lower()] if name else _COMMENT_END).search(text, match.end())

@@ -20,7 +20,7 @@ from coatcheck_client.contract.inert import one_line
 
 _HEAD: Final = 128 * 1024
 """Bytes at the beginning that decide."""
-_LINES: Final = 128
+_LINES: Final = 64
 _FIRST: Final = 16
 """Lines that tell which type a column may have, before it is tried on all."""
 _FEWEST: Final = 8
@@ -297,8 +297,16 @@ def _of_prefixes(lines: list[str]) -> LineFields | None:
     types = dict(_TYPES)
     while len(names) < _COLUMNS and types:
         few = rests[:: max(1, len(rests) // _FIRST)]
-        counts = {each: sum(bool(_type(each).match(rest)) for rest in few) for each in types}
-        name = max(counts, key=counts.__getitem__)
+        name, most = "", -1
+        for each in types:
+            pattern = _type(each)
+            count = sum(pattern.match(rest) is not None for rest in few)
+            if count > most:
+                name, most = each, count
+            if count == len(few):
+                break
+        if most < least * len(few) / 2:  # no type is near enough to be tried on all
+            break
         matches = [_type(name).match(rest) for rest in rests]
         count = len(rests) - matches.count(None)
         if count < least * len(rests) or (not names and name in _BESIDE):
@@ -372,7 +380,8 @@ def _of_records(
 
 def _of_table(lines: list[str]) -> LineFields | None:
     for delimiter in (",", "\t", ";"):
-        if not any(delimiter in line for line in lines[:_FEWEST]):
+        few = lines[:: max(1, len(lines) // _FIRST)]
+        if sum(delimiter in line for line in few) * 2 < len(few):
             continue
         try:
             rows = list(csv.reader([line.replace("\r", "") for line in lines], delimiter=delimiter))

@@ -5,6 +5,7 @@ declared differently, and when it is read after its version has passed: a search
 shows. For plain text, the view is the payload itself.
 """
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -57,6 +58,18 @@ class Section(Struct, frozen=True, kw_only=True, array_like=True):
     lines: int
     """Number of lines that begin in it."""
     url: str | None = None
+    aside: bool = False
+    """Whether it is beside what the page is about: its navigation, its footer, its list of links. Cards and reads from
+    the beginning pass over it; patterns and queries do not."""
+
+
+def outer_asides(sections: Sequence[Section]) -> tuple[Section, ...]:
+    """Returns the asides that are in no other, in order."""
+    asides: list[Section] = []
+    for section in sections:
+        if section.aside and (not asides or section.start >= asides[-1].end):
+            asides.append(section)
+    return tuple(asides)
 
 
 class ViewMeasure(Struct, frozen=True, kw_only=True):
