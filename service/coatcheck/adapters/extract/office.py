@@ -26,10 +26,10 @@ from coatcheck.adapters.extract.office_xml import (
     SLIDE,
     WORD,
     Block,
-    XmlElement,
     Grammar,
     Style,
     TextReader,
+    XmlElement,
     elements,
     get,
 )
