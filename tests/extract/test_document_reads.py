@@ -1,5 +1,6 @@
 """Mail and Word documents over HTTP and through the tool, by a service whose workers read them."""
 
+import json
 from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
@@ -56,7 +57,8 @@ def test_a_small_mail_is_not_shown_in_its_encoding(service: Service) -> None:
     receipt = service.post(invoice(2), inline_tokens=1000)
     assert not receipt["inline"]
     assert "Posten 1 der Rechnung über 1 €" in receipt["text"]
-    assert receipt["text"].endswith("¦ End of the text. Nothing of it is left out.")
+    assert "left out" not in receipt["text"]
+    assert "Content-Transfer-Encoding" not in receipt["text"]
 
 
 def test_a_word_document_is_read_by_line_pattern_query_and_section(service: Service) -> None:
@@ -82,3 +84,20 @@ def test_a_card_says_what_a_document_is_or_lacks(service: Service, payload: byte
     receipt: dict[str, Any] = service.post(payload, inline_tokens=0)
     assert words in receipt["text"]
     assert words in read(service, receipt["id"])
+
+
+def test_the_card_of_a_notebook_shows_the_cell_that_failed(service: Service) -> None:
+    cells: list[dict[str, object]] = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": [f"step_{n}()\n", "# " + "y" * 90]}
+        for n in range(60)
+    ]
+    trace = ["Traceback", "  in <module>: table.loc['region']", "KeyError: 'region'"]
+    cells[33]["outputs"] = [{"output_type": "error", "ename": "KeyError", "evalue": "'region'", "traceback": trace}]
+    document = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+    receipt = service.post(document, inline_tokens=0, card_tokens=400)
+    artifact = receipt["id"]
+    assert "Notebook, 60 cells: cell 0 code: step_0(); " in receipt["text"]
+    assert "[out]\nTraceback\n  in <module>: table.loc['region']\nKeyError: 'region'\n" in receipt["text"]
+    assert "step_7()" in read(service, artifact, section="cell 7")
+    assert "step_33()" in read(service, artifact, path="$.cells[33].source")
+    assert "cell 59 code: step_59()" in read(service, artifact, section="outline")

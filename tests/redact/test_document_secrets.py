@@ -1,5 +1,6 @@
 """Secrets in documents, whose bytes say nothing of them: on cards, in reads, in lists, and in each mode."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from email.message import EmailMessage
 from pathlib import Path
@@ -11,6 +12,7 @@ from coatcheck.bootstrap.service import open_service
 from coatcheck.core import ids
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.extract import extract_text
 from coatcheck.ports.catalog import ArtifactFilter
 from coatcheck.settings import load
 from coatcheck.storing.ingest_request import IngestRequest
@@ -43,6 +45,19 @@ def _attached(line: str) -> bytes:
     return bytes(mail)
 
 
+def _notebook(line: str) -> bytes:
+    output = {"output_type": "stream", "name": "stdout", "text": ["größer\n", f"{line}\n"]}
+    cells: list[dict[str, object]] = [
+        {"cell_type": "code", "source": ["print(x)"], "metadata": {}, "outputs": [output]}
+    ]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+def _view(payload: bytes) -> str:
+    made = extract_document(payload, 30.0) or extract_text("json", None, None, payload)
+    return "" if made is None else (made.text or b"").decode()
+
+
 WAYS: dict[str, Callable[[str], bytes]] = {
     "docx": lambda line: word(text=line),
     "docx, in two runs": lambda line: word(text=f"{line[:9]}</w:t></w:r><w:r><w:t>{line[9:]}"),
@@ -57,6 +72,7 @@ WAYS: dict[str, Callable[[str], bytes]] = {
     "mail in quoted-printable": _mail("quoted-printable"),
     "mail, attached": _attached,
     "mbox": lambda line: b"From a@example.org Mon Jan  1 10:00:00 2024\n" + _mail("base64")(line),
+    "notebook": _notebook,
     "PDF": lambda line: pdf(line.replace("(", "\\(")),
     "xlsx": lambda line: workbook("A", cells=f'<row r="3"><c r="A3" t="inlineStr"><is><t>{line}</t></is></c></row>'),
 }
@@ -77,9 +93,7 @@ async def test_no_document_shows_a_secret_on_a_card_or_in_a_read(tmp_path: Path,
         s = running.services
         for secret in CHOSEN:
             payload = WAYS[way](_line(secret))
-            view = extract_document(payload, 30.0)
-            assert view is not None
-            assert seen(secret.secret, (view.text or b"").decode())  # what a mask has to hide
+            assert seen(secret.secret, _view(payload))  # what a mask has to hide
             request = IngestRequest(said=DeclaredMetadata(tool_name="get"), inline_tokens=0, card_tokens=2000)
             receipt = await s.ingest(CALLER, once(payload), lambda request=request: request)
             artifact = ids.parse(receipt.id)
@@ -113,7 +127,6 @@ async def test_no_document_is_stored_with_a_secret_or_taken_for_one_without(tmp_
                 assert mode == "stored"  # and a marker stands in its place
                 reading = await s.open_view(CALLER, ids.parse(receipt.id), view="raw")
                 stored = await reading.content.read(0, reading.content.size)
-                view = extract_document(stored, 30.0)
-                texts = [receipt.text, stored.decode("latin-1"), "" if view is None else (view.text or b"").decode()]
+                texts = [receipt.text, stored.decode("latin-1"), _view(stored)]
                 assert [seen(secret.secret, text) for text in texts] == [None, None, None]
             assert await s.ingest(CALLER, once(WAYS[way]("harmless")), lambda: request)

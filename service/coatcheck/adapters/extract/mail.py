@@ -167,14 +167,15 @@ def _write_message(writer: ViewWriter, mail: _Part, depth: int) -> None:
     types = first_of([leaf.type for leaf in leaves if not leaf.related], _TYPES, separator=", ")
     subject = f", subject {one_line(told['Subject'])}" if "Subject" in told else ""
     what = "Saved page" if location else f"Mail: from {one_line(told.get('From', '?'))}"
-    writer.put(f"{what}{subject}, {counted(len(leaves), 'part')}: {types}")
+    if not depth:
+        writer.put(f"{what}{subject}, {counted(len(leaves), 'part')}: {types}")
     for name, value in told.items():
         writer.put(f"{name}: {value}")
     if location:
         writer.put(f"URL: {location}")
     _write_parts(writer, leaves[:_PARTS], depth, location or None)
     rest = [(name, str(value)) for name, value in mail.head.items() if name.title() not in _FIRST]
-    if rest and writer.heading("Other headers", depth + 1):
+    if rest and writer.heading("Other headers", depth + 1, aside=True):
         for name, value in rest:
             writer.put(f"{name}: {_decoded(value)}")
 

@@ -146,7 +146,7 @@ def _write_areas(writer: ViewWriter, areas: Mapping[str, Sequence[Block]], level
     """Writes what stands apart, each area as a section."""
     for title, blocks in areas.items():
         if blocks:
-            writer.heading(title, level)
+            writer.heading(title, level, aside=title in {"Headers", "Footers"})
             for each in dict.fromkeys(block.text for block in blocks):
                 writer.put(each)
 

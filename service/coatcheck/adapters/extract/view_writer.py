@@ -3,6 +3,8 @@
 import time
 from typing import Final, final
 
+from msgspec.structs import replace
+
 from coatcheck.core.extract.sections import SectionStart, one_line, sections
 from coatcheck.core.views.view import MAX_SECTIONS, ExtractedText
 
@@ -45,19 +47,19 @@ class ViewWriter:
         """Bytes of text that may still be written."""
         return TEXT_BYTES - self._size
 
-    def begin(self, title: str, level: int = 1) -> None:
+    def begin(self, title: str, level: int = 1, *, aside: bool = False) -> None:
         """Starts a section with this title; beyond MAX_SECTIONS, the text continues in the last one."""
         if len(self._starts) < MAX_SECTIONS:
-            self._starts.append(SectionStart(one_line(title), level, self._size, self._lines + 1))
+            self._starts.append(SectionStart(one_line(title), level, self._size, self._lines + 1, aside=aside))
         else:
             self.partial = True
 
-    def heading(self, title: str, level: int = 1) -> bool:
+    def heading(self, title: str, level: int = 1, *, aside: bool = False) -> bool:
         """Starts a section with this title as its first line, after an empty one. Returns False as `put`."""
         if self._size and not self.put(""):
             return False
         begun = len(self._starts)
-        self.begin(title, level)
+        self.begin(title, level, aside=aside)
         is_written = self.put(f"{'#' * min(level + 1, _DEEPEST)} {one_line(title)}")
         if not is_written:
             del self._starts[begun:]
@@ -67,11 +69,12 @@ class ViewWriter:
         """Writes another view, whose sections become parts of the open section of this level."""
         size, lines = self._size, self._lines
         if self.put((extracted.text or b"").decode()):
-            room = MAX_SECTIONS - len(self._starts)
-            self._starts += [
-                SectionStart(each.title, level + each.level, size + each.start, lines + each.line)
-                for each in extracted.sections[:room]
-            ]
+            for each in extracted.sections[: MAX_SECTIONS - len(self._starts)]:
+                at, line = size + each.start, lines + each.line
+                start = SectionStart(each.title, level + each.level, at, line, aside=each.aside)
+                if each.aside:
+                    start = replace(start, end=min(size + each.end, self._size), end_line=line + each.lines)
+                self._starts.append(start)
         self.partial = self.partial or extracted.partial
 
     def put(self, text: str) -> bool:
