@@ -26,6 +26,8 @@ _SPACES: Final = 100
 """Maximum blanks that one element stands for."""
 _ELEMENTS: Final = 200_000
 """Elements of a part that describes others: styles, relationships, a table of contents."""
+_ELEMENT_CHARS: Final = 4096
+"""Characters of such an element; a title may be that long."""
 _BLANKS: Final = re.compile(r"[^\S\v]+")
 _LINE_END: Final = "\v"
 """Ends a line within a paragraph: a line feed between elements is only a blank."""
@@ -63,7 +65,6 @@ class Paragraph(Struct):
 
     parts: list[str]
     level: int = 0
-    style: str = ""
     list_id: str = ""
     depth: int = 0
     is_verbatim: bool = False
@@ -123,7 +124,8 @@ def elements(data: bytes) -> list[XmlElement]:
         open_elements.append(read[-1])
 
     def characters(text: str) -> None:
-        open_elements[-1].text += text
+        if len(open_elements[-1].text) < _ELEMENT_CHARS:
+            open_elements[-1].text += text
 
     parser = _parser()
     parser.StartElementHandler = start
@@ -171,19 +173,14 @@ OPEN: Final = Grammar(
     paragraphs=frozenset({"p", "h", "creator", "math"}),
     areas={
         "annotation": "Comments",
-        "note-body": NOTES,
-        "notes": NOTES,
-        "note-citation": NOTES,
-        "header": "Headers",
-        "header-left": "Headers",
-        "header-first": "Headers",
-        "footer": "Footers",
-        "footer-left": "Footers",
-        "footer-first": "Footers",
+        **dict.fromkeys(("note-body", "notes", "note-citation"), NOTES),
+        **{
+            f"{name}{page}": f"{name.capitalize()}s"
+            for name in ("header", "footer")
+            for page in ("", "-left", "-first")
+        },
     },
 )
-
-
 _CELLS: Final = frozenset({"td", "th"})
 _BLOCKS: Final = words(
     "address article aside blockquote body caption dd div dl dt figcaption figure footer header hr li main nav ol p "
@@ -260,7 +257,7 @@ class TextReader:
             "img": self._add_picture,
             "txbxContent": lambda _: self._put(Block("[text box]")),
             "text-box": lambda _: None if self._place else self._put(Block("[text box]")),
-            "s": lambda a: self._add(" " * min(_number(get(a, "c")) or 1, _SPACES)),
+            "s": lambda a: self._add(" " * min(_number(get(a, "c")) or 1, _SPACES) * (grammar is OPEN)),
             "list": lambda a: self._lists.append(_List(get(a, "style-name") or self._outer_style)),
             "list-item": self._begin_item,
             "list-style": lambda a: setattr(self, "_style", get(a, "name")),

@@ -21,22 +21,11 @@ _TOKEN: Final = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z'])|([{}])|([^\\{}\r\n]{1,65536})|[\r\n]|\\"
 )
 _SIGNS: Final[dict[str, str]] = dict(
-    zip(
-        (
-            "tab",
-            "line",
-            "emdash",
-            "endash",
-            "lquote",
-            "rquote",
-            "ldblquote",
-            "rdblquote",
-            "bullet",
-            "emspace",
-            "enspace",
-        ),
-        "\t\n\u2014\u2013\u2018\u2019\u201c\u201d\u2022\u2003\u2002",
-        strict=True,
+    re.findall(
+        r"(\w+)=(.)",
+        "tab=\t line=\n emdash=\u2014 endash=\u2013 lquote=\u2018 rquote=\u2019 ldblquote=\u201c rdblquote=\u201d "
+        "bullet=\u2022 emspace=\u2003 enspace=\u2002",
+        re.DOTALL,
     )
 )
 _SYMBOLS: Final = {"~": "\u00a0", "_": "-", "\\": "\\", "{": "{", "}": "}"}
@@ -57,13 +46,10 @@ _ASIDE: Final = {
     **{f"{name}{page}": name for name in ("header", "footer") for page in ("", "l", "r", "f")},
 }
 """Groups that stand apart, with what they are."""
-_CHARSETS: Final = dict(
-    zip(
-        (128, 129, 134, 136, 161, 162, 163, 177, 178, 186, 204, 222, 238),
-        (932, 949, 936, 950, 1253, 1254, 1258, 1255, 1256, 1257, 1251, 874, 1250),
-        strict=True,
-    )
+_PAGES: Final = (
+    "128=932 129=949 134=936 136=950 161=1253 162=1254 163=1258 177=1255 178=1256 186=1257 204=1251 222=874 238=1250"
 )
+_CHARSETS: Final = {int(charset): f"cp{page}" for charset, page in re.findall(r"(\d+)=(\d+)", _PAGES)}
 """Code pages by a font's character set."""
 _CHECKED: Final = 4096
 """Tokens between two looks at the time."""
@@ -196,7 +182,7 @@ class _Reader:
         if word == "f":
             self._font = value
         elif word == "fcharset" and value in _CHARSETS:
-            self._fonts[self._font] = f"cp{_CHARSETS[value]}"
+            self._fonts[self._font] = _CHARSETS[value]
 
     def _add_bytes(self, data: bytes) -> None:
         skipped = min(self._skip, len(data))

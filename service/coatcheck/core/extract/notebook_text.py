@@ -111,4 +111,4 @@ def _dict(value: object) -> dict[str, Any]:
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
-    return [_dict(each) for each in _list(value) if isinstance(each, dict)]
+    return [known for each in _list(value) if (known := _dict(each))]
