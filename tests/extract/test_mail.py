@@ -223,6 +223,24 @@ def test_the_charset_of_a_mail_is_that_of_each_part() -> None:
     assert find_form(PayloadSample(control, b"", len(control)), None) is not None
 
 
+ODD = {
+    "no boundary": b"Content-Type: multipart/mixed\n\nplain words\n",
+    "another boundary": b"Content-Type: multipart/mixed; boundary=B\n\n--C\n\nplain words\n--C--\n",
+    "behind the last part": b"Content-Type: multipart/mixed; boundary=B\n\n--B\n\na\n--B--\nplain words\n",
+    "no end": b"Content-Type: multipart/mixed; boundary=B\n\n--B\n\nplain words",
+    "no empty line": b"Content-Type: multipart/mixed; boundary=B\n\n--B\nContent-Type: text/plain\nplain words\n--B--",
+    "unknown encoding": b"Content-Transfer-Encoding: x-odd\nContent-Type: text/plain; charset=x-odd\n\nplain words\n",
+    "uuencode": b"Content-Transfer-Encoding: x-uuencode\n\nbegin 644 a\n,<&QA:6X@=V]R9',*\n`\nend\n",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_no_words_of_an_odd_mail_are_lost(name: str) -> None:
+    found = view_of(b"From: a@example.org\nTo: b@example.org\nSubject: x\n" + ODD[name])
+    assert "plain words" in text_of(found)
+    assert not found.partial
+
+
 HEAD = b"From: a@e.org\nTo: b@e.org\nSubject: x\nMIME-Version: 1.0\n"
 
 

@@ -122,23 +122,31 @@ def _part(data: bytes, *, related: bool = False) -> _Part:
     """Returns a part by its bytes: headers, an empty line, a body."""
     blank = _BLANK.search(data, 0, _HEAD)
     end, start = (min(len(data), _HEAD), len(data)) if blank is None else blank.span()
-    return _Part(message_from_string(decode(data[:end], None) + "\n\n"), data[start:], related)
+    head = message_from_string(decode(data[:end], None) + "\n\n")
+    text = head.get_payload()  # of lines that are no headers
+    lines = text.encode("utf-8", "replace") if isinstance(text, str) else b""
+    return _Part(head, lines.strip(b"\n") + data[start:] if lines.strip() else data[start:], related)
 
 
 def _leaves(part: _Part, depth: int = 0) -> Iterator[_Part]:
     """Yields the parts without others in them, in order; a multipart that is nested too deep is one of them."""
-    boundary = part.head.get_boundary() if part.head.get_content_maintype() == "multipart" else None
-    if not boundary or depth == _DEEPEST:
+    if part.head.get_content_maintype() != "multipart" or depth == _DEEPEST:
         yield part
         return
-    mark = re.compile(rb"(?:\A|\r?\n)--%b(--)?[ \t]*(?=\r?\n|\Z)" % re.escape(boundary.encode("utf-8", "replace")))
-    marks = list(islice(mark.finditer(part.body), _PARTS + 1))
+    boundary = re.escape((part.head.get_boundary() or "").encode("utf-8", "replace"))
+    mark = re.compile(rb"(?:\A|\r?\n)--%b(--)?[ \t]*(?=\r?\n|\Z)" % boundary)
+    marks = list(islice(mark.finditer(part.body), _PARTS + 1)) if boundary else []
+    rest = b"" if marks else part.body  # its boundary is missing
     for number, match in enumerate(marks):
-        if match[1]:
-            return
         end = marks[number + 1].start() if number + 1 < len(marks) else len(part.body)
+        inner = _LINE_END.sub(b"", part.body[match.end() : end], 1)
+        if match[1]:
+            rest = part.body[match.end() :]  # such as the footer of a mailing list
+            break
         related = part.related or (number > 0 and part.type == "multipart/related")
-        yield from _leaves(_part(_LINE_END.sub(b"", part.body[match.end() : end], 1), related=related), depth + 1)
+        yield from _leaves(_part(inner, related=related), depth + 1)
+    if rest.strip():
+        yield _Part(message_from_string(""), rest)
 
 
 def _decoded(value: str) -> str:
