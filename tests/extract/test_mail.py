@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from coatcheck.adapters.extract.documents import extract_document
 from coatcheck.adapters.extract.process import Worker
 from coatcheck.adapters.extract.wire import ExtractJob, check
 from coatcheck.core.artifact import DeclaredMetadata, Kind, PayloadSample
@@ -239,6 +240,21 @@ def test_no_words_of_an_odd_mail_are_lost(name: str) -> None:
     found = view_of(b"From: a@example.org\nTo: b@example.org\nSubject: x\n" + ODD[name])
     assert "plain words" in text_of(found)
     assert not found.partial
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_broken_mail_has_a_sound_view(seed: int) -> None:
+    rng, made = random.Random(seed), mail()
+    made.set_content("größer\n" * 9, cte=rng.choice(("base64", "quoted-printable")))
+    made.add_attachment(png(9, 8), maintype="image", subtype="png", filename="größe.png")
+    whole = bytes(made)
+    for _ in range(60):
+        data = bytearray(whole[: rng.randrange(len(whole) // 2, len(whole) + 1)])
+        for _ in range(rng.choice((0, 1, 5, 30))):
+            data[rng.randrange(len(data))] = rng.choice((0x0A, 0x3D, 0x3F, 0x3A, rng.randrange(256)))
+        found = extract_document(bytes(data), 30.0, "message/rfc822")
+        if found is not None:
+            check(found, bytes(data))
 
 
 HEAD = b"From: a@e.org\nTo: b@e.org\nSubject: x\nMIME-Version: 1.0\n"

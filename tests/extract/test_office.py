@@ -1,6 +1,7 @@
 """Word documents, presentations, OpenDocument, EPUB and rich text: beside pandoc, part by part, and hostile ones."""
 
 import io
+import random
 import re
 import zipfile
 from collections import Counter
@@ -210,3 +211,34 @@ def test_a_document_whose_parts_cannot_be_read_has_the_list_of_its_files_or_noth
     assert locked != whole
     found = view_of(locked)
     assert (text_of(found), found.partial) == ("Word document\n", True)
+
+
+BROKEN = {
+    "docx": word_with_everything,
+    "pptx": slides,
+    "odt": open_text,
+    "odp": open_slides,
+    "epub": lambda: written(markdown(1), "epub"),
+    "rtf": lambda: written(markdown(1), "rtf"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_document_has_a_sound_view_or_none(name: str) -> None:
+    whole, rng = BROKEN[name](), random.Random(name)
+    for _ in range(60):
+        data = bytearray(whole[: rng.choice((len(whole), rng.randrange(len(whole) // 2, len(whole))))])
+        for _ in range(rng.choice((0, 1, 5, 30))):
+            data[rng.randrange(len(data))] = rng.choice((0, 0x7B, 0x7D, 0xFF, rng.randrange(256)))
+        found = extract_document(bytes(data), 30.0)
+        if found is not None:
+            check(found, bytes(data))
+
+
+def test_numbers_without_end_lose_no_text() -> None:
+    digits = "9" * 5_000
+    item = f'<w:p><w:pPr><w:numId w:val="{digits}"/><w:ilvl w:val="{digits}"/></w:pPr><w:r><w:t>item</w:t></w:r></w:p>'
+    numbering = f'<w:abstractNum w:abstractNumId="1"><w:lvl w:ilvl="{digits}"/></w:abstractNum>'
+    styles = f'<w:style w:styleId="a"><w:outlineLvl w:val="{digits}"/></w:style>'
+    found = view_of(word(item, text="Before", numbering=numbering, styles=styles, **{f"header{digits}": "<w:p/>"}))
+    assert text_of(found) == "Word document\n\nBefore\n\n- item\n"

@@ -32,6 +32,7 @@ from coatcheck.adapters.extract.office_xml import (
     XmlElement,
     elements,
     get,
+    number,
 )
 from coatcheck.adapters.extract.view_writer import ViewWriter
 from coatcheck.core.extract.sections import one_line
@@ -45,7 +46,7 @@ _UNPACKED: Final = 64 * 1024 * 1024
 _HEADING: Final = re.compile(r"heading (\d)", re.IGNORECASE)
 _BASES: Final = 16
 """Styles that may be based on one another."""
-_NUMBER: Final = re.compile(r"(\d+)")
+_NUMBER: Final = re.compile(r"\d{1,9}")
 
 
 @final
@@ -182,8 +183,8 @@ def _word_styles(package: _Package) -> dict[str, Style]:
             titles += [style] if value.lower() == "title" else []
         elif each.name == "basedOn":
             style.base = value
-        elif each.name == "outlineLvl" and value.isdecimal():
-            style.level = style.level or (int(value) + 1) % 10
+        elif each.name == "outlineLvl":
+            style.level = style.level or (number(value) + 1) % 10
         elif each.name == "numId":
             style.list_id = value
     for style in styles.values():
@@ -200,19 +201,19 @@ def _word_lists(package: _Package) -> frozenset[tuple[str, int]]:
     """Returns the numbered levels of lists."""
     abstract: dict[str, set[int]] = defaultdict(set)
     numbered: set[tuple[str, int]] = set()
-    key, number, level = "", "", 0
+    key, list_id, level = "", "", 0
     for each in package.described("word/numbering.xml"):
         value = get(each.attributes, "val")
         if each.name == "abstractNum":
             key = get(each.attributes, "abstractNumId")
-        elif each.name == "lvl" and get(each.attributes, "ilvl").isdecimal():
-            level = int(get(each.attributes, "ilvl"))
+        elif each.name == "lvl":
+            level = number(get(each.attributes, "ilvl"))
         elif each.name == "numFmt" and value not in {"bullet", "none"}:
             abstract[key].add(level)
         elif each.name == "num":
-            number = get(each.attributes, "numId")
+            list_id = get(each.attributes, "numId")
         elif each.name == "abstractNumId":
-            numbered |= {(number, level) for level in abstract[value]}
+            numbered |= {(list_id, level) for level in abstract[value]}
     return frozenset(numbered)
 
 
@@ -222,24 +223,24 @@ def _write_slides(package: _Package, name: str) -> None:
     slides = [related.get(each.attributes.get("r:id", ""), ("", ""))[1] for each in listed]
     slides = slides or package.matching(r"ppt/slides/slide\d+\.xml")
     writer.put(_summary(name, package.described("docProps/core.xml"), f": {counted(len(slides), 'slide')}"))
-    for number, slide in enumerate(slides, 1):
+    for nth, slide in enumerate(slides, 1):
         reader = TextReader(DRAWING, writer)
         blocks = reader.read(package.part(slide))
         for kind, part in package.related(slide).values():
             area = {"notesSlide": NOTES, "comments": "Comments", "chart": BODY, "diagramData": BODY}.get(kind)
             if area is not None:
                 blocks += [structs.replace(each, area=area, level=0) for each in package.blocks(part)]
-        _write_slide(writer, number, blocks, hidden=reader.hidden)
+        _write_slide(writer, nth, blocks, hidden=reader.hidden)
 
 
-def _write_slide(writer: ViewWriter, number: int, blocks: Sequence[Block], *, hidden: bool) -> None:
+def _write_slide(writer: ViewWriter, nth: int, blocks: Sequence[Block], *, hidden: bool) -> None:
     """Writes a slide under its title, then its notes and comments."""
     body, areas = _divided(blocks)
     title = next((each for each in body if each.level), None)
     told = "" if title is None else f": {title.text}"
-    writer.heading(f"Slide {number}{' (hidden)' if hidden else ''}{told}")
+    writer.heading(f"Slide {nth}{' (hidden)' if hidden else ''}{told}")
     _write(writer, [structs.replace(each, level=0) for each in body if each is not title])
-    _write_areas(writer, {f"{area} of slide {number}": apart for area, apart in areas.items()}, 2)
+    _write_areas(writer, {f"{area} of slide {nth}": apart for area, apart in areas.items()}, 2)
 
 
 def _divided(blocks: Iterable[Block]) -> tuple[list[Block], dict[str, list[Block]]]:
@@ -253,11 +254,11 @@ def _divided(blocks: Iterable[Block]) -> tuple[list[Block], dict[str, list[Block
 def _write_open(package: _Package, name: str) -> None:
     writer = package.writer
     blocks = TextReader(OPEN, writer).read(package.part("content.xml"))
-    starts = [number for number, each in enumerate(blocks) if each.text.startswith(SLIDE)]
+    starts = [place for place, each in enumerate(blocks) if each.text.startswith(SLIDE)]
     more = f": {counted(len(starts), 'slide')}" if starts else ""
     writer.put(_summary(name, package.described("meta.xml"), more))
-    for number, (start, end) in enumerate(pairwise([*starts, len(blocks)]), 1):
-        _write_slide(writer, number, blocks[start + 1 : end], hidden=len(blocks[start].text) > 1)
+    for nth, (start, end) in enumerate(pairwise([*starts, len(blocks)]), 1):
+        _write_slide(writer, nth, blocks[start + 1 : end], hidden=len(blocks[start].text) > 1)
     if not starts:
         body, areas = _divided(blocks)
         _write(writer, body)

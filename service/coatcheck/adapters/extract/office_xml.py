@@ -244,8 +244,8 @@ class TextReader:
         self._starts: dict[str, Callable[[Attributes], None]] = {
             "pStyle": self._set_style,
             "numId": lambda a: self._set("list_id", get(a, "val")),
-            "ilvl": lambda a: self._set("depth", _number(get(a, "val"))),
-            "outlineLvl": lambda a: self._set("level", (_number(get(a, "val")) + 1) % 10),  # 9 is body text
+            "ilvl": lambda a: self._set("depth", number(get(a, "val"))),
+            "outlineLvl": lambda a: self._set("level", (number(get(a, "val")) + 1) % 10),  # 9 is body text
             "footnoteReference": lambda a: self._add(f"[^{get(a, 'id')}]"),
             "endnoteReference": lambda a: self._add(f"[^e{get(a, 'id')}]"),
             "commentReference": lambda a: self._add(f"[comment {get(a, 'id')}]"),
@@ -257,11 +257,11 @@ class TextReader:
             "img": self._add_picture,
             "txbxContent": lambda _: self._put(Block("[text box]")),
             "text-box": lambda _: None if self._place else self._put(Block("[text box]")),
-            "s": lambda a: self._add(" " * min(_number(get(a, "c")) or 1, _SPACES) * (grammar is OPEN)),
+            "s": lambda a: self._add(" " * min(number(get(a, "c")) or 1, _SPACES) * (grammar is OPEN)),
             "list": lambda a: self._lists.append(_List(get(a, "style-name") or self._outer_style)),
             "list-item": self._begin_item,
             "list-style": lambda a: setattr(self, "_style", get(a, "name")),
-            "list-level-style-number": lambda a: self._ordered.add((self._style, _number(get(a, "level")) - 1)),
+            "list-level-style-number": lambda a: self._ordered.add((self._style, number(get(a, "level")) - 1)),
             "style": lambda a: setattr(self, "_style", get(a, "name")),
             "drawing-page-properties": self._hide_style,
             "page": lambda a: self._put(Block(f"{SLIDE}{' (hidden)' * (get(a, 'style-name') in self._hidden_styles)}")),
@@ -337,7 +337,7 @@ class TextReader:
             self._lists.pop()
 
     def _begin_paragraph(self, name: str, attributes: Attributes) -> None:
-        level = (_number(get(attributes, "outline-level")) or 1) if name == "h" else _HEADINGS.get(name, 0)
+        level = (number(get(attributes, "outline-level")) or 1) if name == "h" else _HEADINGS.get(name, 0)
         if self._grammar.is_flow and self._paragraphs:
             self._end_paragraph(self._paragraphs[-1])
         self._paragraphs.append(Paragraph([], level, is_verbatim=name == "pre"))
@@ -420,5 +420,6 @@ class TextReader:
             self.blocks.append(block)
 
 
-def _number(text: str) -> int:
+def number(text: str) -> int:
+    """Returns a number that an attribute states; 0 if it states none."""
     return int(text) if text.isdecimal() and len(text) < 7 else 0  # noqa: PLR2004 - no real one is longer
