@@ -62,6 +62,8 @@ class _Group(Struct):
     """What holds until a group ends."""
 
     is_skipped: bool = False
+    is_hidden: bool = False
+    """Whether it is skipped because its characters are hidden or deleted, which may end within it."""
     fallbacks: int = 1
     """Characters that follow one in Unicode, for readers without it."""
     codec: str = "cp1252"
@@ -149,8 +151,8 @@ class _Reader:
             group.is_skipped = group.is_optional = False
         if word in _UNTOLD:
             group.is_skipped, group.is_fonts = True, word == "fonttbl"
-        elif word in {"v", "deleted"}:
-            group.is_skipped = value != 0
+        elif word in {"v", "deleted"} and (group.is_hidden or not group.is_skipped):
+            group.is_skipped = group.is_hidden = value != 0
         elif group.is_fonts:
             self._define(word, value)
         elif not group.is_skipped:
