@@ -45,8 +45,25 @@ def clock(n: int) -> str:
         {"result": {"logs": [{"ts": clock(n), "line": line} for n, line in enumerate(LINES)]}},
         [{"timestamp": clock(n), "message": line, "id": f"{n:032x}"} for n, line in enumerate(LINES)],
         {"data": {"result": [{"stream": {"app": "x"}, "values": [[clock(n), line] for n, line in enumerate(LINES)]}]}},
+        {
+            "took": 3,
+            "hits": {
+                "hits": [
+                    {
+                        "_id": f"{n:020x}",
+                        "_source": {"@timestamp": clock(n), "log": {"offset": n * 31}, "message": line},
+                    }
+                    for n, line in enumerate(LINES)
+                ]
+            },
+        },
+        [
+            {"message": "\n".join(LINES[n : n + 9]) + "\n", "time": clock(n), "type": "out"}
+            for n in range(0, len(LINES), 9)
+        ],
+        [{"pos": n, "out": f"{line}\n", "time": 0} for n, line in enumerate(LINES)],
     ],
-    ids=["lines", "records", "a list of records", "pairs"],
+    ids=["lines", "records", "a list of records", "pairs", "records in records", "pieces", "numbered lines"],
 )
 def test_a_list_of_lines_is_a_text_of_lines(value: object) -> None:
     envelope = open_envelope(json.dumps(value).encode())
@@ -77,7 +94,31 @@ def test_a_literal_is_a_text(text: str, around: str) -> None:
     assert shown in {LOG, LOG[: len(shown)], ('Größe: "x" C:\\temp\n' * 9)[: len(shown)]}
 
 
+def test_objects_of_several_lines_in_a_row_are_records() -> None:
+    text = "".join(
+        json.dumps({"HOST": "a", "__REALTIME_TIMESTAMP": f"17732203341{n:05d}", "MESSAGE": line}, indent="\t") + "\n"
+        for n, line in enumerate(LINES)
+    )
+    envelope = open_envelope(text.encode())
+    assert envelope is not None
+    fields = find_fields(f"{envelope.texts[0][1]}\n".encode())
+    assert without_fields(fields, f"{envelope.texts[0][1]}\n".encode()).decode().splitlines() == LINES
+
+
+def test_a_literal_in_pieces_among_lines_is_a_text() -> None:
+    pieces = " +\n    ".join(repr(f"{line}\n") for line in LINES)
+    envelope = open_envelope(f"{{\n  code: 2,\n  signal: null,\n  stdout: {pieces},\n  stderr: ''\n}}\n".encode())
+    assert envelope is not None
+    assert [name for name, _ in envelope.texts] == ["around", "stdout"]
+    assert envelope.texts[1][1] == LOG
+    assert envelope.texts[0][1] == "{\n  code: 2,\n  signal: null,\n  stdout: …,\n  stderr: ''\n}"
+
+
 def test_code_with_literals_is_no_envelope() -> None:
+    messages = "".join(
+        f'msgid "case {n}:\\n"\n"  done\\n"\nmsgstr "Fall {n}:\\n"\n"  fertig\\n"\n\n' for n in range(40)
+    )
+    assert open_envelope(messages.encode()) is None
     code = "".join(f'    print("case {n}:\\n\\tdone\\n")\n' for n in range(40))
     assert open_envelope(code.encode()) is None
     assert open_envelope("\n".join(json.dumps({"role": "tool", "content": LOG}) for _ in range(2)).encode()) is None
@@ -95,7 +136,7 @@ def test_several_texts_are_named() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        {"rows": [{"id": n, "text": LOG} for n in range(3)]},
+        {"rows": [{"id": 7 + n, "text": LOG} for n in range(3)]},
         {"results": [{"url": "https://e.org/", "title": "T", "content": LOG}]},
         {f"k{n}": n for n in range(90)} | {"body": LOG},
         {"name": "x", "version": "1.0"},

@@ -116,6 +116,11 @@ def test_no_other_name_makes_a_value_secret(mask: Mask, what: str) -> None:
         "password_hash_iterations: 260000 password-policy: min12-max64",
         'x-request-id: 0b3c9d7e-7f0a-4b1e-9c2d-1a2b3c4d5e6f etag: W/"33a64df551425fcc55e4d42a148795d9f25f89d4"',
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ7Zk2mXv9LpT4wRb8NcY1sHd6FgJ3aEuQ7Zk2mXv9Lp me@example.com",
+        "authorization: headerMap.authorizationHeader,",
+        "Authorization: bearer JSON_WEB_TOKEN_STRING.....",
+        "// is a login without password allowed?",
+        "re.compile(r'([^&;]*(?:password|token)[^=]*=)[^&;]+')",
+        "actor_token: 'eyJhbGciOiJIUzI1NiIsInR5cCI6Ikp...'",
     ],
 )
 def test_what_refers_to_a_secret_or_is_none_stays(mask: Mask, text: str) -> None:

@@ -6,7 +6,10 @@ envelopes themselves are opened as well. So is a string literal with escaped lin
 value as Python prints it.
 """
 
+import json
 import re
+from collections import Counter
+from itertools import pairwise
 from typing import Final, cast
 
 import msgspec
@@ -28,16 +31,23 @@ _TELLING: Final = 128
 """Records that tell whether all have a message."""
 _EACH: Final = "[*]"
 """Ends the path of a list of lines."""
+_ENDED: Final = 0.8
+"""Share of messages that end with a line feed, from which they are lines whatever is beside them."""
 _PAIR: Final = ("time", "line")
-_LITERAL_LINES: Final = 3
-"""Maximum lines of a text that is a literal."""
-_LITERAL: Final = re.compile(r"""(["'])((?:[^\\"']++|\\.|(?!\1)["'])*+)(?:\1|\\?\Z)""", re.DOTALL)
+_PART: Final = 0.1
+"""Share of a text from which a literal in it may be what it is about; those of code are many and short."""
+_JOINT: Final = re.compile(r"\s*[+,]?\s*")
+"""Between the pieces of a literal."""
+_LITERAL: Final = re.compile(r"""(["'`])((?:[^\\"'`\n]++|\\.|(?!\1)["'`])*+)(?:\1|\\?\Z)""", re.DOTALL)
 """A string literal of Python, JavaScript or JSON, perhaps cut off."""
 _NAME: Final = re.compile(r"""['"]?(\w{1,40})['"]? ?[:=] ?[bru]?\Z""")
 """What names a literal, in front of it."""
 _NEAR: Final = 48
 _ESCAPE: Final = re.compile(r"((?:\\x[0-9a-fA-F]{2})+)|\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": ""}
+_SEVERAL: Final = re.compile(rb'\{[ \t]*\r?\n[^{}]*"')
+"""Matches the beginning of an object of several lines."""
+_NEXT: Final = re.compile(r"\S")
 _FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
@@ -48,6 +58,8 @@ class Envelope(Struct, frozen=True):
     """The path and the characters of each text that is not empty."""
     facts: list[tuple[str, str]]
     """Path and value of the other members."""
+    listed: list[int] = []
+    """Bytes of the lists that texts were made of, beyond those of the texts."""
 
 
 def open_envelope(data: bytes) -> Envelope | None:
@@ -76,11 +88,13 @@ def _open(data: bytes, depth: int) -> Envelope | None:
     try:
         value: object = msgspec.json.decode(body)
     except _FAULTS:
+        value = _sequence(body)
+    if value is None:
         return None
     found = Envelope([], [])
     if not _gather(value, "", found, _DEEPEST) or not found.texts:
         return None
-    size = sum(len(text.encode("utf-8", "replace")) for _, text in found.texts)
+    size = sum(found.listed) + sum(len(text.encode("utf-8", "replace")) for _, text in found.texts)
     if size < _SHARE * len(body) * _plain_share(body):
         return None
     opened = Envelope([], found.facts)
@@ -92,6 +106,23 @@ def _open(data: bytes, depth: int) -> Envelope | None:
             opened.texts.extend((f"{path}.{name}", part) for name, part in inner.texts)
             opened.facts.extend((f"{path}.{name}", part) for name, part in inner.facts)
     return opened
+
+
+def _sequence(body: bytes) -> list[object] | None:
+    """Returns the objects of a sequence in which each has several lines, as `jq` prints them; None if it is none."""
+    if not _SEVERAL.match(body):
+        return None
+    values: list[object] = []
+    text, at = body.decode("utf-8", "replace"), 0
+    decode = json.JSONDecoder().raw_decode
+    try:
+        while at < len(text):
+            value, at = decode(text, at)
+            values.append(value)
+            at = len(text) if (match := _NEXT.search(text, at)) is None else match.start()
+    except (ValueError, RecursionError):
+        return None
+    return values
 
 
 def _plain_share(body: bytes) -> float:
@@ -113,6 +144,7 @@ def _gather(value: object, path: str, found: Envelope, depth: int) -> bool:
         lines = _lines_of(items)
         if lines:
             found.texts.append((f"{path}{_EACH}", lines))
+            found.listed.append(len(msgspec.json.encode(items)) - len(lines.encode("utf-8", "replace")))
             return True
         before = len(found.texts)
         whole = depth > 0 and all(
@@ -131,42 +163,103 @@ def _gather(value: object, path: str, found: Envelope, depth: int) -> bool:
 
 def _lines_of(items: list[object]) -> str:
     """Returns the text of a list of lines, or of records that have a message beside a time; empty for another list."""
-    if len(items) < _FEWEST:
-        return ""
-    if all(isinstance(item, str) for item in items):
+    if len(items) >= _FEWEST and all(isinstance(item, str) for item in items):
         lines = [str(item).removesuffix("\n") for item in items]
         return "\n".join(lines) if any(" " in line for line in lines) else ""
     if all(isinstance(item, list) for item in items):
         pairs = cast("list[list[object]]", items)
         items = [dict(zip(_PAIR, pair, strict=True)) for pair in pairs if len(pair) == len(_PAIR)]
-    if not all(isinstance(item, dict) for item in items) or not has_field(cast("dict[str, object]", items[0]).values()):
+    if not items or not all(isinstance(item, dict) for item in items):
         return ""
-    fields = find_fields(b"".join(msgspec.json.encode(item) + b"\n" for item in items[:_TELLING]))
-    if fields is None or not fields.member:
+    return _lines_of_records([_flat(cast("dict[str, object]", item)) for item in items])
+
+
+def _lines_of_records(records: list[dict[str, object]]) -> str:
+    name, ended = _message_of(records)
+    if not name or not (ended or has_field(records[0].values())):
         return ""
-    return "\n".join(msgspec.json.encode(item).decode() for item in items)
+    lines = [line for record in records for line in _split(record, name)]
+    if len(lines) < _FEWEST:
+        return ""
+    fields = find_fields(b"".join(line + b"\n" for line in lines[:_TELLING]))
+    if fields is not None and fields.member == name:
+        return b"\n".join(lines).decode()
+    is_counted = ended and all(_is_position(records, other) for other in records[0] if other != name)
+    return "".join(str(record.get(name, "")) for record in records).removesuffix("\n") if is_counted else ""
+
+
+def _is_position(records: list[dict[str, object]], name: str) -> bool:
+    """Returns whether a member counts the records, or the time from the first one on."""
+    values = [record.get(name) for record in records]
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return len(numbers) == len(values) and numbers[0] in {0, 1} and all(a <= b for a, b in pairwise(numbers))
+
+
+def _flat(record: dict[str, object], before: str = "", depth: int = _DEEPEST) -> dict[str, object]:
+    """Returns a record with the members of the objects in it, by their paths."""
+    flat: dict[str, object] = {}
+    for name, value in record.items():
+        if isinstance(value, dict) and value and depth > 0:
+            flat.update(_flat(cast("dict[str, object]", value), f"{before}{name}.", depth - 1))
+        else:
+            flat[f"{before}{name}"] = value
+    return flat
+
+
+def _message_of(records: list[dict[str, object]]) -> tuple[str, bool]:
+    """Returns the name of the member with most words, and whether line feeds end it, as they end a program's lines."""
+    sizes: Counter[str] = Counter()
+    ends: Counter[str] = Counter()
+    for record in records:
+        for name, value in record.items():
+            if isinstance(value, str):
+                sizes[name] += value.count(" ")
+                ends[name] += value.endswith("\n")
+    name = max(sizes, key=sizes.__getitem__, default="")
+    return name, ends[name] > _ENDED * len(records)
+
+
+def _split(record: dict[str, object], name: str) -> list[bytes]:
+    """Returns a record for each line of its message."""
+    message = record.get(name)
+    if not isinstance(message, str) or "\n" not in message:
+        return [msgspec.json.encode(record)]
+    lines = message.removesuffix("\n").split("\n")
+    return [msgspec.json.encode({**record, name: line.removesuffix("\r")}) for line in lines]
 
 
 def _open_literals(data: bytes) -> Envelope | None:
-    """Returns the texts of string literals that make up most of a text without line feeds of its own."""
-    lines = data.strip().split(b"\n", _LITERAL_LINES)
-    if len(lines) > _LITERAL_LINES or data.count(b"\\n") < _FEWEST or _is_json(data) or _is_json(lines[0]):
+    """Returns the texts of string literals, perhaps written in several pieces, that make up most of a text."""
+    first = data.strip().partition(b"\n")[0]
+    if data.count(b"\\n") < _FEWEST or _is_json(data) or _is_json(first):
         return None
     text = data.decode("utf-8", "replace").strip()
-    found = [match for match in _LITERAL.finditer(text) if match[2].count("\\n") > 1]
-    if sum(len(match[2]) for match in found) < _SHARE * len(text):
+    runs: list[list[re.Match[str]]] = []
+    for match in _LITERAL.finditer(text):
+        if runs and _JOINT.fullmatch(text, runs[-1][-1].end(), match.start()):
+            runs[-1].append(match)
+        elif match[2].count("\\n"):
+            runs.append([match])
+    least = _PART * len(text)
+    runs = [run for run in runs if run[-1].end() - run[0].start() > least and _count_lines(run) >= _FEWEST]
+    if sum(run[-1].end() - run[0].start() for run in runs) < _SHARE * len(text):
         return None
     texts: list[tuple[str, str]] = []
     around: list[str] = []
     at = 0
-    for match in found:
-        before = text[at : match.start()]
+    for run in runs:
+        before = text[at : run[0].start()]
         name = _NAME.search(before[-_NEAR:])
-        texts.append((name[1] if name else "text", _ESCAPE.sub(_unescape, match[2])))
+        texts.append((name[1] if name else "text", "".join(_ESCAPE.sub(_unescape, match[2]) for match in run)))
         around += (before, "…")
-        at = match.end()
+        at = run[-1].end()
     said = "".join([*around, text[at:]])
-    return Envelope(texts, [("around", said)] if len(said) < _LONG else [])
+    is_short = len(said) < _LONG and "\n" not in said
+    return Envelope(texts if is_short else [("around", said), *texts], [("around", said)] if is_short else [])
+
+
+def _count_lines(run: list[re.Match[str]]) -> int:
+    return sum(match[2].count("\\n") for match in run)
 
 
 def _is_json(data: bytes) -> bool:

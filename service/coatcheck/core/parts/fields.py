@@ -84,7 +84,7 @@ _ID: Final = 12
 """Characters from which a word without a blank may be an identifier."""
 _PAIRS: Final = re.compile(rb'(?:^| )([\w.@/-]{1,40})=("(?:[^"\\]|\\.)*"|[^\s"]*)(?=\s|$)')
 """A pair of logfmt."""
-_MEMBERS: Final = 24
+_MEMBERS: Final = 64
 _SENTENCE: Final = 12
 """Minimum mean number of characters of messages."""
 _VARIED: Final = 0.3

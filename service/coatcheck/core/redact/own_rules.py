@@ -35,6 +35,7 @@ _REFERENCES: Final = (
     rf"(?i)^(?:(?:db|api|admin|app|root)[_-]?)?(?:{_NOUNS}|hidden|redacted)(?:[_. -]?(?:{_NOUNS}|\d{{1,6}}))*!?$",
     rf"^(?:[a-z0-9]+_)*(?:{_NOUNS})(?:_[a-z0-9]+)*$|^(?:[A-Z][A-Z0-9]*_)+[A-Z0-9]+$",  # the name of a variable
     r"(?:Key|Token|Secret|Password)s?$",  # a type
+    r"\[\^|\(\?|^[A-Za-z]+\?$|^eyJhbGciOi[\w-]*$",  # an expression, the end of a question, a JWT's header alone
 )
 """What stands behind the name of a secret in place of one."""
 _LISTED: Final = rf"[\"'][ \t]*,[ \t]*[\"']{_WORD}[\"']$"
@@ -176,7 +177,7 @@ OWN: Final = (
         r"(?:(?:basic|negotiate|bearer|(?:api-?)?token|apikey|api-key)(?:[ \t]|\\+t)+([\w=~@.+/:-]{8,})"
         r"|([\w=~@.+/-]{16,}))",
         2.5,
-        (r"^[a-zA-Z_.-]{1,24}$", *_PLACEHOLDERS),
+        (r"^[a-zA-Z_.-]{1,24}$|^(?:[a-zA-Z_]{1,24}\.)+[a-zA-Z_]{1,24}$|^[A-Z]+(?:_[A-Z]+)+\.*$", *_PLACEHOLDERS),
         ("authorization",),
     ),
     OwnRule(
