@@ -119,7 +119,8 @@ def test_rich_text_is_read_in_its_code_pages_and_without_what_is_hidden() -> Non
     data = (
         rb"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}{\f1\fcharset204 Times;}{\f2\fcharset128 Mincho;}}"
         rb"{\stylesheet{\s1 heading 1;}}{\info{\title T}}{\header At the top\par}\f0 Gr\'f6\'dfe \u8364?uro "
-        rb"\u-10179?\u-8704? {\f1\'cf\'ee\'f0\'f2} {\f2\'93\'fa\'96\'7b}{\v hidden\v0 }{\pict \v0 00ff}{\deleted gone}{\*\unknown x}"
+        rb"\u-10179?\u-8704? {\f1\'cf\'ee\'f0\'f2} {\f2\'93\'fa\'96\'7b}{\v hidden\v0 }"
+        rb"{\pict \v0 00ff}{\deleted gone}{\*\unknown x}"
         rb"{\uc2\u26085 ab}\par a\tab b{\footnote Below}\line c\~d\{\}\par\bin5 }}}}}"
         rb"\trowd\intbl one\cell two\cell\row\pard{\pict 00ff}{\field{\*\fldinst HYPERLINK}{\fldrslt shown}}}"
     )
