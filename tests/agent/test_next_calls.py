@@ -76,16 +76,6 @@ def _changes() -> Iterator[str]:
         yield from (f"-    old_{n}_{k} = {k}\n+    new_{n}_{k} = {k + 1}" for k in range(40))
 
 
-def _notebook() -> str:
-    cells: list[dict[str, object]] = [
-        {"cell_type": "code", "metadata": {}, "outputs": [], "source": [f"step_{n}()\n", "# " + "y" * 90]}
-        for n in range(60)
-    ]
-    trace = ["Traceback", "  in <module>: table.loc['region']", "KeyError: 'region'"]
-    cells[33]["outputs"] = [{"output_type": "error", "ename": "KeyError", "evalue": "'region'", "traceback": trace}]
-    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
-
-
 def _pods() -> str:
     pods = [{"api": "v1", "meta": {"name": f"web-{n}", "node": f"node-{n % 4}"}, "phase": "up"} for n in range(90)]
     pods[41] = {"api": "v1", "meta": {"name": "web-41", "node": "node-9"}, "phase": "down", "exit": "137"}
@@ -122,7 +112,6 @@ PAYLOADS: Final[dict[str, tuple[str, str]]] = {
     "the odd part": ("\n".join(_manifests()), r"image: registry\.example/svc-23:2"),
     "a history": ("\n".join(_history()), r"Change 99 of"),
     "a large diff": ("\n".join(_changes()), r"part_2\.py - 1 hunk, \+40 -40"),
-    "a failed cell": (_notebook(), r"\"KeyError: 'region'\""),
     "the record that is down": (_pods(), r'"name": ?"web-41"'),
     "the second-rarest level": ("\n".join(_events()), r"upstream is slow"),
     "findings beyond the sample": (_report(), r"finding 7 of the lint"),

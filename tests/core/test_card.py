@@ -12,6 +12,7 @@ from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.artifact import ENGINE, DeclaredMetadata, DetectedMetadata, Kind, Marker, Measure, Tokens
 from coatcheck.core.card import MAX_BUDGET, MIN_BUDGET, Card, cut
 from coatcheck.core.card.model import BRIEF, CardInput, NextCall
+from coatcheck.core.card.text import TEXT_BYTES
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds import recognise
 from coatcheck.core.media.documents import is_document
@@ -66,7 +67,7 @@ def check(data: bytes, card: Card, text: str, tokens: int, budget: int) -> None:
         assert [gap.bytes for gap in card.omitted] == [Extent(0, len(data))]
     named = f'read_artifact(artifact_id="{ARTIFACT}"' if budget >= BRIEF or not readable else "read_artifact(…, "
     assert (named in text) == (card.next is not None)
-    document = not readable and is_document(card.media_type)
+    document = not readable and is_document(card.media_type) and len(data) > TEXT_BYTES
     assert (card.next is not None) == (document or (readable and bool(card.omitted)))
     if not readable:
         assert "left out" not in text

@@ -11,6 +11,7 @@ import wave
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from email.message import EmailMessage
 
 from coatcheck.core.artifact import Kind
 from facts.cases import Case
@@ -159,3 +160,20 @@ def encoded(rng: random.Random, count: int) -> Iterator[Case]:
         rows = "".join(f"<p>{words * rng.randint(3, 9)}</p>\n" for _ in range(rng.randint(3, 60)))
         data = f'<?xml version="1.0" encoding="{name}"?>\n<doc>\n{rows}</doc>\n'.encode(name)
         yield Case(data, (HeaderOracle(f"XML in {name}"),), kinds=_BINARY)
+
+
+def mails(rng: random.Random, count: int) -> Iterator[Case]:
+    """Mail with a body, and some with a page or an attachment, in both encodings; and mailboxes of several."""
+    for number in range(count):
+        mail = EmailMessage()
+        mail["From"], mail["To"] = f"ann{number}@example.org", "bob@example.org"
+        mail["Subject"], mail["X-Number"] = f"Größer {number}", str(number)
+        body = "".join(f"Line {n} of ü {number}\n" for n in range(rng.randint(1, 200)))
+        mail.set_content(body, cte=rng.choice(("base64", "quoted-printable")))
+        if rng.random() < 0.3:
+            mail.add_alternative(f"<html><body><h1>Part</h1><p>{body}</p></body></html>", subtype="html")
+        if rng.random() < 0.3:
+            mail.add_attachment(rng.randbytes(900), maintype="application", subtype="zip", filename="a.zip")
+        line, many = b"From ann@example.org Mon Jan  1 10:00:00 2024\n", rng.randint(2, 9)
+        name, data = rng.choice([("mail", bytes(mail)), ("mailbox", (line + bytes(mail) + b"\n") * many)])
+        yield Case(data, (HeaderOracle(name),), kinds=(Kind.DOCUMENT,))

@@ -52,6 +52,7 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_media.packed, 40),
     (made_media.unknown, 60),
     (made_media.encoded, 40),
+    (made_media.mails, 60),
     (made_source.library, 80),
     (made_source.python, 150),
     (made_source.script, 100),

@@ -11,6 +11,8 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from email.message import EmailMessage
+from email.policy import SMTP, default
 from random import Random
 from typing import Final
 
@@ -48,6 +50,28 @@ def prose(each: int = 6) -> Iterator[Source]:
             if number % 2:
                 paragraphs = [re.sub(r"(.{50,72}) ", r"\1\n", paragraph) for paragraph in paragraphs]
             yield Source(Kind.TEXT, "prose", f"{language}/{number}", "\n\n".join(paragraphs).encode())
+
+
+def mails(each: int = 12) -> Iterator[Source]:
+    """Mail as mailboxes and servers keep it, saved pages and rich text, with bodies in several encodings."""
+    for language, text in _SENTENCES.items():
+        for number in range(each):
+            rng = Random(f"mail/{language}/{number}")
+            mail = EmailMessage(policy=SMTP if number % 2 else default)
+            if number % 3:
+                mail["Received"] = f"from mx{number}.example.org by example.com; Mon, 1 Jan 2024 10:00:00 +0000"
+            mail["From"], mail["To"] = f"Ann {number} <ann@example.org>", "bob@example.com"
+            mail["Subject"], mail["Date"] = text[:40], "Mon, 1 Jan 2024 10:00:00 +0000"
+            mail.set_content(text * rng.choice((1, 9)), cte=rng.choice(("base64", "quoted-printable", "8bit")))
+            if number % 4 == 1:
+                mail.add_alternative(f"<html><body><p>{text}</p></body></html>", subtype="html")
+            if number % 4 == 2:
+                mail.add_attachment(rng.randbytes(3000), maintype="application", subtype="pdf", filename="a.pdf")
+            data, name = bytes(mail), f"{language}/{number}"
+            yield Source(Kind.DOCUMENT, "mail", name, data)
+            yield Source(Kind.DOCUMENT, "mbox", name, b"From ann@example.org Mon Jan  1 10:00:00 2024\n" + data * 3)
+            words = "".join(char if char.isascii() else f"\\u{ord(char)}?" for char in text)
+            yield Source(Kind.DOCUMENT, "rtf", name, b"{\\rtf1\\ansi " + words.encode() * rng.choice((2, 40)) + b"}")
 
 
 _PARAGRAPH: Final = re.compile(r"(?:\A|\n\n)([A-Z][^\n`<|{}]{20,}(?:\n[A-Za-z(][^\n`<|{}]{10,})*[.:!?])(?=\n\n)")

@@ -32,6 +32,7 @@ def everywhere(folder: Path, *, quick: bool = False) -> Iterator[Source]:
         made_text.paragraphs(documents),
         made_text.pages(documents),
         made_text.differences(spread),
+        made_text.mails(4 * few),
         made_text.numbered(spread[1:]),
         made_text.binaries([source for source in spread if source.kind is Kind.CODE_OR_FILE][:40]),
     )

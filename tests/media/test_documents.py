@@ -2,18 +2,21 @@
 
 import io
 import random
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pypdf import PdfWriter
 
 from coatcheck.adapters.extract.documents import extract_document, is_extractable
 from coatcheck.adapters.extract.extractor import TextExtractor
 from coatcheck.adapters.extract.formulas import formulas_without_value
 from coatcheck.adapters.extract.wire import check
-from coatcheck.core.artifact import Kind
-from coatcheck.core.views.view import ExtractedText
+from coatcheck.core.artifact import Kind, Tokens
+from coatcheck.core.views.view import MISSING, ExtractedText, View, ViewMeasure
 from media.formats import FORMATS, pdf, workbook, zipped
 
 SECONDS = 30.0
@@ -99,8 +102,48 @@ def test_a_document_that_runs_out_of_time_has_a_partial_view() -> None:
     assert found is None or found.partial
 
 
-def test_a_pdf_without_text_has_no_text_view() -> None:
-    assert extract_document(pdf("", ""), SECONDS) is None
+def test_a_pdf_without_text_says_so() -> None:
+    found = extract_document(pdf("", ""), SECONDS)
+    assert found is not None
+    assert found.text == b"[No text on its 2 pages: a scan? Its bytes are in view=raw.]\n"
+    assert found.partial
+    some = parts(extract_document(pdf("Low tide", ""), SECONDS))
+    assert some[1] == ("p2", "Page 2 of 2", "## Page 2\n[no text on this page: a picture?]\n")
+
+
+@pytest.mark.parametrize("algorithm", ["RC4-128", "AES-256"])
+def test_an_encrypted_pdf_says_so_unless_it_opens_without_a_password(algorithm: str) -> None:
+    views: dict[str, ExtractedText | None] = {}
+    for password in ("", "tide"):
+        writer: Any = PdfWriter(io.BytesIO(pdf("Low tide")))
+        writer.encrypt(password, "owner", algorithm=algorithm)
+        out = io.BytesIO()
+        writer.write(out)
+        views[password] = extract_document(out.getvalue(), SECONDS)
+    assert parts(views[""]) == [("p1", "Page 1 of 1", "## Page 1\nLow tide\n")]
+    told = views["tide"]
+    assert told is not None
+    assert told.text == b"[Encrypted: its text cannot be read without its password. Its bytes are in view=raw.]\n"
+    assert told.partial
+
+
+@pytest.mark.parametrize(("library", "payload"), [("pypdf", pdf("Low tide")), ("python_calamine", workbook("Prices"))])
+def test_a_view_says_which_extra_is_missing_and_is_made_anew(library: str, payload: bytes) -> None:
+    program = (
+        "import sys, importlib.util as util\n"
+        "find = util.find_spec\n"
+        f"util.find_spec = lambda name, *rest: None if name == {library!r} else find(name, *rest)\n"
+        "from coatcheck.adapters.extract.documents import extract_document\n"
+        "made = extract_document(sys.stdin.buffer.read(), 30.0)\n"
+        "print(made.extractor, made.partial, made.text.decode())\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], input=payload, capture_output=True, check=True)
+    assert ended.stdout.decode().startswith(f"{MISSING} True [The ")
+    assert b"with the extra coatcheck[documents], which is not installed." in ended.stdout
+    measure = ViewMeasure(size=1, lines=1, chars=1, tokens=Tokens(1, exact=True))
+    kept = View(name="text", extractor=MISSING, partial=True, sections=(), measure=measure)
+    assert kept.is_old
+    assert not replace(kept, extractor="pypdf 7").is_old
 
 
 READABLE = {"pdf", "zip", "wheel", "jar", "epub", "tar", "tar.gz", "tar.xz", "tar.bz2", "gz", "sqlite"}

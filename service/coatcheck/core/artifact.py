@@ -42,8 +42,10 @@ class Kind(StrEnum):
     """A search provider's response, or a list of results."""
     IMAGE = "image"
     """A picture; its card states format and size."""
+    DOCUMENT = "document"
+    """A document written as text: mail, a mailbox, a saved page, rich text."""
     BINARY = "binary"
-    """Anything else that is not text: archives, documents, databases, programs."""
+    """Anything else that is not text: archives, office documents, databases, programs."""
     TEXT = "text"
     """Prose, and text of no other kind."""
 

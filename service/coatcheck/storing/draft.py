@@ -242,8 +242,11 @@ def uncut(draft: Draft) -> Card:
 
 
 def is_whole(measure: Measure, kind: Kind) -> bool:
-    """Returns whether a payload is text, with nothing dropped and all tokens counted."""
-    return measure.tokens.exact and not measure.dropped and measure.utf8 and spec_of(kind).readable
+    """Returns whether a payload can be read as it is, with nothing dropped and all tokens counted."""
+    spec = spec_of(kind)
+    return (
+        measure.tokens.exact and not measure.dropped and measure.utf8 and spec.readable and spec.text_view != "document"
+    )
 
 
 def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[str, int] | None:

@@ -35,7 +35,7 @@ from coatcheck.core.fulltext import (
     to_merge,
 )
 from coatcheck.core.media.documents import is_document
-from coatcheck.core.reads.read_bounds import is_binary
+from coatcheck.core.reads.read_bounds import is_binary, opens_document
 from coatcheck.ports.catalog import FoundArtifact
 from coatcheck.ports.text_index import DropSegment, IndexDocuments, MergeSegments, TextIndex, Unindexed
 from coatcheck.runtime.pool import in_pool
@@ -225,7 +225,7 @@ class Index:
         a = found.artifact
         if self._keep_text is None or found.text_view is not None:
             return False
-        return a.facts.form is not None or (is_binary(a) and is_document(a.facts.media_type))
+        return a.facts.form is not None or (opens_document(a.facts.kind) and is_document(a.facts.media_type))
 
     async def _index(self, namespace: str, batch: list[Unindexed]) -> _Done:
         """Indexes what can be read of a batch; the rest stays queued and blocks nothing after it.

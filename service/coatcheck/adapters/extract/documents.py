@@ -1,30 +1,44 @@
 """The text of documents, page by page and sheet by sheet, and of archives and databases.
 
 PDF documents and workbooks are read if their libraries are installed: `pypdf` and `python-calamine`, both in the extra
-`coatcheck[documents]`. Payloads are considered hostile, so this runs only in a worker process, within its limits of
-time and memory. It opens no file, fetches nothing, runs no script of a document, and skips a broken page or sheet
-rather than failing the document.
+`coatcheck[documents]`; if not, or if a PDF has no text, the view says so. Payloads are considered hostile, so this runs
+only in a worker process, within its limits of time and memory. It opens no file, fetches nothing, runs no script of a
+document, and skips a broken page or sheet rather than failing the document.
 """
 
 import io
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any, Final, cast
 
 from coatcheck.adapters.extract.archives import extract_stream, extract_zip
 from coatcheck.adapters.extract.databases import extract_database
 from coatcheck.adapters.extract.formulas import formulas_without_value
+from coatcheck.adapters.extract.mail import extract_mail
+from coatcheck.adapters.extract.office import extract_office
+from coatcheck.adapters.extract.rich_text import extract_rich_text
 from coatcheck.adapters.extract.view_writer import TEXT_BYTES, ViewWriter, cell
-from coatcheck.core.artifact import PayloadSample
+from coatcheck.core.artifact import SAMPLE_BYTES, PayloadSample
 from coatcheck.core.extract.sections import one_line
-from coatcheck.core.media import declared_encoding, describe, identify
-from coatcheck.core.media.documents import PDF, SQLITE, STREAMS, XML, is_document
+from coatcheck.core.media import declared_encoding, describe, identify, identify_written
+from coatcheck.core.media.documents import (
+    MAIL,
+    MAILBOX,
+    PDF,
+    RICH_TEXT,
+    SAVED_PAGE,
+    SQLITE,
+    STREAMS,
+    XML,
+    is_document,
+    is_office,
+)
 from coatcheck.core.parts.charset import decode
 from coatcheck.core.text.cuts import align
 from coatcheck.core.text.plural import counted, first_of
-from coatcheck.core.views.view import ExtractedText
+from coatcheck.core.views.view import MISSING, ExtractedText
 
 DOCUMENT_BYTES: Final = 32 * 1024 * 1024
 """Maximum bytes of a document that is opened; a part of one is useless."""
@@ -38,48 +52,62 @@ _BOOKMARKS: Final = 40
 _FEW: Final = 4
 _TITLE: Final = 120
 """Maximum characters of a bookmark."""
-_WORKBOOKS: Final = (
-    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "application/vnd.oasis.opendocument.spreadsheet",
-)
+_EXCEL: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+_WORKBOOKS: Final = (_EXCEL, "application/vnd.oasis.opendocument.spreadsheet")
 
 
-def is_extractable(payload: bytes) -> bool:
-    """Returns whether a payload is a document, an archive or a database that can be read here."""
-    known = identify(payload[:4096])
-    if known is None and declared_encoding(payload) is not None:
-        return len(payload) <= DOCUMENT_BYTES
-    if known is None or len(payload) > DOCUMENT_BYTES or not is_document(known.media_type):
+def is_extractable(payload: bytes, media_type: str | None = None) -> bool:
+    """Returns whether a payload is a document, an archive or a database that can be read here.
+
+    `media_type` is the declared one, by which a mail may be told.
+    """
+    if not payload or len(payload) > DOCUMENT_BYTES:
         return False
+    known = identify(payload[:4096]) or identify_written(payload[:SAMPLE_BYTES], media_type)
+    if known is None:
+        return declared_encoding(payload) is not None
     if known.media_type == SQLITE:
         return hasattr(sqlite3.Connection, "deserialize")  # which some builds of SQLite lack
-    return known.media_type != PDF or find_spec("pypdf") is not None
+    return is_document(known.media_type)
 
 
-def extract_document(payload: bytes, seconds: float) -> ExtractedText | None:
+def extract_document(payload: bytes, seconds: float, media_type: str | None = None) -> ExtractedText | None:
     """Returns the text view of a document; None if it is not one, has no text, or cannot be opened.
 
     Args:
         payload: the whole document.
         seconds: CPU time that the job may take.
+        media_type: the declared one.
     """
-    if not is_extractable(payload):
+    if not is_extractable(payload, media_type):
         return None
     until = time.process_time() + _SHARE * seconds
     facts = describe(PayloadSample(payload, b"", len(payload)), None)
-    if facts.media_type == XML:
-        return _decoded(payload)
-    if facts.media_type == PDF:
-        return _pdf(payload, until)
-    if facts.media_type == SQLITE:
-        return extract_database(payload, until)
-    if facts.media_type in STREAMS:
-        return extract_stream(payload, facts.media_type, until)
-    book = facts.media_type in _WORKBOOKS and find_spec("python_calamine") is not None
-    return (_workbook(payload, until) if book else None) or extract_zip(payload, until)
+    known, name = facts.media_type, facts.lines[0]
+    if (
+        identify(payload[:4096]) is None
+        and (written := identify_written(payload[:SAMPLE_BYTES], media_type)) is not None
+    ):
+        known = written.media_type
+    if (reader := _READERS.get(known)) is not None:
+        return reader(payload, until)
+    if known in STREAMS:
+        return extract_stream(payload, known, until)
+    made = None
+    if known in _WORKBOOKS and (known == _EXCEL or find_spec("python_calamine") is not None):
+        made = _workbook(payload, until)
+    elif is_office(known):
+        made = extract_office(payload, name, until)
+    return made or extract_zip(payload, until)
 
 
-def _decoded(payload: bytes) -> ExtractedText:
+def _told(reason: str, extractor: str) -> ExtractedText:
+    """Returns the view of a document without text that can be read: the reason."""
+    text = f"[{reason} Its bytes are in view=raw.]\n".encode()
+    return ExtractedText(text=text, extractor=extractor, partial=True)
+
+
+def _decoded(payload: bytes, _: float) -> ExtractedText:
     """Returns XML in an encoding of its own as the text that it is; its declaration stays as it was."""
     text = decode(payload, None).encode()
     end = len(text) if len(text) <= TEXT_BYTES else text.rfind(b"\n", 0, TEXT_BYTES) + 1 or align(text, TEXT_BYTES)
@@ -87,27 +115,40 @@ def _decoded(payload: bytes) -> ExtractedText:
 
 
 def _pdf(payload: bytes, until: float) -> ExtractedText | None:
+    if find_spec("pypdf") is None:
+        return _told("The text of a PDF is read with the extra coatcheck[documents], which is not installed.", MISSING)
     import pypdf  # noqa: PLC0415 - of an extra, and only where it is needed
 
     writer = ViewWriter(until)
-    words = 0
+    extractor = f"pypdf {pypdf.__version__} 2"
+    words = pages = 0
     try:
         reader = cast("Any", pypdf).PdfReader(io.BytesIO(payload), strict=False)
-        if reader.is_encrypted and not reader.decrypt(""):
-            return None
+        if reader.is_encrypted and not _is_open(reader):
+            return _told("Encrypted: its text cannot be read without its password.", extractor)
         pages = len(reader.pages)
         if contents := _bookmarks(reader):
             writer.put(f"Contents, with pages: {first_of(contents, _BOOKMARKS)}")
         for number in range(pages):
             text = _page(reader, number)
             writer.partial = writer.partial or text is None
-            words += len(text or "")
+            words += bool(text and text.strip())
             writer.begin(f"Page {number + 1} of {pages}")
-            if not writer.put(f"## Page {number + 1}") or not writer.put(text or ""):
+            if not writer.put(f"## Page {number + 1}") or not writer.put(text or "[no text on this page: a picture?]"):
                 break
     except Exception:  # noqa: BLE001 - whatever a document does to its reader, there is no view of it
         writer.partial = True
-    return writer.done(f"pypdf {pypdf.__version__}") if words else None
+    if pages and not words and not writer.late:
+        return _told(f"No text on its {counted(pages, 'page')}: a scan?", extractor)
+    return writer.done(extractor) if words else None
+
+
+def _is_open(reader: Any) -> bool:  # noqa: ANN401 - of a library without types
+    """Returns whether an encrypted document opens without a password."""
+    try:
+        return bool(reader.decrypt(""))
+    except Exception:  # noqa: BLE001 - of a cipher that needs another library
+        return False
 
 
 def _bookmarks(reader: Any) -> list[str]:  # noqa: ANN401 - of a library without types
@@ -135,6 +176,10 @@ def _page(reader: Any, number: int) -> str | None:  # noqa: ANN401 - of a librar
 
 
 def _workbook(payload: bytes, until: float) -> ExtractedText | None:
+    if find_spec("python_calamine") is None:
+        return _told(
+            "The cells of a workbook are read with the extra coatcheck[documents], which is not installed.", MISSING
+        )
     import python_calamine  # noqa: PLC0415 - of an extra, and only where it is needed
 
     writer = ViewWriter(until)
@@ -169,3 +214,14 @@ def _rows(sheet: Any) -> Iterator[str]:  # noqa: ANN401 - of a library without t
             return
         yield "\t".join(map(cell, row[:_COLUMNS])).rstrip("\t")
     yield ""
+
+
+_READERS: Final[dict[str, Callable[[bytes, float], ExtractedText | None]]] = {
+    XML: _decoded,
+    PDF: _pdf,
+    SQLITE: extract_database,
+    RICH_TEXT: extract_rich_text,
+    MAIL: extract_mail,
+    MAILBOX: extract_mail,
+    SAVED_PAGE: extract_mail,
+}

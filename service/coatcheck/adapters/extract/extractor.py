@@ -117,7 +117,7 @@ class TextExtractor:
 def _taken(form: TextForm, media_type: str | None, url: str | None, payload: bytes) -> bytes | None:
     """Returns the part of a payload that a view is made from; None if there is no view to make."""
     if form == "document":
-        return payload if is_extractable(payload) else None
+        return payload if is_extractable(payload, media_type) else None
     if form == "same" or not payload or (form == "mixed" and not reads_as_document(media_type, url, payload)):
         return None
     if form == "page":

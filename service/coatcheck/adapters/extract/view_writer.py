@@ -3,6 +3,8 @@
 import time
 from typing import Final, final
 
+from msgspec.structs import replace
+
 from coatcheck.core.extract.sections import SectionStart, one_line, sections
 from coatcheck.core.views.view import MAX_SECTIONS, ExtractedText
 
@@ -10,6 +12,10 @@ TEXT_BYTES: Final = 16 * 1024 * 1024
 """Bytes of text that are taken from one document."""
 _CELL: Final = 2_000
 """Characters of a cell."""
+_WRITING: Final = 0.3
+"""Share of the time that is kept for writing."""
+_DEEPEST: Final = 6
+"""The last level of a Markdown heading."""
 
 
 @final
@@ -19,6 +25,7 @@ class ViewWriter:
     def __init__(self, until: float) -> None:
         """`until` is the CPU time of this process, in seconds, after which nothing more is accepted."""
         self._until = until
+        self._read_until = until - _WRITING * (until - time.process_time())
         self._parts: list[bytes] = []
         self._starts: list[SectionStart] = []
         self._size = 0
@@ -31,16 +38,44 @@ class ViewWriter:
         return time.process_time() > self._until
 
     @property
+    def must_write(self) -> bool:
+        """Whether what was read has to be written now, or there would be no time for that."""
+        return time.process_time() > self._read_until
+
+    @property
     def room(self) -> int:
         """Bytes of text that may still be written."""
         return TEXT_BYTES - self._size
 
-    def begin(self, title: str) -> None:
+    def begin(self, title: str, level: int = 1, *, aside: bool = False) -> None:
         """Starts a section with this title; beyond MAX_SECTIONS, the text continues in the last one."""
         if len(self._starts) < MAX_SECTIONS:
-            self._starts.append(SectionStart(one_line(title), 1, self._size, self._lines + 1))
+            self._starts.append(SectionStart(one_line(title), level, self._size, self._lines + 1, aside=aside))
         else:
             self.partial = True
+
+    def heading(self, title: str, level: int = 1, *, aside: bool = False) -> bool:
+        """Starts a section with this title as its first line, after an empty one. Returns False as `put`."""
+        if self._size and not self.put(""):
+            return False
+        begun = len(self._starts)
+        self.begin(title, level, aside=aside)
+        is_written = self.put(f"{'#' * min(level + 1, _DEEPEST)} {one_line(title)}")
+        if not is_written:
+            del self._starts[begun:]
+        return is_written
+
+    def include(self, extracted: ExtractedText, level: int) -> None:
+        """Writes another view, whose sections become parts of the open section of this level."""
+        size, lines = self._size, self._lines
+        if self.put((extracted.text or b"").decode()):
+            for each in extracted.sections[: MAX_SECTIONS - len(self._starts)]:
+                at, line = size + each.start, lines + each.line
+                start = SectionStart(each.title, level + each.level, at, line, aside=each.aside)
+                if each.aside:
+                    start = replace(start, end=min(size + each.end, self._size), end_line=line + each.lines)
+                self._starts.append(start)
+        self.partial = self.partial or extracted.partial
 
     def put(self, text: str) -> bool:
         """Writes text and ends its line. Returns False, writing nothing, if there is no more room or time."""

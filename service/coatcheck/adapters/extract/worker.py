@@ -60,7 +60,7 @@ def _extracted(asked: ExtractJob) -> ExtractedText | None:
     if asked.form == "document":
         from coatcheck.adapters.extract.documents import extract_document  # noqa: PLC0415
 
-        return extract_document(asked.payload, asked.seconds)
+        return extract_document(asked.payload, asked.seconds, asked.media_type)
     return extract_text(asked.form, asked.media_type, asked.url, asked.payload)
 
 

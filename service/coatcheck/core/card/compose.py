@@ -16,6 +16,7 @@ from coatcheck.core.card.excerpts import excerpts_of, omissions, outside
 from coatcheck.core.card.model import Card, CardInput, Excerpt, NextCall, Omission
 from coatcheck.core.card.next_step import CLASSES, TOOL, ShownUnits, next_call
 from coatcheck.core.card.own_lines import OwnLines
+from coatcheck.core.card.text import TEXT_BYTES
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units, units_of
 from coatcheck.core.choose.worth import worth_of
@@ -173,7 +174,8 @@ def _last(
     if not inputs.measure.size:
         return render.EMPTY, None
     if not inputs.readable:
-        document = inputs.stored and inputs.tools and is_document(inputs.facts.media_type)
+        untried = TEXT_BYTES < inputs.measure.size <= inputs.spec.view_bytes  # of a smaller one there is none
+        document = untried and inputs.stored and inputs.tools and is_document(inputs.facts.media_type)
         following = NextCall(TOOL, {"artifact_id": inputs.id}) if document else None
         return render.unreadable_line(following) if inputs.stored else render.lost_line(brief=inputs.brief), following
     rest = outside(omitted, inputs.asides) if inputs.asides else omitted

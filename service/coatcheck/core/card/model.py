@@ -109,7 +109,7 @@ class CardInput(Struct, frozen=True, dict=True):
     @property
     def facts_share(self) -> float:
         """Share of the tokens after the names that facts may get; none beside parts, as JSON is only around them."""
-        return 0.0 if self.text is not None and self.spec.shows_view is not None else self.spec.facts_share
+        return 0.0 if self.text is not None and self.text.is_parts else self.spec.facts_share
 
     @property
     def readable(self) -> bool:

@@ -19,7 +19,7 @@ from coatcheck.core.views.view import OPENED, Section, ViewMeasure, outer_asides
 
 TEXT_BYTES: Final = 2 * 1024**2
 """Payloads up to this size have their text view made before their card is cut, in about 60 ms per MiB."""
-_EXTRACTORS: Final = ("markup-removed", "markup-dropped", "search-results", "parts")
+_EXTRACTORS: Final = ("markup-removed", "markup-dropped", "search-results", "parts", "notebook")
 
 
 class CardSource(Struct, frozen=True):
@@ -31,6 +31,8 @@ class CardSource(Struct, frozen=True):
     """Those of the view that are no asides."""
     asides: tuple[Section, ...] = ()
     """The outermost asides, in order: shown only if they answer a query."""
+    is_parts: bool = False
+    """Whether the payload's own structure is only what is around these parts."""
     is_surveyed: bool = False
     """Whether the payload's survey is of this text."""
 
@@ -72,7 +74,14 @@ class CardSource(Struct, frozen=True):
 def text_of(sample: PayloadSample, measure: ViewMeasure, sections: tuple[Section, ...], extractor: str) -> CardSource:
     """Returns a view in the form that a card uses."""
     shown = tuple([each for each in sections if not each.aside])
-    return CardSource(sample, measure, shown, outer_asides(sections), is_surveyed=extractor == OPENED)
+    return CardSource(
+        sample,
+        measure,
+        shown,
+        outer_asides(sections),
+        is_parts=extractor.startswith("parts"),
+        is_surveyed=extractor == OPENED,
+    )
 
 
 def may_show_text(facts: DetectedMetadata, size: int) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
 from coatcheck.core.extract.json_text import extract_json
+from coatcheck.core.extract.notebook_text import extract_notebook, may_be_notebook
 from coatcheck.core.extract.page import extract_page
 from coatcheck.core.extract.parts_text import extract_parts, may_be_parts
 from coatcheck.core.extract.results_text import extract_results
@@ -42,7 +43,7 @@ def extract_text(form: TextForm, media_type: str | None, url: str | None, payloa
         case "search_results":
             return extract_results(payload) or extract_parts(payload) or extract_json(payload)
         case "json":
-            return extract_parts(payload) or extract_json(payload)
+            return extract_parts(payload) or extract_notebook(payload) or extract_json(payload)
         case "prose":
             return extract_headings(payload)
         case "mixed":
@@ -62,4 +63,4 @@ def strip_markup(media_type: str | None, payload: bytes) -> ExtractedText | None
     return ExtractedText(text=data + b"\n", extractor=_STRIPPED, partial=len(payload) > _STRIPPED_BYTES)
 
 
-__all__ = ["PAGE_BYTES", "extract_text", "may_be_parts", "reads_as_document", "strip_markup"]
+__all__ = ["PAGE_BYTES", "extract_text", "may_be_notebook", "may_be_parts", "reads_as_document", "strip_markup"]

@@ -11,7 +11,7 @@ from coatcheck.core.kinds.description import PayloadProbe
 from coatcheck.core.kinds.lines import kind_by_lines
 from coatcheck.core.kinds.page import is_page
 from coatcheck.core.kinds.results import find_results, is_listing, is_search_answer, is_search_tool
-from coatcheck.core.media import identify
+from coatcheck.core.media import identify, identify_written
 from coatcheck.core.structure.delimited_tables import read_table
 
 _BY_MEDIA_TYPE: Final = {
@@ -45,6 +45,9 @@ _CHANGE: Final = re.compile(
 )
 _DIFF_WORDS: Final = (b"diff -", b"\n+++ ", b"\n@@ -", b"Index: ", b"\n***************")
 """Every diff contains one of these; searching for them first saves most texts the patterns."""
+_ENCODED: Final = re.compile(
+    rb"^content-transfer-encoding:\s*(?:base64|quoted-printable)", re.IGNORECASE | re.MULTILINE
+)
 _CONTROLS: Final = bytes([*range(7), *range(16, 26), *range(28, 32), 127])
 _LOOK: Final = 8 * 1024
 _SOON: Final = 2 * 1024
@@ -56,6 +59,8 @@ def classify(payload: PayloadProbe) -> Kind:
     declared, head = payload.declared, payload.sample.head[:_LOOK]
     if declared.kind is not None:
         return declared.kind
+    if identify_written(head, declared.media_type) is not None and not _sends_diff(head):
+        return Kind.DOCUMENT
     media_type = (declared.media_type or "").partition(";")[0].strip().lower()
     if (binary := identify(payload.sample.head)) is not None or not _is_text(head):
         found = media_type if binary is None else binary.media_type
@@ -84,7 +89,7 @@ def _by_structure(payload: PayloadProbe, head: bytes, tool: str) -> Kind | None:
         if much or (reading.value and _OBJECT.match(head)):
             found = is_search_answer(reading.value) or (is_search_tool(tool) and find_results(reading.value))
             return Kind.SEARCH_RESULTS if found else Kind.JSON
-    if any(word in head for word in _DIFF_WORDS) and _is_diff(head):
+    if _is_diff(head):
         return Kind.DIFF
     return Kind.WEB_PAGE if b"<" in head and is_page(head) else None
 
@@ -97,8 +102,15 @@ def _by_text(payload: PayloadProbe, head: bytes, tool: str) -> Kind:
     return kind_by_lines(payload.sample, tool)
 
 
+def _sends_diff(head: bytes) -> bool:
+    """Returns whether a mail is a diff below its headers, readable as it is."""
+    return _ENCODED.search(head) is None and _is_diff(head)
+
+
 def _is_diff(head: bytes) -> bool:
     """Returns whether a header is near the beginning, with a hunk below it; or hunks among only a diff's lines."""
+    if not any(word in head for word in _DIFF_WORDS):
+        return False
     header, hunk = _DIFF.search(head), _HUNK.search(head)
     if hunk is None:
         return False

@@ -1,7 +1,18 @@
-"""Describes images and other binaries by their headers, never by their contents."""
+"""Describes images, other binaries and documents by their headers, never by their contents."""
+
+import re
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+from typing import Final
 
 from coatcheck.core.kinds.description import Description, PayloadProbe
-from coatcheck.core.media import describe
+from coatcheck.core.media import describe, identify_written
+from coatcheck.core.media.documents import MAIL
+
+_SUBJECT: Final = re.compile(rb"^Subject:([^\n]*(?:\n[ \t][^\n]*){0,20})", re.IGNORECASE | re.MULTILINE)
+_HEAD: Final = 64 * 1024
+_TITLE: Final = 300
+"""Maximum characters of a title."""
 
 
 def describe_media(payload: PayloadProbe) -> Description:
@@ -9,3 +20,22 @@ def describe_media(payload: PayloadProbe) -> Description:
     media = describe(payload.sample, payload.declared.media_type)
     first, *more = media.lines
     return Description(media_type=media.media_type, facts=(f"Format: {first}", *more), title=media.title)
+
+
+def describe_written(payload: PayloadProbe) -> Description:
+    """Returns the format of a document that is written as text, and the subject of a mail."""
+    head = payload.sample.head[:_HEAD]
+    known = identify_written(head, payload.declared.media_type)
+    if known is None:
+        return Description(media_type=payload.declared.media_type)
+    subject = _SUBJECT.search(head) if known.media_type == MAIL else None
+    title = None if subject is None else _decoded(" ".join(subject[1].decode("utf-8", "replace").split()))
+    return Description(media_type=known.media_type, facts=(f"Format: {known.name}",), title=title or None)
+
+
+def _decoded(value: str) -> str:
+    """Returns the text of a header (RFC 2047)."""
+    try:
+        return str(make_header(decode_header(value)))[:_TITLE]
+    except (HeaderParseError, LookupError, ValueError):
+        return value[:_TITLE]

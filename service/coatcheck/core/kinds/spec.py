@@ -11,10 +11,11 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.choose.weights import DOCUMENT, PRINTED, CardWeights
+from coatcheck.core.extract.notebook_text import may_be_notebook
 from coatcheck.core.extract.parts_text import may_be_parts
 from coatcheck.core.kinds.description import Description, PayloadProbe
 from coatcheck.core.kinds.json_facts import describe_json
-from coatcheck.core.kinds.media import describe_media
+from coatcheck.core.kinds.media import describe_media, describe_written
 from coatcheck.core.kinds.page import describe_page
 from coatcheck.core.kinds.results import describe_results, is_search_tool
 from coatcheck.core.kinds.table import describe_table
@@ -72,6 +73,10 @@ class KindSpec(Struct, frozen=True, kw_only=True):
         return self.results == "yes" or (self.results == "by_tool" and is_search_tool(tool_name))
 
 
+def _may_have_parts(head: bytes) -> bool:
+    return may_be_parts(head) or may_be_notebook(head)
+
+
 _PAGE: Final = CardWeights(statements=0.0, head=3.0, head_reach=1.0, tail=1.0, tail_reach=0.1, cover=0.0, thrift=0.0)
 _RESULTS: Final = CardWeights(statements=0.0, head=3.0, head_reach=0.5, tail=1.0, tail_reach=0.2, cover=2.5)
 _ROWS: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=1.5, tail_reach=0.2, cover=0.5)
@@ -92,7 +97,7 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         facts_share=0.8,
         text_view="json",
         card_view=True,
-        shows_view=may_be_parts,
+        shows_view=_may_have_parts,
         view_bytes=32 * _MIB,
         landmarks=landmarks.JSON,
         paths=True,
@@ -123,6 +128,16 @@ SPECS: Final[dict[Kind, KindSpec]] = {
         source="page",
     ),
     Kind.IMAGE: KindSpec(describe=describe_media, names=True, facts_share=1.0, readable=False),
+    Kind.DOCUMENT: KindSpec(
+        describe=describe_written,
+        names=True,
+        has_fields=False,
+        prose=True,
+        text_view="document",
+        card_view=True,
+        view_bytes=32 * _MIB,
+        landmarks=landmarks.PROSE,
+    ),
     Kind.BINARY: KindSpec(
         describe=describe_media,
         names=True,

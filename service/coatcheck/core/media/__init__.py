@@ -10,6 +10,7 @@ from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.media import archives, documents
 from coatcheck.core.media.formats import declared_encoding, identify
 from coatcheck.core.media.headers import HEADER_FAULTS, header_facts
+from coatcheck.core.media.written_documents import identify_written
 from coatcheck.core.text.plural import counted
 
 
@@ -34,6 +35,7 @@ def describe(sample: PayloadSample, media_type: str | None) -> MediaFacts:
         if sample.head[:2] == b"PK" and (entries := archives.zip_entries(sample)) is not None:
             special = archives.zip_format(entries) or known
             media_type, lines = special.media_type, archives.described(special.name, entries)
+            lines = (special.name,) if documents.is_office(media_type) else lines  # its files are not what it says
         elif media_type == documents.PDF:
             pages, title = documents.pdf_pages(sample), documents.pdf_title(sample)
             lines = (f"{known.name}, {counted(pages, 'page')}" if pages else known.name,)
@@ -44,4 +46,4 @@ def describe(sample: PayloadSample, media_type: str | None) -> MediaFacts:
     return MediaFacts(media_type=media_type, lines=lines, title=title)
 
 
-__all__ = ["MediaFacts", "declared_encoding", "describe", "identify"]
+__all__ = ["MediaFacts", "declared_encoding", "describe", "identify", "identify_written"]

@@ -113,6 +113,8 @@ def zip_format(entries: Sequence[ArchiveEntry]) -> BinaryFormat | None:
     names = {entry.name for entry in entries}
     if "[Content_Types].xml" in names:
         return next((known for part, known in _OFFICE_PARTS.items() if part in names), None)
+    if "META-INF/container.xml" in names:
+        return BinaryFormat("application/epub+zip", "EPUB book")
     if "META-INF/MANIFEST.MF" in names:
         return BinaryFormat("application/java-archive", "Java archive")
     wheel = any(name.endswith(".dist-info/WHEEL") and name.count("/") == 1 for name in names)

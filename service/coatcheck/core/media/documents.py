@@ -9,13 +9,19 @@ PDF: Final = "application/pdf"
 SQLITE: Final = "application/vnd.sqlite3"
 XML: Final = "application/xml"
 """Media type of XML that is no text as it is, because of its encoding."""
+ZIP: Final = "application/zip"
+JAR: Final = "application/java-archive"
 TAR: Final = "application/x-tar"
 DEB: Final = "application/vnd.debian.binary-package"
 STREAMS: Final = frozenset({TAR, DEB, "application/gzip", "application/x-bzip2", "application/x-xz"})
 """Media types of what is read from beginning to end: tar archives, Debian packages and compressed files."""
-_ZIPS: Final = (
-    "application/zip",
-    "application/java-archive",
+MAIL: Final = "message/rfc822"
+MAILBOX: Final = "application/mbox"
+SAVED_PAGE: Final = "multipart/related"
+RICH_TEXT: Final = "application/rtf"
+WRITTEN: Final = frozenset({MAIL, MAILBOX, SAVED_PAGE, RICH_TEXT})
+"""Media types of documents that are written as text."""
+_OFFICE: Final = (
     "application/epub+zip",
     "application/vnd.openxmlformats-officedocument.",
     "application/vnd.oasis.opendocument.",
@@ -23,8 +29,13 @@ _ZIPS: Final = (
 
 
 def is_document(media_type: str | None) -> bool:
-    """Returns whether a binary of this media type may have a text view: documents, archives, databases, XML."""
-    return media_type in {PDF, SQLITE, XML, *STREAMS} or (media_type or "").startswith(_ZIPS)
+    """Returns whether a payload of this media type may have a text view: documents, archives, databases, XML."""
+    return media_type in {PDF, SQLITE, XML, ZIP, JAR, *STREAMS, *WRITTEN} or is_office(media_type)
+
+
+def is_office(media_type: str | None) -> bool:
+    """Returns whether a media type is that of a document whose parts are in a ZIP archive."""
+    return (media_type or "").startswith(_OFFICE)
 
 
 _TITLE: Final = re.compile(rb"/Title\s{0,4}(?:\(((?:[^()\\]|\\.){1,400})\)|<((?:[0-9A-Fa-f]{2}){2,400})>)", re.DOTALL)

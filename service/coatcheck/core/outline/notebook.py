@@ -27,12 +27,20 @@ class _Output(Struct):
 class _Cell(Struct):
     cell_type: str = ""
     source: str | list[str] = ""
+    input: str | list[str] = ""
+    """The source of code, before format 4."""
     outputs: list[msgspec.Raw] = []
+
+
+class _Sheet(Struct):
+    cells: list[msgspec.Raw] = []
 
 
 class _Notebook(Struct):
     nbformat: int
-    cells: list[msgspec.Raw]
+    cells: list[msgspec.Raw] = []
+    worksheets: list[_Sheet] = []
+    """Hold the cells, before format 4."""
 
 
 _notebook: Final = msgspec.json.Decoder(_Notebook).decode
@@ -42,12 +50,21 @@ _text: Final = msgspec.json.Decoder(str | list[str]).decode
 
 
 def of_notebook(data: bytes) -> OutlineEntries | None:
-    """Returns the cells of a whole notebook (format 4 and later), or None if it is not one."""
+    """Returns the cells of a whole notebook, or None if it is not one."""
     if _MARK not in data:
         return None
     try:
-        cells = [bytes(raw) for raw in _notebook(data).cells]
+        notebook = _notebook(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    sheets = {f"$.worksheets[{number}]": sheet.cells for number, sheet in enumerate(notebook.worksheets)}
+    listed = [
+        (f"{path}.cells[{nth}]", bytes(raw))
+        for path, raws in {"$": notebook.cells, **sheets}.items()
+        for nth, raw in enumerate(raws)
+    ]
+    paths, cells = [path for path, _ in listed], [cell for _, cell in listed]
+    if not cells and (notebook.worksheets or b'"cells"' not in data):
         return None
     at = data.find(cells[0]) if cells else 0
     known = not cells or data.find(cells[0], at + 1) < 0  # of equal bytes, it is unknown which are the cell
@@ -65,9 +82,7 @@ def of_notebook(data: bytes) -> OutlineEntries | None:
                 extent = Extent(start, end)
                 lines = LineExtent(line, line + data.count(b"\n", start, end - 1))
             at += len(cell)
-        entries.append(
-            Entry(what="cell", title=title, path=f"$.cells[{number}]", detail=detail, lines=lines, bytes=extent)
-        )
+        entries.append(Entry(what="cell", title=title, path=paths[number], detail=detail, lines=lines, bytes=extent))
     return OutlineEntries(entries, len(cells) <= MAX_ENTRIES)
 
 
@@ -85,7 +100,8 @@ def _described(number: int, raw: bytes) -> tuple[str, str | None]:
         cell = _cell(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return f"cell {number}", None
-    source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
+    source = cell.source or cell.input
+    source = source if isinstance(source, str) else "".join(source)
     first = next((line for line in source.splitlines() if line.strip()), "")
     name = f"cell {number} {cell.cell_type}".rstrip()
     return titled(f"{name}: {first}" if first else name), _ended(cell.outputs)
@@ -100,7 +116,7 @@ def _ended(outputs: list[msgspec.Raw]) -> str | None:
             text = output.text or (_text(output.data["text/plain"]) if "text/plain" in output.data else "")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
-        if output.output_type == "error":
+        if output.output_type in {"error", "pyerr"}:
             return titled(f"{FAILED}{output.ename}: {output.evalue}".rstrip(": ")[:_EXCEPTION])
         lines = (" ".join(line.split()) for line in (text if isinstance(text, str) else "".join(text)).split("\n"))
         printed = next((line for line in reversed(list(lines)) if 0 < len(line) <= _PRINTED), printed)

@@ -8,7 +8,7 @@ from typing import Final, Literal, final
 from msgspec.structs import replace
 
 from coatcheck.core.artifact import Charset, PayloadForm, PayloadSample
-from coatcheck.core.media import identify
+from coatcheck.core.media import identify, identify_written
 from coatcheck.core.parts.charset import UTF_8, LineDecoder, find_charset, has_controls
 from coatcheck.core.parts.envelope import open_envelope, render
 
@@ -64,7 +64,7 @@ class FormDecoder:
 def find_form(sample: PayloadSample, media_type: str | None) -> PayloadForm | None:
     """Returns the form of a payload; None if its bytes are its text, or are no text at all."""
     head = sample.head
-    if identify(head) is not None:
+    if identify(head) is not None or identify_written(head, media_type) is not None:  # each part has its own charset
         return None
     charset = find_charset(head, media_type, is_whole=sample.whole)
     form = PayloadForm(charset, nuls=_find_nuls(head) if charset is None else "")

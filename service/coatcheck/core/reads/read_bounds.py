@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from coatcheck.core.artifact import Artifact
+from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
@@ -27,6 +27,11 @@ def check_budget(max_tokens: int, least: int) -> None:
 def text_instead(artifact: Artifact) -> str:
     """Returns how a refusal to read a document's bytes as text begins, as it may have a text view."""
     return "Use view=text for the text of what is in it. " if is_document(artifact.facts.media_type) else ""
+
+
+def opens_document(kind: Kind) -> bool:
+    """Returns whether a payload of this kind may be a document, which has to be opened to be read."""
+    return spec_of(kind).text_view == "document"
 
 
 def is_binary(artifact: Artifact) -> bool:

@@ -29,6 +29,8 @@ AS_IS: Final[frozenset[TextForm]] = frozenset({"same", "mixed", "prose"})
 VERSION: Final = 2
 """Version of the code that makes views. It rises when one of the same payload becomes another; that of views which were
 kept before views had one is 0."""
+MISSING: Final = "missing 1"
+"""Extractor of a view that only says that what would make it is not installed, which may change."""
 OPENED: Final = "opened 1"
 """Extractor of a view that is the payload's text, out of its charset, line ends and envelope."""
 LINKS: Final = "Links"
@@ -103,7 +105,7 @@ class View(Struct, frozen=True, kw_only=True):
     @property
     def is_old(self) -> bool:
         """Whether the present code may make another view of the same payload."""
-        return self.version < VERSION
+        return self.version < VERSION or self.extractor == MISSING
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode

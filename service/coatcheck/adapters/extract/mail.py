@@ -1,0 +1,236 @@
+"""The text of mail, mailboxes and pages saved as MHTML: decoded headers first, then bodies, attachments by name.
+
+Runs in a worker process. The parts of a message are found by their boundaries alone, in time that is linear in the
+message for each level; nested messages and parts are bounded in depth and number. Names of attachments are shown, and
+used for nothing.
+"""
+
+import re
+from collections.abc import Iterator
+from email import message_from_string
+from email.errors import HeaderParseError
+from email.header import decode_header
+from email.message import Message
+from email.utils import collapse_rfc2231_value
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from coatcheck.adapters.extract.view_writer import ViewWriter
+from coatcheck.core.artifact import PayloadSample
+from coatcheck.core.extract import extract_text
+from coatcheck.core.extract.sections import one_line
+from coatcheck.core.media import describe
+from coatcheck.core.media.archives import sized
+from coatcheck.core.parts.charset import decode
+from coatcheck.core.text.plural import counted, first_of
+from coatcheck.core.views.view import ExtractedText
+
+_EXTRACTOR: Final = "mail 1"
+_DEEPEST: Final = 8
+"""Levels of parts in parts, and of messages in messages."""
+_PARTS: Final = 1_000
+"""Parts of one message that are read."""
+_HEAD: Final = 256 * 1024
+"""Bytes of the headers of one part."""
+_TYPES: Final = 8
+"""Types of parts that the first line names."""
+_FIRST: Final = ("From", "To", "Cc", "Bcc", "Date", "Subject")
+_ENVELOPE: Final = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\r\n]{0,200}?\d{4}[^\r\n]{0,40}\r?\n")
+"""Matches the line before each mail of a mailbox (RFC 4155)."""
+_STUFFED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
+_BLANK: Final = re.compile(rb"\r?\n[ \t]*\r?\n|\A\r?\n")
+_LINE_END: Final = re.compile(rb"\A\r?\n")
+_WORD: Final = re.compile(r"\w+|[^\w\s\x00-\x7f]")
+_SAME: Final = 0.9
+"""Share of the words of a page that are in the plain text, from which it is not shown beside that."""
+_FIELDS: Final = frozenset({"message/delivery-status", "message/disposition-notification", "message/feedback-report"})
+"""Types of messages that are fields, as text."""
+
+
+class _Part(Struct):
+    """A part of a message, or the message itself."""
+
+    head: "Message[str, str]"
+    body: bytes
+    """As it is encoded."""
+    related: bool = False
+    """Whether it belongs to the page before it."""
+
+    @property
+    def type(self) -> str:
+        """The media type."""
+        return self.head.get_content_type()
+
+    @property
+    def name(self) -> str:
+        """The file name; empty if it has none."""
+        value = self.head.get_param("filename", None, "content-disposition") or self.head.get_param("name")
+        return one_line(_decoded(collapse_rfc2231_value(value))) if value else ""
+
+    @property
+    def data(self) -> bytes:
+        """The body without its transfer encoding."""
+        self.head.set_payload(self.body.decode("ascii", "surrogateescape"))
+        data = self.head.get_payload(decode=True)
+        return data if isinstance(data, bytes) else self.body
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return decode(self.data, self.head.get("content-type")).replace("\r\n", "\n")
+
+    @property
+    def place(self) -> str:
+        """Where the page that it belongs to finds it."""
+        return one_line(self.head.get("content-location") or self.head.get("content-id") or "")
+
+    @property
+    def described(self) -> str:
+        """What it is if it is not text, and its size."""
+        data = self.data
+        first = describe(PayloadSample(data, b"", len(data)), self.type).lines[0]
+        known = "" if first.startswith("unknown") else f", {first}"
+        return f"[{self.type}{known}, {sized(len(data))}: not shown]"
+
+
+def extract_mail(payload: bytes, until: float) -> ExtractedText | None:
+    """Returns the text view of a mail, a mailbox or a saved page.
+
+    Args:
+        payload: the whole file.
+        until: CPU time of this process, in seconds, at which to stop.
+    """
+    writer = ViewWriter(until)
+    payload = payload.removeprefix(b"\xef\xbb\xbf").lstrip()
+    marks = list(_ENVELOPE.finditer(payload)) if payload.startswith(b"From ") else []
+    if not marks:
+        _write_message(writer, _part(payload), 0)
+    else:
+        writer.put(f"Mailbox: {counted(len(marks), 'mail')}")
+    for number, mark in enumerate(marks, 1):
+        end = marks[number].start() if number < len(marks) else len(payload)
+        mail = _part(_STUFFED.sub(rb"\1", payload[mark.end() : end]))
+        if not writer.heading(f"Mail {number}: {_header(mail.head, 'Subject')}"):
+            break
+        _write_message(writer, mail, 1)
+    return writer.done(_EXTRACTOR)
+
+
+def _part(data: bytes, *, related: bool = False) -> _Part:
+    """Returns a part by its bytes: headers, an empty line, a body."""
+    blank = _BLANK.search(data, 0, _HEAD)
+    end, start = (min(len(data), _HEAD), len(data)) if blank is None else blank.span()
+    head = message_from_string(decode(data[:end], None) + "\n\n")
+    text = head.get_payload()  # of lines that are no headers
+    lines = text.encode("utf-8", "replace") if isinstance(text, str) else b""
+    return _Part(head, lines.strip(b"\n") + data[start:] if lines.strip() else data[start:], related)
+
+
+def _leaves(part: _Part, depth: int = 0) -> Iterator[_Part]:
+    """Yields the parts without others in them, in order; a multipart that is nested too deep is one of them."""
+    if part.head.get_content_maintype() != "multipart" or depth == _DEEPEST:
+        yield part
+        return
+    boundary = re.escape((part.head.get_boundary() or "").encode("utf-8", "replace"))
+    mark = re.compile(rb"(?:\A|\r?\n)--%b(--)?[ \t]*(?=\r?\n|\Z)" % boundary)
+    marks = list(islice(mark.finditer(part.body), _PARTS + 1)) if boundary else []
+    rest = b"" if marks else part.body  # its boundary is missing
+    for number, match in enumerate(marks):
+        end = marks[number + 1].start() if number + 1 < len(marks) else len(part.body)
+        inner = _LINE_END.sub(b"", part.body[match.end() : end], 1)
+        if match[1]:
+            rest = part.body[match.end() :]  # such as the footer of a mailing list
+            break
+        related = part.related or (number > 0 and part.type == "multipart/related")
+        yield from _leaves(_part(inner, related=related), depth + 1)
+    if rest.strip():
+        yield _Part(message_from_string(""), rest)
+
+
+def _decoded(value: str) -> str:
+    """Returns a header's value on one line, without encoded words (RFC 2047)."""
+    try:
+        pieces = decode_header(" ".join(value.split()))
+    except (HeaderParseError, ValueError):
+        return value
+    texts = [
+        decode(piece, f"text/plain; charset={charset}" if charset else None) if isinstance(piece, bytes) else piece
+        for piece, charset in pieces
+    ]
+    return " ".join("".join(texts).split())
+
+
+def _header(head: "Message[str, str]", name: str) -> str:
+    return ", ".join(_decoded(str(value)) for value in head.get_all(name, []))
+
+
+def _write_message(writer: ViewWriter, mail: _Part, depth: int) -> None:
+    """Writes a message into the open section of this level: its headers, its parts, what else its headers say."""
+    leaves = list(islice(_leaves(mail), _PARTS + 1))
+    writer.partial = writer.partial or len(leaves) > _PARTS
+    told = {name: value for name in _FIRST if (value := _header(mail.head, name))}
+    location = _header(mail.head, "Snapshot-Content-Location")
+    types = first_of([leaf.type for leaf in leaves if not leaf.related], _TYPES, separator=", ")
+    subject = f", subject {one_line(told['Subject'])}" if "Subject" in told else ""
+    what = "Saved page" if location else f"Mail: from {one_line(told.get('From', '?'))}"
+    if not depth:
+        writer.put(f"{what}{subject}, {counted(len(leaves), 'part')}: {types}")
+    for name, value in told.items():
+        writer.put(f"{name}: {value}")
+    if location:
+        writer.put(f"URL: {location}")
+    _write_parts(writer, leaves[:_PARTS], depth, location or None)
+    rest = [(name, str(value)) for name, value in mail.head.items() if name.title() not in _FIRST]
+    if rest and writer.heading("Other headers", depth + 1, aside=True):
+        for name, value in rest:
+            writer.put(f"{name}: {_decoded(value)}")
+
+
+def _write_parts(writer: ViewWriter, leaves: list[_Part], depth: int, url: str | None) -> None:
+    words: set[str] = set()
+    resources: list[str] = []
+    for leaf in leaves:
+        is_closed = leaf.type.startswith(("message/", "multipart/")) and leaf.type not in _FIELDS
+        title = f"Attachment: {leaf.name}" if leaf.name else ""
+        if writer.late:
+            writer.partial = True
+            return
+        if is_closed and leaf.type.startswith("message/") and depth < _DEEPEST:
+            inner = _part(leaf.data.lstrip())
+            writer.heading(title or f"Mail: {_header(inner.head, 'Subject')}", depth + 1)
+            _write_message(writer, inner, depth + 1)
+            continue
+        writer.partial = writer.partial or is_closed  # nested too deep
+        if leaf.related or leaf.head.get_content_maintype() not in {"text", "message"}:
+            if leaf.related and not leaf.name:
+                resources.append(f"{leaf.place} {leaf.described}".strip())
+            else:
+                writer.heading(title or leaf.type, depth + 1)
+                writer.put(leaf.described)
+        elif leaf.type == "text/html":
+            _write_page(writer, leaf, words, title, depth, url)
+        else:
+            text = leaf.text
+            words |= set(_WORD.findall(text))
+            writer.heading(title or ("Text" if leaf.type == "text/plain" else leaf.type), depth + 1)
+            writer.put(text.strip("\n"))
+    if resources:
+        writer.heading("Resources of the page", depth + 1)
+        for each in resources:
+            writer.put(each)
+
+
+def _write_page(writer: ViewWriter, leaf: _Part, words: set[str], title: str, depth: int, url: str | None) -> None:
+    """Writes a page, unless it says what the plain text before it says in these words."""
+    page = extract_text("page", leaf.head.get("content-type"), url, leaf.data)
+    if page is None or page.text is None:
+        return
+    new = set(_WORD.findall(page.text.decode()))
+    if words and not title and len(new & words) >= _SAME * len(new):
+        writer.heading("HTML", depth + 1)
+        writer.put("[the same words as the text]")
+        return
+    writer.heading(title or ("Page" if url else "HTML"), depth + 1)
+    writer.include(page, depth + 1)

@@ -1,0 +1,288 @@
+"""The text of Word documents, presentations, OpenDocument texts and EPUB books, whose parts are XML in a ZIP archive.
+
+Runs in a worker process. Parts are unpacked within a limit for all of them; those that are missing, encrypted or broken
+make the view partial. Text that stands apart has sections of its own: headers and footers, notes, comments, hidden
+slides; text that was deleted while changes were tracked is none.
+"""
+
+import io
+import posixpath
+import re
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, final
+from urllib.parse import unquote
+
+from msgspec import structs
+
+from coatcheck.adapters.extract.office_xml import (
+    BODY,
+    BOOK,
+    DRAWING,
+    NOTES,
+    OPEN,
+    SLIDE,
+    WORD,
+    Block,
+    Grammar,
+    Style,
+    TextReader,
+    XmlElement,
+    elements,
+    get,
+    number,
+)
+from coatcheck.adapters.extract.view_writer import ViewWriter
+from coatcheck.core.extract.sections import one_line
+from coatcheck.core.text.plural import counted
+from coatcheck.core.views.view import ExtractedText
+
+_EXTRACTOR: Final = "office 1"
+_MEMBERS: Final = 20_000
+_UNPACKED: Final = 64 * 1024 * 1024
+"""Bytes unpacked of one document."""
+_HEADING: Final = re.compile(r"heading (\d)", re.IGNORECASE)
+_BASES: Final = 16
+"""Styles that may be based on one another."""
+_NUMBER: Final = re.compile(r"\d{1,9}")
+
+
+@final
+class _Package:
+    """The parts of a document."""
+
+    def __init__(self, archive: zipfile.ZipFile, writer: ViewWriter) -> None:
+        self._archive = archive
+        self.writer = writer
+        self._room = _UNPACKED
+        self.names = archive.namelist()
+
+    def part(self, name: str) -> bytes:
+        """Returns the bytes of a part, or as many as there is room for; none if it cannot be read."""
+        try:
+            info = self._archive.getinfo(name)
+            known = info.compress_type in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # which can be stopped at any byte
+            with self._archive.open(info) as source:
+                data = source.read(self._room + 1) if known else b""
+        except Exception:  # noqa: BLE001 - whatever a document does to its reader; its other parts may be whole
+            self.writer.partial = True
+            return b""
+        self.writer.partial = self.writer.partial or len(data) > self._room
+        self._room = max(0, self._room - len(data))
+        return data
+
+    def described(self, name: str) -> list[XmlElement]:
+        """Returns the elements of a part that describes others; none if it is missing."""
+        return elements(self.part(name)) if name in self.names else []
+
+    def matching(self, pattern: str) -> list[str]:
+        """Returns the names of parts, in the order of the numbers in them."""
+        names = [name for name in self.names if re.fullmatch(pattern, name)]
+        return sorted(names, key=lambda name: [int(each) for each in _NUMBER.findall(name)[-1:]])
+
+    def related(self, name: str) -> Mapping[str, tuple[str, str]]:
+        """Returns by ID the type and the name of what a part refers to."""
+        folder, _, base = name.rpartition("/")
+        found: dict[str, tuple[str, str]] = {}
+        for each in self.described(f"{folder}/_rels/{base}.rels"):
+            target = posixpath.normpath(posixpath.join(f"/{folder}", get(each.attributes, "Target"))).lstrip("/")
+            found[get(each.attributes, "Id")] = get(each.attributes, "Type").rpartition("/")[2], target
+        return found
+
+    def blocks(self, name: str, grammar: Grammar = DRAWING) -> list[Block]:
+        """Returns the blocks of a part; none if it is missing."""
+        return TextReader(grammar, self.writer).read(self.part(name)) if name in self.names else []
+
+
+def extract_office(payload: bytes, name: str, until: float) -> ExtractedText | None:
+    """Returns the text view of a document; None if it is none of these, or cannot be opened.
+
+    Args:
+        payload: the whole document.
+        name: what its format is called.
+        until: CPU time of this process, in seconds, at which to stop.
+    """
+    if payload.count(b"PK\1\2") > _MEMBERS:  # more than one per entry of a directory, which is read whole
+        return None
+    writer = ViewWriter(until)
+    try:
+        with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+            package = _Package(archive, writer)
+            names = set(package.names)
+            if "word/document.xml" in names:
+                _write_word(package, name)
+            elif "ppt/presentation.xml" in names:
+                _write_slides(package, name)
+            elif "META-INF/container.xml" in names:
+                _write_book(package, name)
+            elif "content.xml" in names:
+                _write_open(package, name)
+    except Exception:  # noqa: BLE001 - whatever a document does to its reader, what was read before is whole
+        writer.partial = True
+    return writer.done(_EXTRACTOR)
+
+
+def _summary(name: str, metadata: Iterable[XmlElement], more: str = "") -> str:
+    """Returns `Word document “Title”, by Author`, followed by `more`."""
+    known = {each.name: one_line(each.text) for each in reversed(list(metadata)) if each.text.strip()}
+    title = f" “{known['title']}”" if "title" in known else ""
+    author = known.get("creator") or known.get("initial-creator")
+    return f"{name}{title}{f', by {author}' if author else ''}{more}"
+
+
+def _write(writer: ViewWriter, blocks: Iterable[Block], level: int = 0) -> None:
+    """Writes blocks; headings begin sections below this level."""
+    was_tight = False
+    for block in blocks:
+        if block.level:
+            writer.heading(block.text, level + block.level)
+        elif (was_tight and block.is_tight) or writer.put(""):
+            writer.put(block.text)
+        was_tight = block.is_tight
+
+
+def _write_areas(writer: ViewWriter, areas: Mapping[str, Sequence[Block]], level: int = 1) -> None:
+    """Writes what stands apart, each area as a section."""
+    for title, blocks in areas.items():
+        if blocks:
+            writer.heading(title, level, aside=title in {"Headers", "Footers"})
+            for each in dict.fromkeys(block.text for block in blocks):
+                writer.put(each)
+
+
+def _write_word(package: _Package, name: str) -> None:
+    writer = package.writer
+    writer.put(_summary(name, package.described("docProps/core.xml")))
+    styles, ordered = _word_styles(package), _word_lists(package)
+    _write(writer, TextReader(WORD, writer, styles, ordered).read(package.part("word/document.xml")))
+    areas: dict[str, list[Block]] = defaultdict(list)
+    for part in ("footnotes", "endnotes", "comments"):
+        areas[part.capitalize()] = package.blocks(f"word/{part}.xml", WORD)
+    for part in ("header", "footer"):
+        for each in package.matching(rf"word/{part}\d*\.xml"):
+            areas[f"{part.capitalize()}s"] += package.blocks(each, WORD)
+    for part in package.matching(r"word/(?:charts/chart|diagrams/data)\d+\.xml"):
+        areas["Charts and diagrams"] += package.blocks(part)
+    _write_areas(writer, areas)
+
+
+def _word_styles(package: _Package) -> dict[str, Style]:
+    """Returns the styles of paragraphs by ID, each with what it takes from those that it is based on."""
+    styles: dict[str, Style] = {}
+    titles: list[Style] = []
+    style = Style()
+    for each in package.described("word/styles.xml"):
+        value = get(each.attributes, "val")
+        if each.name == "style":
+            style = styles.setdefault(get(each.attributes, "styleId"), Style())
+        elif each.name == "name":
+            heading = _HEADING.fullmatch(value)
+            style.level = int(heading[1]) if heading else 0
+            titles += [style] if value.lower() == "title" else []
+        elif each.name == "basedOn":
+            style.base = value
+        elif each.name == "outlineLvl":
+            style.level = style.level or (number(value) + 1) % 10
+        elif each.name == "numId":
+            style.list_id = value
+    for style in styles.values():
+        above = style
+        for _ in range(_BASES):
+            above = styles.get(above.base, Style())
+            style.level, style.list_id = style.level or above.level, style.list_id or above.list_id
+    for style in titles:  # what is based on it is none
+        style.level = 1
+    return styles
+
+
+def _word_lists(package: _Package) -> frozenset[tuple[str, int]]:
+    """Returns the numbered levels of lists."""
+    abstract: dict[str, set[int]] = defaultdict(set)
+    numbered: set[tuple[str, int]] = set()
+    key, list_id, level = "", "", 0
+    for each in package.described("word/numbering.xml"):
+        value = get(each.attributes, "val")
+        if each.name == "abstractNum":
+            key = get(each.attributes, "abstractNumId")
+        elif each.name == "lvl":
+            level = number(get(each.attributes, "ilvl"))
+        elif each.name == "numFmt" and value not in {"bullet", "none"}:
+            abstract[key].add(level)
+        elif each.name == "num":
+            list_id = get(each.attributes, "numId")
+        elif each.name == "abstractNumId":
+            numbered |= {(list_id, level) for level in abstract[value]}
+    return frozenset(numbered)
+
+
+def _write_slides(package: _Package, name: str) -> None:
+    writer, related = package.writer, package.related("ppt/presentation.xml")
+    listed = [each for each in package.described("ppt/presentation.xml") if each.name == "sldId"]
+    slides = [related.get(each.attributes.get("r:id", ""), ("", ""))[1] for each in listed]
+    slides = slides or package.matching(r"ppt/slides/slide\d+\.xml")
+    writer.put(_summary(name, package.described("docProps/core.xml"), f": {counted(len(slides), 'slide')}"))
+    for nth, slide in enumerate(slides, 1):
+        reader = TextReader(DRAWING, writer)
+        blocks = reader.read(package.part(slide))
+        for kind, part in package.related(slide).values():
+            area = {"notesSlide": NOTES, "comments": "Comments", "chart": BODY, "diagramData": BODY}.get(kind)
+            if area is not None:
+                blocks += [structs.replace(each, area=area, level=0) for each in package.blocks(part)]
+        _write_slide(writer, nth, blocks, hidden=reader.hidden)
+
+
+def _write_slide(writer: ViewWriter, nth: int, blocks: Sequence[Block], *, hidden: bool) -> None:
+    """Writes a slide under its title, then its notes and comments."""
+    body, areas = _divided(blocks)
+    title = next((each for each in body if each.level), None)
+    told = "" if title is None else f": {title.text}"
+    writer.heading(f"Slide {nth}{' (hidden)' if hidden else ''}{told}")
+    _write(writer, [structs.replace(each, level=0) for each in body if each is not title])
+    _write_areas(writer, {f"{area} of slide {nth}": apart for area, apart in areas.items()}, 2)
+
+
+def _divided(blocks: Iterable[Block]) -> tuple[list[Block], dict[str, list[Block]]]:
+    """Returns the text itself, and what stands apart by its area."""
+    areas: dict[str, list[Block]] = defaultdict(list)
+    for block in blocks:
+        areas[block.area].append(block)
+    return areas.pop(BODY, []), areas
+
+
+def _write_open(package: _Package, name: str) -> None:
+    writer = package.writer
+    blocks = TextReader(OPEN, writer).read(package.part("content.xml"))
+    starts = [place for place, each in enumerate(blocks) if each.text.startswith(SLIDE)]
+    more = f": {counted(len(starts), 'slide')}" if starts else ""
+    writer.put(_summary(name, package.described("meta.xml"), more))
+    for nth, (start, end) in enumerate(pairwise([*starts, len(blocks)]), 1):
+        _write_slide(writer, nth, blocks[start + 1 : end], hidden=len(blocks[start].text) > 1)
+    if not starts:
+        body, areas = _divided(blocks)
+        _write(writer, body)
+        _, apart = _divided(package.blocks("styles.xml", OPEN))
+        apart["Formulas and charts"] = [
+            block for part in package.matching(r".+/content\.xml") for block in package.blocks(part, OPEN)
+        ]
+        _write_areas(writer, {**areas, **apart})
+
+
+def _write_book(package: _Package, name: str) -> None:
+    writer = package.writer
+    roots = [each for each in package.described("META-INF/container.xml") if each.name == "rootfile"]
+    root = get(roots[0].attributes, "full-path") if roots else ""
+    listed = package.described(root)
+    items = {get(each.attributes, "id"): each.attributes for each in listed if each.name == "item"}
+    writer.put(_summary(name, listed))
+    for each in listed:
+        item = items.get(get(each.attributes, "idref")) if each.name == "itemref" else None
+        href = "" if item is None else unquote(get(item, "href").partition("#")[0])
+        part = posixpath.normpath(posixpath.join(posixpath.dirname(root), href))
+        if item is None or get(item, "properties") == "nav" or writer.late:  # which lists the chapters
+            continue
+        blocks = TextReader(BOOK, writer).read(package.part(part))
+        if not any(block.level for block in blocks[:1]):
+            writer.heading(posixpath.basename(href))
+        _write(writer, blocks)
