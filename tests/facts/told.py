@@ -29,7 +29,8 @@ _FIRST: Final = re.compile(
 )
 _RANGE: Final = re.compile(r"¦ (\d+)(?:-(\d+))?(, part|, start cut|, end cut|, both ends cut)?")
 _LAST: Final = re.compile(
-    r"¦ (?:verbatim text )?left out: (\d+) (line|byte)s?( of the article)?(?: \((.*)\))? ¦ Next: read_artifact\((.*)\)",
+    r"¦ (?:verbatim text )?left out: (\d+) (line|byte)s?( of the (?:article|main text))?(?: \((.*)\))?"
+    r" ¦ Next: read_artifact\((.*)\)",
     re.DOTALL,
 )
 _BYTES: Final = re.compile(r"(\S+), (\d+) bytes?, sha256 ([0-9a-f]{16})…")
@@ -201,7 +202,7 @@ def _last(shown: Shown, line: str, touched: set[int]) -> None:
         assert line == "¦ The payload is empty."
         return
     beside = _beside(shown)
-    if line.startswith("¦ End of the article. "):
+    if line.startswith(("¦ End of the article. ", "¦ End of the main text. ")):
         lines = re.findall(r"(\d+) lines?", line)
         assert beside
         assert touched | beside == set(range(1, total + 1))

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
+from coatcheck.core.card.render import main_part
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.event import Action
 from coatcheck.core.kinds.spec import spec_of
@@ -289,7 +290,7 @@ async def _going_on(reading: ViewReading, got: ReadAnswer) -> str:
     if got.next is None:
         return "; that is the end." if reading.section is None else _after(reading)
     if reading.section is None and got.window.lines.last == reading.article.last < got.total.lines:
-        return f"; that is the end of the article. {_around(reading)}"
+        return f"; that is the end of the {main_part(reading.artifact.facts.kind)}. {_around(reading)}"
     if got.next.unit == "line":
         return f'. Next: offset={got.next.offset}. Or pattern="…" to search.'
     last = got.window.lines.last

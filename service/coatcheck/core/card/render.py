@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from coatcheck.core.artifact import Measure
+from coatcheck.core.artifact import Kind, Measure
 from coatcheck.core.card.model import CardInput, Excerpt, NextCall, Omission
+from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.fields import time_range
 from coatcheck.core.parts.form import words_of
 from coatcheck.core.text.plural import counted
@@ -80,13 +81,18 @@ def unreadable_line(document: NextCall | None = None) -> str:
     return f"{MARK} Its bytes are kept under this ID; they are not text to read."
 
 
+def main_part(kind: Kind) -> str:
+    """Returns what a text without its asides is called."""
+    return "article" if spec_of(kind).markup else "main text"
+
+
 def end_line(inputs: CardInput) -> str:
     """Returns the line that says that everything kept, or all of the text view but its asides, is shown."""
     if inputs.asides:
         titles = ", ".join(dict.fromkeys(aside.title for aside in inputs.asides))
         around = counted(sum(aside.lines for aside in inputs.asides), "line")
         named = f"{around} around it" if inputs.brief else f"Around it, in sections: {titles} ({around})"
-        return f"{MARK} End of the article. {named}."
+        return f"{MARK} End of the {main_part(inputs.facts.kind)}. {named}."
     if inputs.text is not None:
         return f"{MARK} End of the text. Nothing of it is left out."
     return f"{MARK} End. Nothing {'more is kept' if inputs.measure.dropped else 'is left out'}."
@@ -98,7 +104,7 @@ def left_out(inputs: CardInput, excerpts: list[Excerpt], omitted: list[Omission]
     never = _dropped(measure, excerpts[-1].bytes.end, measure.size) if excerpts else 0
     lines, size = sum(gap.whole_lines for gap in omitted), sum(gap.bytes.end - gap.bytes.start for gap in omitted)
     count = counted(lines, "line") if lines else counted(size, "byte")
-    of = " of the article" if inputs.asides and not inputs.brief else ""
+    of = f" of the {main_part(inputs.facts.kind)}" if inputs.asides and not inputs.brief else ""
     named = f" ({words})" if words else ""
     lost = f" {MARK} {counted(never, 'byte')} never kept" if never else ""
     return f"{MARK} {'' if excerpts else 'verbatim text '}left out: {count}{of}{named}{lost}"
