@@ -12,6 +12,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
+from coatcheck.core.parts.blobs import name_blobs
 from coatcheck.core.parts.fields import find_fields, has_field
 
 _DEEPEST: Final = 8
@@ -51,7 +52,8 @@ class Envelope(Struct, frozen=True):
 
 
 def open_envelope(data: bytes) -> Envelope | None:
-    """Returns the content of an envelope; None if data is none."""
+    """Returns the content of an envelope, with names in place of encoded bytes; None if data is none."""
+    data = name_blobs(data)
     return _open(data, _DEEPEST) or _open_literals(data)
 
 

@@ -25,7 +25,7 @@ has headings if its name or the text itself shows that it is a document, `prose`
 `search_results` and `json` are formatted; `document` is opened by an adapter for its format."""
 AS_IS: Final[frozenset[TextForm]] = frozenset({"same", "mixed", "prose"})
 """Forms whose view is the payload itself."""
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the code that makes views. It rises when one of the same payload becomes another; that of views which were
 kept before views had one is 0."""
 OPENED: Final = "opened 1"

@@ -13,9 +13,9 @@ from msgspec import Struct
 from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.section_names import SectionPart, nth_section
-from coatcheck.core.parts.fields import hidden_fields
+from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
-from coatcheck.core.text.visible_text import VisibleText, has_hidden, settled
+from coatcheck.core.text.visible_text import VisibleText, settled
 from coatcheck.core.views import cursor as cursors
 from coatcheck.core.views.clip import ClipBudget, Verbatim, clip
 from coatcheck.core.views.cursor import Cursor
@@ -197,14 +197,12 @@ class Read(Reader):
             most = min(guess, _SEEN_LIMIT if as_seen else _FETCH_LIMIT)
             most = min(most, left) if unit == "byte" and left is not None else most
             data = await reading.read(start.byte, start.byte + most)
-            hidden = as_seen and (fields is not None or has_hidden(data))
             wanted = _until(data, unit, left)
             whole = wanted is not None or start.byte + len(data) == stop
             data = data if wanted is None else data[:wanted]
             by_line = unit == "line"
             last = whole or most == _SEEN_LIMIT
-            at_line = fields if begins else None
-            show = partial(_seen, ends=last, fields=at_line) if hidden else Verbatim
+            show = partial(_seen, ends=last, fields=fields if begins else None, begins=begins) if as_seen else Verbatim
             got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=last, by_line=by_line, show=show)
             if got is not None:
                 break
@@ -327,12 +325,14 @@ def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
         raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
 
 
-def _seen(data: bytes, *, ends: bool, fields: LineFields | None) -> VisibleText:
-    """Returns bytes from the beginning of a line on as they are shown."""
+def _seen(data: bytes, *, ends: bool, fields: LineFields | None, begins: bool) -> VisibleText:
+    """Returns bytes as they are shown; without `begins`, their first is inside a line."""
     if not ends:
         data = data[: settled(data)]
         data = data if fields is None else data[: data.rfind(b"\n") + 1 or len(data)]
-    apart = [] if fields is None else hidden_fields(fields, data)
+    apart = hidden_parts(fields, data, begins=begins)
+    if not ends and apart and 0 < apart[-1][0] and apart[-1][1] == len(data):  # its end is not here yet
+        data = data[: apart.pop()[0]]
     return VisibleText(data, [(start, end, decode(shown)) for start, end, shown in apart])
 
 

@@ -19,7 +19,7 @@ from coatcheck.core.grep.matcher import PIECE, LineHit, PatternScan, ScanPositio
 from coatcheck.core.grep.patterns import Pattern, compile_pattern, wants_line_feed
 from coatcheck.core.grep.text_lines import LONGEST_CONTEXT, LONGEST_LINE, MATCH_SHOWN, Around, ShownHits, compose
 from coatcheck.core.outline.section_names import SectionPart
-from coatcheck.core.parts.fields import hidden_fields
+from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
 from coatcheck.core.text.plain_lines import find_parts, plain_lines, written_at
 from coatcheck.core.text.plural import plural
@@ -244,7 +244,7 @@ _Question = tuple[str, int, int, str, bool, bool, bool]
 
 
 def _parts_of(fields: LineFields | None, data: bytes, *, begins: bool = True) -> list[Hidden]:
-    return find_parts(data, [] if fields is None else hidden_fields(fields, data, begins=begins))
+    return find_parts(data, hidden_parts(fields, data, begins=begins))
 
 
 def _read_lines(fields: LineFields | None, data: bytes, *, begins: bool) -> bytes:

@@ -1,0 +1,43 @@
+"""What of lines is not shown: their fields, and bytes that are written as text, which are named instead.
+
+A rule of rendering, like colours: each line stays a line, its bytes stay where they are, and patterns match them.
+"""
+
+from coatcheck.core.artifact import LineFields
+from coatcheck.core.media import identify
+from coatcheck.core.parts.fields import hidden_fields
+from coatcheck.core.text.visible_text import Hidden, in_order, show_parts
+from coatcheck_client.contract.blobs import Blob, find_blobs, name_of
+
+
+def blobs_in(text: bytes, *, begins: bool = True) -> list[Blob]:
+    """Returns the encoded bytes in a text, in order; without `begins`, its first byte is inside a line."""
+    return find_blobs(text, _media_type, begins=begins)
+
+
+def named_blobs(text: bytes, *, begins: bool = True) -> list[Hidden]:
+    """Returns the encoded bytes in a text, in order, each with its name."""
+    blobs = blobs_in(text, begins=begins)
+    return [(blob.start, blob.end, name_of(blob.media_type, blob.size).encode()) for blob in blobs]
+
+
+def name_blobs(text: bytes) -> bytes:
+    """Returns a text with names in place of encoded bytes."""
+    return show_parts(text, named_blobs(text))
+
+
+def hidden_parts(fields: LineFields | None, data: bytes, *, begins: bool = True) -> list[Hidden]:
+    """Returns what is not shown of the lines in `data`, in order; without `begins`, its first byte is inside a line."""
+    hidden = [] if fields is None else hidden_fields(fields, data, begins=begins)
+    blobs = named_blobs(data, begins=begins)
+    return in_order([*hidden, *blobs]) if hidden and blobs else hidden or blobs
+
+
+def read_lines(fields: LineFields | None, data: bytes, *, begins: bool = True) -> bytes:
+    """Returns the messages of the lines in `data`, each in its line, as they are shown."""
+    return show_parts(data, hidden_parts(fields, data, begins=begins))
+
+
+def _media_type(head: bytes) -> str | None:
+    known = identify(head)
+    return None if known is None else known.media_type
