@@ -29,6 +29,8 @@ _URI: Final = re.compile(
     rb"((?:" + _CHAR + rb"++|\\{1,8}/|%(?:2[BFbf]|3[Dd]))++={0,2})"
 )
 _SHORTEST_URI: Final = 48
+_KB: Final = 1_000
+_NAME: Final = re.compile(r"\[(?:bytes|[\w.+-]+/[\w.+-]+)(?:, [0-9,]+ (?:bytes|kB))?\]")
 _IS_CHAR: Final = bytes(120 if re.match(_CHAR, bytes([code])) else 32 for code in range(256))
 _RUN: Final = b"x" * 56
 """A line of Base64, after that translation, which is ten times as fast as an expression."""
@@ -62,10 +64,18 @@ class Blob(Struct, frozen=True):
         return _decode(text[self.body : self.end])
 
 
-def name_of(media_type: str | None, size: int, artifact_id: str | None = None) -> str:
-    """Returns what is shown of bytes: `[image/png, 90 kB]`, with the ID of what they are stored as."""
-    amount = f"{size} bytes" if size < 1_000 else f"{(size + 500) // 1_000:,} kB"  # noqa: PLR2004 - a kilobyte
+def name_of(media_type: str | None, size: int | None, artifact_id: str | None = None) -> str:
+    """Returns what is shown of bytes: `[image/png, 90 kB]`, with the ID of what they are stored as.
+
+    The size is left out if it is unknown.
+    """
+    amount = None if size is None else f"{size} bytes" if size < _KB else f"{(size + _KB // 2) // _KB:,} kB"
     return f"[{', '.join(filter(None, (media_type or 'bytes', amount, artifact_id)))}]"
+
+
+def has_names(text: str) -> bool:
+    """Returns whether a text names bytes that are not shown."""
+    return _NAME.search(text) is not None
 
 
 def find_blobs(
@@ -88,6 +98,11 @@ def find_blobs(
         if not ordered or blob.start >= ordered[-1].end:
             ordered.append(blob)
     return ordered
+
+
+def begins_inside(text: bytes) -> bool:
+    """Returns whether a part of a line may begin inside of encoded bytes."""
+    return len(text) >= SHORTEST and not text[:SHORTEST].translate(_IS_CHAR).strip(b"x")
 
 
 def _of_uri(match: re.Match[bytes]) -> Blob | None:

@@ -16,7 +16,7 @@ from coatcheck.core.survey.lexicon import shapes_of
 from coatcheck.core.survey.survey import Region, Survey
 from coatcheck.core.text.cuts import align, align_up
 from coatcheck.core.text.terminal import visible
-from coatcheck.core.text.visible_text import show_parts, written_places
+from coatcheck.core.text.visible_text import Hidden, show_parts, written_places
 
 LONG: Final = 480
 """Maximum bytes of a line that is one unit."""
@@ -129,8 +129,10 @@ class Units:
         at = 0
         for number in [n for n, text in enumerate(shown) if len(text) > LONG] if max(map(len, shown)) > LONG else []:
             self._put(shown[at:number], ends[at:number], ends[at + 1 : number + 1], region.line + at)
-            begins = region.begins or number > 0
-            self._cut(raw[number], ends[number], ends[number + 1], region.line + number, begins=begins)
+            hidden = hidden_parts(
+                self._fields, raw[number], begins=region.begins or number > 0, ends=region.ends or number < last
+            )
+            self._cut(raw[number], ends[number], ends[number + 1], region.line + number, hidden)
             at = number + 1
         self._put(shown[at:], ends[at:-1], ends[at + 1 :], region.line + at)
         if not region.begins:
@@ -147,11 +149,9 @@ class Units:
         self.opens += [True] * len(text)
         self.closes += [True] * len(text)
 
-    def _cut(self, raw: bytes, start: int, end: int, line: int, *, begins: bool) -> None:
+    def _cut(self, raw: bytes, start: int, end: int, line: int, hidden: list[Hidden]) -> None:
         """Cuts what is shown of a long line into pieces. What was overwritten in it belongs to the first."""
-        body = raw.removesuffix(b"\r")
-        hidden = hidden_parts(self._fields, body, begins=begins)
-        shown = show_parts(body, hidden)
+        shown = show_parts(raw, hidden).removesuffix(b"\r")
         edges = cuts(shown, shown.rfind(b"\r") + 1)
         pieces = len(edges)
         between = [start + at for at in written_places(hidden, [low for low, _ in edges[1:]])]

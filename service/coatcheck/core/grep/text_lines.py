@@ -30,8 +30,6 @@ MATCH_SHOWN = 1_000
 _AT_ONCE = 24
 """Hits that are counted in one encoding."""
 _FRAME_END = re.compile(rb"\r(?=[^\r\n])")
-_ESCAPE = 12
-"""Bytes of the longest escape of a character."""
 _JOIN = 32
 """Gaps up to this many bytes are shown: the mark would be as long."""
 
@@ -156,10 +154,8 @@ def _match_row(around: Around, line_end: int, detail: GrepDetail) -> GrepRow:
     stop = line_end if line_end >= 0 else around.at + len(around.data)
     low, high = _frame(around, stop)
     at_hand = low >= around.at and (high < stop or line_end >= 0)
-    hidden = _hidden(around, around.at, around.data[: stop - around.at])
-    # A match may begin in an escape, but what begins in fields or encoded bytes is shown with them.
-    large = [part for part in hidden if part[1] - part[0] > _ESCAPE or part in {hidden[0], hidden[-1]}]
-    if any(part[0] <= match.start < part[1] for part in large for match in hit.matches):
+    hidden = _hidden(around, around.at, around.data[: stop - around.at], ends=line_end >= 0)
+    if any(_is_inside(match.start, part, hidden) for part in hidden for match in hit.matches):
         hidden = ()
     if at_hand and _visible(around, low, high, hidden) <= detail.line:
         spans = [Extent(low, high)]
@@ -169,10 +165,16 @@ def _match_row(around: Around, line_end: int, detail: GrepDetail) -> GrepRow:
     return GrepRow(hit.line, True, parts, hit.line_start, line_end, hit.more, low, around.seen, hidden)
 
 
-def _hidden(around: Around, start: int, line: bytes) -> tuple[Hidden, ...]:
+def _is_inside(at: int, part: Hidden, hidden: tuple[Hidden, ...]) -> bool:
+    """Returns whether a match at `at` is to be shown as it is written: it begins in a field, or inside of a blob."""
+    is_blob = part[2].startswith(b"[")
+    return part[0] + is_blob <= at < part[1] and (is_blob or part in {hidden[0], hidden[-1]})
+
+
+def _hidden(around: Around, start: int, line: bytes, *, ends: bool) -> tuple[Hidden, ...]:
     """Returns what is not shown of a line from `start` on."""
     begins = start != around.at or start == around.hit.line_start
-    found = hidden_parts(around.fields, line, begins=begins) if around.seen else []
+    found = hidden_parts(around.fields, line, begins=begins, ends=ends) if around.seen else []
     return tuple((start + low, start + high, shown) for low, high, shown in found)
 
 
@@ -271,7 +273,7 @@ def _after(around: Around, line_end: int, detail: GrepDetail) -> list[GrepRow]:
 def _context_row(around: Around, line: int, start: int, data: bytes, end: int, detail: GrepDetail) -> GrepRow:
     """Returns the row of a line from its beginning on; `end` is -1 if not all of it is at hand."""
     over = frame_start(data) if around.seen and end >= 0 else 0
-    hidden = _hidden(around, start, data)
+    hidden = _hidden(around, start, data, ends=end >= 0)
     data, width = data[over:], detail.beside
     if around.seen:
         width = shown_bytes(data, width, [(low - start - over, high - start - over, b"") for low, high, _ in hidden])

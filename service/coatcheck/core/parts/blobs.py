@@ -15,10 +15,10 @@ def blobs_in(text: bytes, *, begins: bool = True) -> list[Blob]:
     return find_blobs(text, _media_type, begins=begins)
 
 
-def named_blobs(text: bytes, *, begins: bool = True) -> list[Hidden]:
-    """Returns the encoded bytes in a text, in order, each with its name."""
-    blobs = blobs_in(text, begins=begins)
-    return [(blob.start, blob.end, name_of(blob.media_type, blob.size).encode()) for blob in blobs]
+def named_blobs(text: bytes, *, begins: bool = True, ends: bool = True) -> list[Hidden]:
+    """Returns the encoded bytes in a text, in order, each with its name; without `ends`, its last line goes on."""
+    sizes = ((blob, blob.size if ends or blob.end < len(text) else None) for blob in blobs_in(text, begins=begins))
+    return [(blob.start, blob.end, name_of(blob.media_type, size).encode()) for blob, size in sizes]
 
 
 def name_blobs(text: bytes) -> bytes:
@@ -26,10 +26,17 @@ def name_blobs(text: bytes) -> bytes:
     return show_parts(text, named_blobs(text))
 
 
-def hidden_parts(fields: LineFields | None, data: bytes, *, begins: bool = True) -> list[Hidden]:
-    """Returns what is not shown of the lines in `data`, in order; without `begins`, its first byte is inside a line."""
+def hidden_parts(fields: LineFields | None, data: bytes, *, begins: bool = True, ends: bool = True) -> list[Hidden]:
+    """Returns what is not shown of the lines in `data`, in order, and what in its place.
+
+    Args:
+        fields: those of the lines.
+        data: the lines.
+        begins: whether its first byte begins a line.
+        ends: whether a line ends after its last one.
+    """
     hidden = [] if fields is None else hidden_fields(fields, data, begins=begins)
-    blobs = named_blobs(data, begins=begins)
+    blobs = named_blobs(data, begins=begins, ends=ends)
     return in_order([*hidden, *blobs]) if hidden and blobs else hidden or blobs
 
 

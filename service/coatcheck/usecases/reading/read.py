@@ -202,7 +202,9 @@ class Read(Reader):
             data = data if wanted is None else data[:wanted]
             by_line = unit == "line"
             last = whole or most == _SEEN_LIMIT
-            show = partial(_seen, ends=last, fields=fields if begins else None, begins=begins) if as_seen else Verbatim
+            at_line = fields if begins else None
+            seen = partial(_seen, ends=last, fields=at_line, begins=begins, is_whole=whole)
+            show = seen if as_seen else Verbatim
             got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=last, by_line=by_line, show=show)
             if got is not None:
                 break
@@ -325,13 +327,13 @@ def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
         raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
 
 
-def _seen(data: bytes, *, ends: bool, fields: LineFields | None, begins: bool) -> VisibleText:
+def _seen(data: bytes, *, ends: bool, fields: LineFields | None, begins: bool, is_whole: bool) -> VisibleText:
     """Returns bytes as they are shown; without `begins`, their first is inside a line."""
     if not ends:
         data = data[: settled(data)]
         data = data if fields is None else data[: data.rfind(b"\n") + 1 or len(data)]
-    apart = hidden_parts(fields, data, begins=begins)
-    if not ends and apart and 0 < apart[-1][0] and apart[-1][1] == len(data):  # its end is not here yet
+    apart = hidden_parts(fields, data, begins=begins, ends=is_whole)
+    if not ends and apart and apart[-1][0] > 0 and apart[-1][1] == len(data):  # its end is not here yet
         data = data[: apart.pop()[0]]
     return VisibleText(data, [(start, end, decode(shown)) for start, end, shown in apart])
 
