@@ -8,7 +8,7 @@ any token and varied as encoded bytes are.
 import binascii
 import codecs
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -30,8 +30,12 @@ _URI: Final = re.compile(
 )
 _SHORTEST_URI: Final = 48
 _KB: Final = 1_000
+_LARGE: Final = 1_000
+"""Characters from which encoded bytes are stored by themselves."""
+_MOST: Final = 64
 _NAME: Final = re.compile(r"\[(?:bytes|[\w.+-]+/[\w.+-]+)(?:, [0-9,]+ (?:bytes|kB))?\]")
 _IS_CHAR: Final = bytes(120 if re.match(_CHAR, bytes([code])) else 32 for code in range(256))
+_OTHERS: Final = bytes(code for code in range(256) if _IS_CHAR[code] == 32)  # noqa: PLR2004 - as above
 _RUN: Final = b"x" * 56
 """A line of Base64, after that translation, which is ten times as fast as an expression."""
 _BODY: Final = re.compile(rb"(?:" + _CHAR + rb"++|\\{1,8}[/nr])*+={0,2}+(?:\\{1,8}[nr])*+")
@@ -60,8 +64,8 @@ class Blob(Struct, frozen=True):
     """Number of the bytes."""
 
     def decode(self, text: bytes) -> bytes:
-        """Returns the bytes; those before the first mistake, if there is one."""
-        return _decode(text[self.body : self.end])
+        """Returns the bytes, from the text in which they were found."""
+        return decode(text[self.body : self.end])
 
 
 def name_of(media_type: str | None, size: int | None, artifact_id: str | None = None) -> str:
@@ -98,6 +102,26 @@ def find_blobs(
         if not ordered or blob.start >= ordered[-1].end:
             ordered.append(blob)
     return ordered
+
+
+def large_blobs(text: bytes, identify: Callable[[bytes], str | None] = lambda _: None) -> list[Blob]:
+    """Returns the encoded bytes in a whole text that are worth an artifact of their own: large ones, and not too many.
+
+    Those that are cut off stay.
+    """
+    blobs = find_blobs(text, identify)
+    return [blob for blob in blobs if blob.end - blob.start >= _LARGE and blob.end < len(text)][:_MOST]
+
+
+def with_ids(text: bytes, ids: Sequence[tuple[Blob, str | None]]) -> bytes:
+    """Returns a text with names in place of the blobs that are stored, with their artifacts' IDs."""
+    out: list[bytes] = []
+    at = 0
+    for blob, artifact_id in ids:
+        if artifact_id is not None:
+            out += (text[at : blob.start], name_of(blob.media_type, blob.size, artifact_id).encode())
+            at = blob.end
+    return b"".join([*out, text[at:]])
 
 
 def begins_inside(text: bytes) -> bool:
@@ -156,7 +180,7 @@ def _type_of(
     text: bytes, start: int, end: int, identify: Callable[[bytes], str | None], *, is_whole: bool
 ) -> str | None:
     """Returns the media type of a string; empty if it is unknown, None if it is no blob."""
-    head = _decode(text[start : min(end, start + _HEAD)])
+    head = decode(text[start : min(end, start + _HEAD)])
     signed = identify(head)
     if signed is not None or not is_whole:
         return signed
@@ -191,14 +215,15 @@ def _plain(body: bytes) -> bytes:
         body = _PERCENT.sub(lambda match: b"+" if match[1] in b"Bb" else b"/", body)
     if b"\\" in body or b"%" in body:
         body = _ESCAPED.sub(b"", body)
-    return body.translate(_URL_SAFE).rstrip(b"=")
+    return body.translate(_URL_SAFE, _OTHERS)
 
 
 def _size(body: bytes) -> int:
     return len(_plain(body)) * 3 // 4
 
 
-def _decode(body: bytes) -> bytes:
+def decode(body: bytes) -> bytes:
+    """Returns the bytes that characters encode, in either alphabet, padded or not, in one piece or in lines."""
     plain = _plain(body)
     plain = plain[: len(plain) - (len(plain) % 4 == 1)]
     return binascii.a2b_base64(plain + b"=" * (-len(plain) % 4))

@@ -7,12 +7,17 @@ from coatcheck.core.artifact import LineFields
 from coatcheck.core.media import identify
 from coatcheck.core.parts.fields import hidden_fields
 from coatcheck.core.text.visible_text import Hidden, in_order, show_parts
-from coatcheck_client.contract.blobs import Blob, find_blobs, name_of
+from coatcheck_client.contract.blobs import Blob, find_blobs, large_blobs, name_of
 
 
 def blobs_in(text: bytes, *, begins: bool = True) -> list[Blob]:
     """Returns the encoded bytes in a text, in order; without `begins`, its first byte is inside a line."""
     return find_blobs(text, _media_type, begins=begins)
+
+
+def identify_blobs(text: bytes) -> list[Blob]:
+    """Returns the encoded bytes in a text that are worth an artifact of their own."""
+    return large_blobs(text, _media_type)
 
 
 def named_blobs(text: bytes, *, begins: bool = True, ends: bool = True) -> list[Hidden]:
