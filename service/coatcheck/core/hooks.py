@@ -3,7 +3,8 @@
 The host replaces a tool's output only by a value of that tool's own shape; any other value is ignored and the original
 stays (code.claude.com/docs/en/hooks, PostToolUse decision control). So the answer is the response that came, with texts
 exchanged and everything else unchanged. Embedded resources of MCP become texts. Left alone is what the host needs as it
-is: files that it read or wrote, images, and output that it has cut itself and keeps in a file of its own, of which this service sees only the beginning.
+is: files that it read or wrote, images, and output that it has cut itself and keeps in a file of its own, of which this
+service sees only the beginning.
 """
 
 from typing import Final
@@ -79,7 +80,8 @@ def slots(event: HookEvent) -> list[Slot]:
         return []
     if name.startswith(_MCP):
         member = "content" if isinstance(response, dict) else None
-        found = [*_resources(member, members.get("content", response)), _slot(member, members.get("content") or response)]
+        blocks = members.get("content", response)
+        found = [*_resources(member, blocks), _slot(member, blocks or response)]
     elif name in _BLOCKS:
         found = [_slot("content", members.get("content"))]
     elif members.get("isImage") is not True and all(members.get(mark) is None for mark in _SPILLED):
