@@ -124,9 +124,9 @@ def with_ids(text: bytes, ids: Sequence[tuple[Blob, str | None]]) -> bytes:
     return b"".join([*out, text[at:]])
 
 
-def begins_inside(text: bytes) -> bool:
-    """Returns whether a part of a line may begin inside of encoded bytes."""
-    return len(text) >= SHORTEST and not text[:SHORTEST].translate(_IS_CHAR).strip(b"x")
+def rest_of(text: bytes) -> int:
+    """Returns how many bytes at the beginning of a part of a line may be the rest of encoded bytes."""
+    return len(text) - len(text.translate(_IS_CHAR).lstrip(b"x"))
 
 
 def _of_uri(match: re.Match[bytes]) -> Blob | None:
@@ -139,9 +139,9 @@ def _of_uri(match: re.Match[bytes]) -> Blob | None:
 
 def _long_lines(text: bytes) -> Iterator[tuple[int, int]]:
     """Yields the ranges of lines that are long enough for a blob."""
-    at = 0
-    while len(text) - at >= SHORTEST:
-        end = text.rfind(b"\n", at, at + SHORTEST) + 1
+    at, last, rfind = 0, len(text) - SHORTEST, text.rfind
+    while at <= last:
+        end = rfind(b"\n", at, at + SHORTEST) + 1
         if not end:
             end = text.find(b"\n", at + SHORTEST) + 1 or len(text)
             yield at, end

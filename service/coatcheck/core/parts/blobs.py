@@ -26,9 +26,25 @@ def named_blobs(text: bytes, *, begins: bool = True, ends: bool = True) -> list[
     return [(blob.start, blob.end, name_of(blob.media_type, size).encode()) for blob, size in sizes]
 
 
+def ends_inside(text: bytes, *, begins: bool) -> bool:
+    """Returns whether a part of a text ends inside of encoded bytes."""
+    return any(blob.end == len(text) for blob in blobs_in(text, begins=begins)[-1:])
+
+
 def name_blobs(text: bytes) -> bytes:
     """Returns a text with names in place of encoded bytes."""
     return show_parts(text, named_blobs(text))
+
+
+def blank_blobs(block: bytes) -> bytes:
+    """Returns a block of a text, which may begin and end inside of a line, with blanks in place of encoded bytes."""
+    blobs = blobs_in(block, begins=False)
+    if not blobs:
+        return block
+    out = bytearray(block)
+    for blob in blobs:
+        out[blob.start : blob.end] = b" " * (blob.end - blob.start)
+    return bytes(out)
 
 
 def hidden_parts(fields: LineFields | None, data: bytes, *, begins: bool = True, ends: bool = True) -> list[Hidden]:
@@ -47,7 +63,12 @@ def hidden_parts(fields: LineFields | None, data: bytes, *, begins: bool = True,
 
 def read_lines(fields: LineFields | None, data: bytes, *, begins: bool = True) -> bytes:
     """Returns the messages of the lines in `data`, each in its line, as they are shown."""
-    return show_parts(data, hidden_parts(fields, data, begins=begins))
+    out: list[bytes] = []
+    at = 0
+    for start, end, shown in hidden_parts(fields, data, begins=begins):
+        out += (data[at:start], shown)
+        at = end
+    return b"".join([*out, data[at:]]) if at else data
 
 
 def _media_type(head: bytes) -> str | None:

@@ -53,7 +53,10 @@ class Envelope(Struct, frozen=True):
 
 def open_envelope(data: bytes) -> Envelope | None:
     """Returns the content of an envelope, with names in place of encoded bytes; None if data is none."""
-    data = name_blobs(data)
+    body = data.strip()
+    if body[:1] not in {b"{", b"["} and body.count(b"\n") > _LITERAL_LINES:
+        return None
+    data = name_blobs(body)
     return _open(data, _DEEPEST) or _open_literals(data)
 
 

@@ -17,6 +17,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.section_names import SectionPart
+from coatcheck.core.parts.blobs import blank_blobs
 from coatcheck.core.passages import (
     CONCISE,
     FILL,
@@ -244,8 +245,14 @@ class _Kept:
 
 
 def _read_plain(data: bytes) -> bytes:
-    """Returns lines of JSON or of cells with escapes as what they stand for."""
+    """Returns lines of JSON or of cells with escapes as what they stand for, and without encoded bytes."""
+    data = blank_blobs(data)
     return plain_lines(data, find_parts(data))
+
+
+def _read_text(data: bytes) -> bytes:
+    """Returns lines without what was never visible, and without encoded bytes."""
+    return blanked(blank_blobs(data))
 
 
 async def _parts(part: _Kept, places: list[Extent]) -> list[DocumentPart]:
@@ -270,7 +277,7 @@ class _Looking:
         fields = part.reading.fields
         is_escaped = fields is not None and bool(fields.member or fields.delimiter)
         is_escaped = is_escaped or spec_of(part.reading.artifact.facts.kind).paths
-        self._seen = _read_plain if is_escaped else None
+        self._seen = _read_plain if is_escaped else _read_text
         self._counts: dict[int, int] = {}
         """How often each term was found, by its number."""
         self._is_answered = True
@@ -282,7 +289,7 @@ class _Looking:
 
         Where there is no scanner a new one, whose patterns take time to compile.
         """
-        scanner = scanner or PassageScanner(self._terms.looked_for, seen=self._seen or blanked)
+        scanner = scanner or PassageScanner(self._terms.looked_for, seen=self._seen)
         scanner.feed(block, last=last)
         return scanner, self.at_hand(scanner) if last else None
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.section_names import SectionPart, nth_section
-from coatcheck.core.parts.blobs import hidden_parts
+from coatcheck.core.parts.blobs import ends_inside, hidden_parts
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
 from coatcheck.core.text.visible_text import VisibleText, settled
 from coatcheck.core.views import cursor as cursors
@@ -40,6 +40,7 @@ from coatcheck.reading.reader import Reader
 from coatcheck.reading.token_positions import TokenPositions
 from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.pool import in_pool
+from coatcheck_client.contract.blobs import rest_of
 
 _SEEN_LIMIT = 1024 * 1024
 """Most bytes fetched for one answer if most are hidden, as in a progress bar; a longer line takes several answers."""
@@ -211,6 +212,8 @@ class Read(Reader):
             guess *= 4
         shown = data[: got.end]
         end = start.after(shown)
+        if as_seen and not whole and got.end == len(data) and ends_inside(data, begins=begins):
+            end = await _after_blob(reading, end)
         cut: Stop = got.cut or ("end" if end.byte == stop else "limit" if whole else "max_characters")
         return _Piece(got.text, got.tokens, end, cut, shown.endswith(b"\n"), None, _left(unit, left, start, end))
 
@@ -276,6 +279,16 @@ class _Part:
 
     async def read(self, start: int, end: int) -> bytes:
         return await self._reading.read(self.start + start, self.start + end)
+
+
+async def _after_blob(reading: ViewReading, at: Position) -> Position:
+    """Returns where encoded bytes end that a read was cut in: nobody reads on in them."""
+    while block := await reading.read(at.byte, at.byte + _SEEN_LIMIT):
+        rest = rest_of(block)
+        at = at.after(block[:rest])
+        if rest < len(block):
+            break
+    return at
 
 
 async def _start(reading: ViewReading, span: Span) -> Position:

@@ -32,7 +32,7 @@ from coatcheck.reading.reader import Reader
 from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
-from coatcheck_client.contract.blobs import SHORTEST, begins_inside
+from coatcheck_client.contract.blobs import SHORTEST, rest_of
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 200
@@ -299,8 +299,8 @@ async def _fetch(reading: ViewReading, hits: list[LineHit], context: int) -> lis
         end = min(reading.extent.end, min(last.end, last.start + MATCH_SHOWN) + LONGEST_LINE + reach)
         if seen and wide > 0:  # what is encoded is named by its beginning, and with its size
             low, high = max(hit.line_start, at - _WIDEST), min(reading.extent.end, end + _WIDEST)
-            at = low if at > low and begins_inside(await reading.read(at, at + SHORTEST)) else at
-            end = high if end < high and begins_inside(await reading.read(end, end + SHORTEST)) else end
+            at = low if at > low and rest_of(await reading.read(at, at + SHORTEST)) == SHORTEST else at
+            end = high if end < high and rest_of(await reading.read(end, end + SHORTEST)) == SHORTEST else end
             wide -= end - at
         data = await reading.read(at, end)
         before = await reading.read(hit.line_start - reach, hit.line_start) if context else b""
