@@ -439,12 +439,8 @@ def test_an_embedded_resource_is_stored_and_an_image_stays(service: Service) -> 
     blocks = [{"type": "resource", "resource": held}, image, {"type": "resource", "resource": page}]
     told = [Turn("Look", [Step("", [Call("c1", "browse", {"url": "x"}, "-")]), Step("Done.")]), Turn("And?", [])]
     body = FORMATS["anthropic"](told)
-    (result,) = (
-        block
-        for each in body["messages"]
-        for block in each["content"]
-        if isinstance(block, dict) and block["type"] == "tool_result"
-    )
+    said = (block for each in body["messages"] for block in each["content"] if "type" in block)
+    result: Json = next(block for block in said if block["type"] == "tool_result")
     result["content"] = blocks
     new, _ = compact(service, json.dumps(body).encode(), session="resources", policy=WIDE)
     found = re.search(rb"\[application/pdf, 40,01[0-9] bytes, stored as (art_[0-9]{18});", new)
