@@ -76,7 +76,9 @@ async def store_blobs(client: AsyncClient, payload: str, **declared: Any) -> str
     for blob in blobs:
         data = await asyncio.to_thread(blob.decode, text)
         receipt = await client.put(data, on_unreachable="ends", **{**declared, **_named(blob.media_type)})
-        ids.append((blob, receipt.id if receipt.stored else None))
+        if not receipt.stored:  # nor would the others be
+            break
+        ids.append((blob, receipt.id))
     return with_ids(text, ids).decode() if ids else payload
 
 
