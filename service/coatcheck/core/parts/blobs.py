@@ -6,6 +6,7 @@ A rule of rendering, like colours: each line stays a line, its bytes stay where 
 from coatcheck.core.artifact import LineFields
 from coatcheck.core.media import identify
 from coatcheck.core.parts.fields import hidden_fields
+from coatcheck.core.text.terminal import blanked
 from coatcheck.core.text.visible_text import Hidden, in_order, show_parts
 from coatcheck_client.contract.blobs import Blob, find_blobs, large_blobs, name_of
 
@@ -45,6 +46,11 @@ def blank_blobs(block: bytes) -> bytes:
     for blob in blobs:
         out[blob.start : blob.end] = b" " * (blob.end - blob.start)
     return bytes(out)
+
+
+def blank_unseen(block: bytes) -> bytes:
+    """Returns a block of a text with blanks in place of encoded bytes and of what was never visible."""
+    return blanked(blank_blobs(block))
 
 
 def hidden_parts(fields: LineFields | None, data: bytes, *, begins: bool = True, ends: bool = True) -> list[Hidden]:

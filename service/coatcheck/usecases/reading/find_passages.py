@@ -17,7 +17,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.section_names import SectionPart
-from coatcheck.core.parts.blobs import blank_blobs
+from coatcheck.core.parts.blobs import blank_blobs, blank_unseen
 from coatcheck.core.passages import (
     CONCISE,
     FILL,
@@ -42,7 +42,6 @@ from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.plain_lines import find_parts, plain_lines
 from coatcheck.core.text.plural import plural
-from coatcheck.core.text.terminal import blanked
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.window import Extent, Position
@@ -250,11 +249,6 @@ def _read_plain(data: bytes) -> bytes:
     return plain_lines(data, find_parts(data))
 
 
-def _read_text(data: bytes) -> bytes:
-    """Returns lines without what was never visible, and without encoded bytes."""
-    return blanked(blank_blobs(data))
-
-
 async def _parts(part: _Kept, places: list[Extent]) -> list[DocumentPart]:
     out: list[DocumentPart] = []
     for at in range(0, len(places), _AT_ONCE):
@@ -277,7 +271,7 @@ class _Looking:
         fields = part.reading.fields
         is_escaped = fields is not None and bool(fields.member or fields.delimiter)
         is_escaped = is_escaped or spec_of(part.reading.artifact.facts.kind).paths
-        self._seen = _read_plain if is_escaped else _read_text
+        self._seen = _read_plain if is_escaped else None
         self._counts: dict[int, int] = {}
         """How often each term was found, by its number."""
         self._is_answered = True
@@ -289,7 +283,7 @@ class _Looking:
 
         Where there is no scanner a new one, whose patterns take time to compile.
         """
-        scanner = scanner or PassageScanner(self._terms.looked_for, seen=self._seen)
+        scanner = scanner or PassageScanner(self._terms.looked_for, seen=self._seen or blank_unseen)
         scanner.feed(block, last=last)
         return scanner, self.at_hand(scanner) if last else None
 
