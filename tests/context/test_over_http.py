@@ -1,7 +1,9 @@
 """Compaction over HTTP, from a service that runs as it is run: what a body keeps, what is stored, what can be read."""
 
+import base64
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -401,3 +403,48 @@ def test_cards_are_the_same_from_a_process_that_never_saw_the_payloads(tmp_path:
             given += [compact(running, data, session="s", policy={"protect": "none"})[0] for _ in range(2)]
     assert len(set(given)) == 1
     assert given[0].count(b"stored outside this conversation") == len(outputs)
+
+
+SHOT = b"\x89PNG\r\n\x1a\n" + random.Random(8).randbytes(40_000)
+WIDE: Json = {**CARDS, "inline_tokens": 300, "card_tokens": 300}
+CODE = base64.b64encode(SHOT).decode()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_bytes_in_an_output_become_an_artifact_that_its_text_names(service: Service, name: str) -> None:
+    output = json.dumps({"page": "https://example.org/ü", "picture": {"mimeType": "image/png", "data": CODE}})
+    told = [Turn("Look", [Step("", [Call("c1", "browse", {"url": "x"}, output)]), Step("Done.")]), Turn("And?", [])]
+    session = f"encoded {name}"
+    data = json.dumps(FORMATS[name](told)).encode()
+    new, answer = compact(service, data, session=session, policy=WIDE)
+    text = new.decode()
+    found = re.search(r"\[image/png, 40 kB, (art_[0-9]{18})\]", text)
+    assert found is not None, text
+    assert text.count(CODE[100:140]) == data.count(b'"artifact"'), "which no model is sent"
+    assert service.content(found[1]) == SHOT
+    assert service.get(f"/v1/artifacts/{found[1]}")["artifact"]["media_type"] == "image/png"
+    assert {found[1]} < {payload["id"] for payload in answer["payloads"]}
+    assert compact(service, data, session=session, policy=WIDE)[0] == new
+    assert compact(service, new, session=session, policy=WIDE)[0] == new
+
+
+def test_an_embedded_resource_is_stored_and_an_image_stays(service: Service) -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": CODE}}
+    held = {
+        "uri": "file:///May.pdf",
+        "mimeType": "application/pdf",
+        "blob": base64.b64encode(b"%PDF-1.7 " + SHOT).decode(),
+    }
+    page = {"uri": "file:///log", "mimeType": "text/plain", "text": "a line of the log\n" * 900}
+    blocks = [{"type": "resource", "resource": held}, image, {"type": "resource", "resource": page}]
+    told = [Turn("Look", [Step("", [Call("c1", "browse", {"url": "x"}, "-")]), Step("Done.")]), Turn("And?", [])]
+    body = FORMATS["anthropic"](told)
+    said = (block for each in body["messages"] for block in each["content"] if "type" in block)
+    result: Json = next(block for block in said if block["type"] == "tool_result")
+    result["content"] = blocks
+    new, _ = compact(service, json.dumps(body).encode(), session="resources", policy=WIDE)
+    found = re.search(rb"\[application/pdf, 40,01[0-9] bytes, stored as (art_[0-9]{18});", new)
+    assert found is not None
+    assert service.content(found[1].decode()) == b"%PDF-1.7 " + SHOT
+    assert new.count(CODE[:200].encode()) == 1, "the image is for the model"
+    assert b"a line of the log\\na line of the log\\n" * 30 not in new

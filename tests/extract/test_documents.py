@@ -80,7 +80,7 @@ def test_each_part_stands_under_its_heading_and_no_bytes_are_shown() -> None:
         ("p4", "B", "https://e.org/b"),
     ]
     assert cut(made, made.text, "p1") == "# Part 1: text\nFirst part.\nTwo lines.\n\n"
-    assert cut(made, made.text, "p2") == "# Part 2: image\n[image/png, 3000 bytes, not shown]\n\n"
+    assert cut(made, made.text, "p2") == "# Part 2: image\n[image/png, 3 kB]\n\n"
     assert cut(made, made.text, "p3") == "# Part 3: file:///a.txt\nOf a file.\n\n"
     assert image[:100] not in made.text.decode()
 

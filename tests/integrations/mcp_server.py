@@ -1,6 +1,9 @@
 """A real MCP server, with a tool for whatever passes through a wrapper: `mcp_server.py`, or `mcp_server.py PORT`."""
 
+import base64
+import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +78,33 @@ def drawing() -> types.CallToolResult:
     picture = types.ImageContent(type="image", data="QUJD" * 20_000, mime_type="image/png")
     copy = {"content": [picture.model_dump(by_alias=True, exclude_none=True)]}
     return types.CallToolResult(content=[picture], structured_content=copy)
+
+
+PDF = b"%PDF-1.7\n" + random.Random(7).randbytes(80_000)
+SHOT = b"\x89PNG\r\n\x1a\n" + random.Random(8).randbytes(60_000)
+
+
+@server.tool()
+def report() -> types.CallToolResult:
+    """Answer with a document, as an embedded resource between other blocks."""
+    code = base64.b64encode(PDF).decode()
+    held = types.BlobResourceContents(uri="file:///reports/May.pdf", mime_type="application/pdf", blob=code)
+    small = types.BlobResourceContents(uri="file:///icon.gif", mime_type="image/gif", blob="R0lGODlhAQABAAAAACw=")
+    return types.CallToolResult(
+        content=[
+            Text(type="text", text="The report of May:"),
+            types.EmbeddedResource(type="resource", resource=held),
+            types.EmbeddedResource(type="resource", resource=small),
+            PICTURE,
+        ]
+    )
+
+
+@server.tool()
+def shot(lines: int) -> str:
+    """Answer with JSON that has a picture in it."""
+    picture = {"mimeType": "image/png", "data": base64.b64encode(SHOT).decode()}
+    return json.dumps({"page": "https://example.org/", "picture": picture, "log": LOG.splitlines()[:lines]})
 
 
 @server.tool()

@@ -1,6 +1,8 @@
 """The PostToolUse hook of Claude Code in its wire format: what is answered to each tool's response."""
 
+import base64
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from integrations.mcp_server import PDF, SHOT
 from support.service import Service
 
 Json = Any
@@ -180,3 +183,36 @@ def test_the_example_settings_name_this_address_and_these_tools() -> None:
     assert entry["matcher"] == "Bash|PowerShell|Grep|WebFetch|Agent|Task|mcp__.*"
     (server,) = json.loads((folder / ".mcp.json").read_text())["mcpServers"].values()
     assert httpx.URL(server["url"]).path == "/mcp"
+
+
+def test_embedded_resources_are_artifacts_of_their_own(service: Service) -> None:
+    code = base64.b64encode(PDF).decode()
+    held = {"uri": "file:///May.pdf", "mimeType": "application/pdf", "blob": code}
+    page = {"uri": "https://example.org/log", "mimeType": "text/plain", "text": LOG}
+    small = {"type": "resource", "resource": {"uri": "file:///a.gif", "mimeType": "image/gif", "blob": "R0lGODlh"}}
+    blocks = [
+        {"type": "resource", "resource": held},
+        {"type": "text", "text": LOG[:20_000]},
+        PICTURE,
+        {"type": "resource", "resource": page},
+        small,
+    ]
+    document, text, picture, log, icon = output(asked(service, event("mcp__files__read", blocks)))
+    assert payload(service, document["text"]) == PDF
+    assert payload(service, text["text"]).decode() == LOG[:20_000]
+    assert payload(service, log["text"]).decode() == LOG
+    assert (picture, icon) == (PICTURE, small)
+    known = service.get(f"/v1/artifacts/{document['text'][1:23]}")["artifact"]
+    assert (known["media_type"], known["tool_name"]) == ("application/pdf", "mcp__files__read")
+
+
+@pytest.mark.parametrize("lines", [0, 3_000])
+def test_bytes_in_an_output_are_artifacts_of_their_own(service: Service, lines: int) -> None:
+    log = "".join(LOG.splitlines(keepends=True)[:lines])
+    said = event("Bash", bash(f"{log}<img src='data:image/png;base64,{base64.b64encode(SHOT).decode()}'> is saved\n"))
+    got = output(asked(service, said))["stdout"]
+    text = payload(service, got).decode() if lines else got
+    found = re.search(r"\[image/png, 60 kB, (art_[0-9]{18})\]", text)
+    assert found is not None, text[:400]
+    assert service.content(found[1]) == SHOT
+    assert text == f"{log}<img src='{found[0]}'> is saved\n"

@@ -1,7 +1,9 @@
 """`coatcheck mcp-wrap` around a real server, with the official client as the host: what changes, and what must not."""
 
 import asyncio
+import base64
 import json
+import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -94,16 +96,56 @@ async def test_a_large_result_is_a_card_and_the_model_reads_on(connect: Connect,
 async def test_of_blocks_the_texts_become_one_card_and_the_others_stay(connect: Connect, service: Service) -> None:
     async with connect() as client:
         result = await client.call_tool("mixed")
-        picture, card, link, audio = result.content
+        picture, before, card, link, audio, after = result.content
         assert (picture, link, audio) == (mcp_server.PICTURE, mcp_server.LINK, mcp_server.AUDIO)
         assert isinstance(card, types.TextContent)
-        assert service.content(artifact_in(card.text)).decode() == (
-            f"Before the page.\n{mcp_server.LOG}After the page."
-        )
+        assert service.content(artifact_in(card.text)).decode() == mcp_server.LOG
+        known = service.get(f"/v1/artifacts/{artifact_in(card.text)}")["artifact"]
+        assert (known["media_type"], known["title"]) == ("text/markdown", "file:///page.md")
+        assert [getattr(block, "text", "") for block in (before, after)] == ["Before the page.", "After the page."]
         assert (result.meta or {})["from"] == "everything"
         drawn = await client.call_tool("drawing")
         assert [block.type for block in drawn.content] == ["image"]
         assert drawn.structured_content is not None, "a picture is no text, nor is its copy"
+
+
+async def test_a_document_in_a_result_is_an_artifact_of_its_own(connect: Connect, service: Service) -> None:
+    async with connect() as client:
+        before, card, small, picture = (await client.call_tool("report")).content
+        assert isinstance(before, types.TextContent)
+        assert isinstance(card, types.TextContent)
+        assert len(card.text) < 2_000
+        ref = artifact_in(card.text)
+        assert service.content(ref) == mcp_server.PDF
+        known = service.get(f"/v1/artifacts/{ref}")["artifact"]
+        assert (known["media_type"], known["title"]) == ("application/pdf", "file:///reports/May.pdf")
+        assert (known["tool_name"], known["labels"]) == ("report", ["everything"])
+        assert isinstance(small, types.EmbeddedResource), "what is small stays"
+        assert (before.text, picture) == ("The report of May:", mcp_server.PICTURE)
+
+
+async def test_bytes_in_a_text_are_artifacts_of_their_own_and_named(connect: Connect, service: Service) -> None:
+    async with connect() as client:
+        short = json.loads(text_of(await client.call_tool("shot", {"lines": 3})))
+        found = re.fullmatch(r"\[image/png, 60 kB, (art_[0-9]{18})\]", short["picture"]["data"])
+        assert found is not None, short
+        assert service.content(found[1]) == mcp_server.SHOT
+        assert (short["picture"]["mimeType"], len(short["log"])) == ("image/png", 3)
+        card = text_of(await client.call_tool("shot", {"lines": 4_000}))
+        assert found[0] in service.content(artifact_in(card)).decode()
+        plain = text_of(await client.call_tool("shot", {"lines": 0}))
+        assert found[0] in plain
+
+
+async def test_a_document_is_a_sentence_while_the_service_is_away() -> None:
+    code = base64.b64encode(mcp_server.PDF).decode()
+    async with host(*SMALL_WRAP, "--url", "http://127.0.0.1:9", *COMMAND) as client:
+        before, lost, *_ = (await client.call_tool("report")).content
+        assert isinstance(before, types.TextContent)
+        assert isinstance(lost, types.TextContent)
+        assert lost.text.startswith("[NOT STORED (unreachable): of 80009 bytes")
+        assert code[:40] not in lost.text
+        assert json.loads(text_of(await client.call_tool("shot", {"lines": 3})))["page"] == "https://example.org/"
 
 
 async def test_structured_content_is_stored_too_where_no_text_repeats_it(connect: Connect, service: Service) -> None:

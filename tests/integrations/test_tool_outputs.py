@@ -1,6 +1,8 @@
 """What hooks of frameworks share, beside a running service: which results become cards, and which stay."""
 
+import base64
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 
 from coatcheck_client import Client
 from coatcheck_client.integrations.tool_outputs import ToolOutputs
+from integrations.mcp_server import SHOT
 from support.service import Service
 
 LONG = "A" * 40_000
@@ -39,6 +42,22 @@ def test_images_alone_stay(service: Service, result: object) -> None:
 def test_values_that_only_look_like_parts_become_cards(service: Service, result: object) -> None:
     with Client(service.url) as client:
         assert str(ToolOutputs(client).card(result, "tool")).startswith("[art_")
+
+
+@pytest.mark.parametrize("form", ["text", "parts"])
+def test_bytes_in_a_text_are_artifacts_of_their_own(service: Service, form: str) -> None:
+    text = f"before <img src='data:image/png;base64,{base64.b64encode(SHOT).decode()}'> after"
+    result: Any = text if form == "text" else [{"type": "text", "text": text}, {"type": "image", "data": "iVBORw0K"}]
+    with Client(service.url) as client:
+        shown = ToolOutputs(client).card(result, "browse")
+    if form == "parts":
+        assert shown[1:] == result[1:]
+        shown = shown[0]["text"]
+    found = re.fullmatch(r"before <img src='\[image/png, 60 kB, (art_[0-9]{18})\]'> after", shown)
+    assert found is not None, shown[:400]
+    assert service.content(found[1]) == SHOT
+    with Client("http://127.0.0.1:1") as client:
+        assert ToolOutputs(client).card(result, "browse") is result
 
 
 def test_what_fails_is_logged_and_stays(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,8 +5,9 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from coatcheck.core.parts.blobs import read_lines
 from coatcheck.core.parts.envelope import open_envelope, render
-from coatcheck.core.parts.fields import find_fields, without_fields
+from coatcheck.core.parts.fields import find_fields
 
 LOG = "\n".join(f"step {n} is done" for n in range(60)) + "\nERROR: it broke\n"
 Value = dict[str, object]
@@ -70,7 +71,7 @@ def test_a_list_of_lines_is_a_text_of_lines(value: object) -> None:
     assert envelope is not None
     [(_, text)] = envelope.texts
     fields = find_fields(f"{text}\n".encode())
-    assert without_fields(fields, f"{text}\n".encode()).decode().splitlines() == LINES
+    assert read_lines(fields, f"{text}\n".encode()).decode().splitlines() == LINES
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_objects_of_several_lines_in_a_row_are_records() -> None:
     envelope = open_envelope(text.encode())
     assert envelope is not None
     fields = find_fields(f"{envelope.texts[0][1]}\n".encode())
-    assert without_fields(fields, f"{envelope.texts[0][1]}\n".encode()).decode().splitlines() == LINES
+    assert read_lines(fields, f"{envelope.texts[0][1]}\n".encode()).decode().splitlines() == LINES
 
 
 def test_a_literal_in_pieces_among_lines_is_a_text() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.core.parts.fields import find_fields, without_fields
+from coatcheck.core.parts.blobs import read_lines
+from coatcheck.core.parts.fields import find_fields
 
 MESSAGES = [
     "fetching crate serde v1.0.219",
@@ -60,15 +61,15 @@ def test_lines_are_their_messages(form: str) -> None:
     data = "".join(FORMS[form](n, text) + "\n" for n, text in enumerate(MESSAGES)).encode()
     fields = find_fields(data)
     assert fields is not None
-    shown = without_fields(fields, data).decode().split("\n")[:-1]
+    shown = read_lines(fields, data).decode().split("\n")[:-1]
     assert len(shown) == len(MESSAGES)
     colourless = "error: mismatched types"
     assert shown[:-1] == MESSAGES[:-1]
     assert shown[-1].replace("\x1b[31m", "").replace("\x1b[0m", "") == colourless
     middle = data[50:]
     assert (
-        without_fields(fields, middle, begins=False).split(b"\n")[1:]
-        == without_fields(fields, data).split(b"\n")[-len(middle.split(b"\n")) + 1 :]
+        read_lines(fields, middle, begins=False).split(b"\n")[1:]
+        == read_lines(fields, data).split(b"\n")[-len(middle.split(b"\n")) + 1 :]
     )
 
 
@@ -80,7 +81,7 @@ def test_a_level_that_tells_something_stays() -> None:
     data = "\n".join(lines).encode() + b"\n"
     fields = find_fields(data)
     assert fields is not None
-    assert without_fields(fields, data).split(b"\n")[9] == b"ERROR step 9 of it"
+    assert read_lines(fields, data).split(b"\n")[9] == b"ERROR step 9 of it"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_labels_that_tell_lines_apart_stay() -> None:
     fields = find_fields(data)
     assert fields is not None
     assert (fields.names, fields.has_labels) == (("time",), True)
-    assert without_fields(fields, data).split(b"\n")[4] == b"[pod/web-1] request 4 is served"
+    assert read_lines(fields, data).split(b"\n")[4] == b"[pod/web-1] request 4 is served"
 
 
 @pytest.mark.parametrize("delimiter", ["object", "row", "pairs"])
@@ -127,7 +128,7 @@ def test_values_that_are_not_the_usual_ones_are_shown(delimiter: str) -> None:
     fields = find_fields(data)
     assert fields is not None
     assert fields.names == ("ts", "status=ok")
-    shown = without_fields(fields, data).decode().split("\n")[len(head) :]
+    shown = read_lines(fields, data).decode().split("\n")[len(head) :]
     assert shown[8:10] == ["job 8 of it is over", "status=failed job 9 of it is over"]
 
 
@@ -146,7 +147,7 @@ def test_values_that_differ_in_digits_only_are_told_apart(delimiter: str) -> Non
     data = "\n".join([*head, *map(line, range(60)), ""]).encode()
     fields = find_fields(data)
     assert fields is not None
-    shown = without_fields(fields, data).decode().split("\n")[len(head) : -1]
+    shown = read_lines(fields, data).decode().split("\n")[len(head) : -1]
     assert shown == [
         f"{'' if worker == 'web' else f'worker={worker} '}job {n} is over now" for n, worker in enumerate(workers)
     ]
@@ -158,7 +159,7 @@ def test_a_line_with_a_member_of_its_own_is_shown_whole() -> None:
     data = "\n".join([*lines, ""]).encode()
     fields = find_fields(data[:4_000])
     assert fields is not None
-    assert without_fields(fields, data).decode().split("\n")[200] == lines[200]
+    assert read_lines(fields, data).decode().split("\n")[200] == lines[200]
 
 
 def test_names_of_members_are_inert_and_short() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
 from coatcheck_client import Client, is_card
+from coatcheck_client.contract.blobs import Blob, large_blobs, with_ids
 from coatcheck_client.contract.cards import is_own
 from coatcheck_client.integrations.parts import is_media, texts_of, with_card
 from coatcheck_client.options import OnUnreachable
@@ -117,12 +118,14 @@ class ToolOutputs:
         if _size(payload) <= self._most or _is_ours(payload, texts):
             return result
         said = cast("DeclaredFields", {name: value for name, value in declared.items() if value is not None})
+        given = texts or ([result] if isinstance(result, str) else [])
+        named = [self._name_blobs(text, said) for text in given]
         receipt = self.client.put(
-            result if texts is None else [{"type": "text", "text": text} for text in texts],
+            (named[0] if named else result) if texts is None else [{"type": "text", "text": text} for text in named],
             on_unreachable=self._on_unreachable,
             **{**self._limits, **said},
         )
-        if receipt.inline:
+        if receipt.inline and named == given:
             return result
         if texts is None:
             return receipt.text
@@ -132,6 +135,18 @@ class ToolOutputs:
             # The result itself must not come back: it may have been refused for a secret in it.
             log.warning("of the result of %s only the card is shown: %s", said.get("tool_name"), e)
             return receipt.text
+
+    def _name_blobs(self, text: str, declared: DeclaredFields) -> str:
+        """Returns a text with names in place of bytes that are encoded in it, once these are stored."""
+        data = text.encode("utf-8", "replace")
+        ids: list[tuple[Blob, str | None]] = []
+        for blob in large_blobs(data):
+            fields: DeclaredFields = {**self._limits, **declared, "media_type": blob.media_type}
+            receipt = self.client.put(blob.decode(data), on_unreachable="ends", **fields)
+            if not receipt.stored:  # nor would the others be
+                break
+            ids.append((blob, receipt.id))
+        return with_ids(data, ids).decode() if ids else text
 
 
 def read_payload(read: Callable[[], T], tool_name: str) -> T | None:

@@ -2,8 +2,9 @@
 
 The host replaces a tool's output only by a value of that tool's own shape; any other value is ignored and the original
 stays (code.claude.com/docs/en/hooks, PostToolUse decision control). So the answer is the response that came, with texts
-exchanged and everything else unchanged. Left alone is what the host needs as it is: files that it read or wrote,
-images, and output that it has cut itself and keeps in a file of its own, of which this service sees only the beginning.
+exchanged and everything else unchanged. Embedded resources of MCP become texts. Left alone is what the host needs as it
+is: files that it read or wrote, images, and output that it has cut itself and keeps in a file of its own, of which this
+service sees only the beginning.
 """
 
 from typing import Final
@@ -48,9 +49,11 @@ class Slot(Struct, frozen=True, kw_only=True):
     member: str | None
     """The member of the response that contains it; None if it is the response itself."""
     content: str | list[Value]
-    """What to store: a text, or blocks of text."""
+    """What to store: a text, blocks of text, or an embedded resource."""
     size: int
-    """Bytes of its texts."""
+    """Bytes of its texts, or of what encodes the resource."""
+    at: int | None = None
+    """The number of the resource's block; None for texts."""
 
 
 def event_of(said: object) -> HookEvent | None:
@@ -76,7 +79,9 @@ def slots(event: HookEvent) -> list[Slot]:
     if is_own_tool(name):
         return []
     if name.startswith(_MCP):
-        found = [_slot("content" if isinstance(response, dict) else None, members.get("content") or response)]
+        member = "content" if isinstance(response, dict) else None
+        blocks = members.get("content", response)
+        found = [*_resources(member, blocks), _slot(member, blocks or response)]
     elif name in _BLOCKS:
         found = [_slot("content", members.get("content"))]
     elif members.get("isImage") is not True and all(members.get(mark) is None for mark in _SPILLED):
@@ -87,12 +92,16 @@ def slots(event: HookEvent) -> list[Slot]:
 
 
 def replaced(response: Value, cards: list[tuple[Slot, str]]) -> Value:
-    """Returns the response with cards in their slots; the same object if there are none."""
+    """Returns the response with cards in their slots; the same object if there are none.
+
+    Cards of resources come first, and stay beside that of the texts.
+    """
+    others = {slot.at for slot, _ in cards if slot.at is not None}
     for slot, card in cards:
         if slot.member is None:
-            response = _carded(response, card)
+            response = _carded(response, card, slot.at, others)
         else:
-            response = {**response, slot.member: _carded(response[slot.member], card)}
+            response = {**response, slot.member: _carded(response[slot.member], card, slot.at, others)}
             response.pop("structuredContent", None)  # a copy, which the model would be shown instead
     return response
 
@@ -113,17 +122,30 @@ def _slot(member: str | None, value: Value) -> Slot | None:
     return Slot(member=member, content=content, size=sum(len(text.encode("utf-8", "replace")) for text in texts))
 
 
-def _carded(value: Value, card: str) -> Value:
-    """Returns a value with its text replaced by the card.
+def _resources(member: str | None, value: Value) -> list[Slot]:
+    """Returns the embedded resources among blocks."""
+    out: list[Slot] = []
+    for at, block in enumerate(as_list(value)):
+        resource = as_object(as_object(block).get("resource"))
+        held = as_text(resource.get("text")) or as_text(resource.get("blob"))
+        if held is not None and block.get("type") == "resource" and not is_ours(held):
+            out.append(Slot(member=member, content=[block], size=len(held.encode("utf-8", "replace")), at=at))
+    return out
+
+
+def _carded(value: Value, card: str, at: int | None, others: set[int]) -> Value:
+    """Returns a value with the block `at`, or its text, replaced by the card.
 
     Of blocks, the first text is, other texts are dropped, and the rest stays.
     """
     if isinstance(value, str):
         return card
+    if at is not None:
+        return [*value[:at], {"type": "text", "text": card}, *value[at + 1 :]]
     blocks: list[Value] = []
     placed = False
-    for block in value:
-        if not _is_text(block):
+    for number, block in enumerate(value):
+        if number in others or not _is_text(block):
             blocks.append(block)
         elif not placed:
             blocks.append({**block, "text": card})

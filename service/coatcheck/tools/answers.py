@@ -21,6 +21,7 @@ from coatcheck.core.views.window import NUMBER_LIMIT
 from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.pool import count_aside
 from coatcheck.tools.values import ReadStart
+from coatcheck_client.contract.blobs import has_names
 from coatcheck_client.contract.inert import MARK, inert, one_line
 
 DEFAULT_TOKENS: Final = 4_000
@@ -101,7 +102,8 @@ def answer(reading: ViewReading, part: str, body: str, last: Iterable[str], *, t
     name = said.title or artifact.facts.title or said.tool_name or artifact.facts.kind.value
     head = first_line(artifact.id, name, part, reading.view)
     gap = "" if not body or body.endswith("\n") else "\n"
-    said_last = " ".join(last)
+    names = ["Encoded bytes are named; view=raw shows them."] if reading.view == "text" and has_names(body) else []
+    said_last = " ".join([*last, *names])
     return AnswerText(f"{head}\n", body, f"{gap}({said_last})" if said_last else "", tokens)
 
 

@@ -21,6 +21,8 @@ from coatcheck_client.integrations.mcp_wrap.results import (
     payload_of,
     placed,
     receipt_of,
+    store_blobs,
+    store_resource,
     text_of,
 )
 
@@ -203,18 +205,29 @@ class Proxy:
         result = members(message["result"]) or {}
         blocks: list[dict[str, Any]] = value(result.get("content")) or []
         structured = None if self._options.output_schemas else value(result.get("structuredContent"))
-        payload = payload_of(blocks, structured, self._options.max_tokens)
-        if payload is None:
-            return None
+        most = self._options.max_tokens
         said = {"tool_name": call.tool, "session": self._options.session, **declared_of(call.arguments, self._server)}
-        receipt = await receipt_of(self._client, payload, self._options.max_tokens, **said)
-        if receipt.inline:
+        cards: dict[int, dict[str, Any]] = {}
+        for at, block in enumerate(blocks):
+            if (text := await store_resource(self._client, block, most, **said)) is not None:
+                cards[at] = {"type": "text", "text": text}
+        texts = [at for at, block in enumerate(blocks) if at not in cards and text_of(block) is not None]
+        shown = [cards.get(at, block) for at, block in enumerate(blocks)]
+        payload = payload_of(blocks, structured, most, but=cards)
+        receipt, text = None, payload
+        if payload is not None:
+            text = await store_blobs(self._client, payload, **said)
+            if len(text.encode("utf-8", "replace")) > most:
+                receipt = await receipt_of(self._client, text, most, **said)
+                text = text if receipt.inline else receipt.text
+            if text != payload:
+                shown = placed(shown, texts, {"type": "text", "text": text})
+        if text == payload and not cards:
             return None
-        texts = [at for at, block in enumerate(blocks) if text_of(block) is not None]
-        smaller = {**result, "content": encoded(placed(blocks, texts, {"type": "text", "text": receipt.text}))}
-        if not self._options.output_schemas:
+        smaller = {**result, "content": encoded(shown)}
+        if not self._options.output_schemas and text != payload:
             smaller.pop("structuredContent", None)  # a copy, which some hosts show in place of the text
-        elif is_withheld(receipt) and smaller.pop("structuredContent", None) is not None:
+        elif receipt is not None and is_withheld(receipt) and smaller.pop("structuredContent", None) is not None:
             smaller["isError"] = encoded(True)  # for which the schema promises nothing
         return line({**message, "result": encoded_raw(smaller)})
 

@@ -2,15 +2,18 @@
 
 Independent of transports and SDKs: blocks are JSON objects.
 
-Texts of a result (text blocks, and the text of embedded resources) become one card, in place of the first of them;
-images, audio and links stay in their places. If anything fails, a result stays as it is.
+Texts of a result (text blocks, and the text of small resources) become one card, in place of the first of them. Large
+embedded resources, and bytes that are encoded in a text, are artifacts of their own, with a card or a name in their
+place. Images, audio and links stay in their places. If anything fails, a result stays as it is.
 """
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from coatcheck_client import AsyncClient, Receipt
+from coatcheck_client.contract.blobs import Blob, decode, large_blobs, with_ids
 from coatcheck_client.contract.cards import is_card
 from coatcheck_client.fallback import CARD_TOKENS
 from coatcheck_client.requests import DeclaredFields
@@ -33,12 +36,13 @@ def text_of(block: Block) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def payload_of(blocks: Sequence[Block], structured: object, most: int) -> str | None:
+def payload_of(blocks: Sequence[Block], structured: object, most: int, but: Collection[int] = ()) -> str | None:
     """Returns what to store of a result: its texts, then its structured content unless that is a copy of them.
 
-    Returns None for at most `most` bytes, and so at most as many tokens, and for what is already a card.
+    Returns None for at most `most` bytes, and so at most as many tokens, and for what is already a card. `but` are
+    numbers of blocks that are not part of it.
     """
-    texts = [text for block in blocks if (text := text_of(block)) is not None]
+    texts = [text for at, block in enumerate(blocks) if at not in but and (text := text_of(block)) is not None]
     if any(map(is_card, texts)):
         return None
     if structured is not None and not _is_copy(structured, blocks, texts):
@@ -64,12 +68,49 @@ def _parsed(text: str) -> object:
         return text
 
 
-async def receipt_of(client: AsyncClient, payload: str, max_tokens: int, **declared: Any) -> Receipt:  # noqa: ANN401
+async def store_blobs(client: AsyncClient, payload: str, **declared: Any) -> str:  # noqa: ANN401
+    """Returns a payload with names in place of bytes that are encoded in it, once these are stored."""
+    text = payload.encode("utf-8", "replace")
+    blobs = await asyncio.to_thread(large_blobs, text)
+    ids: list[tuple[Blob, str | None]] = []
+    for blob in blobs:
+        data = await asyncio.to_thread(blob.decode, text)
+        receipt = await client.put(data, on_unreachable="ends", **{**declared, **_named(blob.media_type)})
+        if not receipt.stored:  # nor would the others be
+            break
+        ids.append((blob, receipt.id))
+    return with_ids(text, ids).decode() if ids else payload
+
+
+async def store_resource(client: AsyncClient, block: Block, most: int, **declared: Any) -> str | None:  # noqa: ANN401
+    """Returns what a model reads in place of an embedded resource of more than `most` bytes; None if it stays.
+
+    The bytes of a resource are never shown as such: if they cannot be stored, a sentence says so.
+    """
+    resource: object = block.get("resource")
+    if block.get("type") != "resource" or not isinstance(resource, Mapping):
+        return None
+    held = cast("Block", resource)
+    text, code, uri = held.get("text"), held.get("blob"), held.get("uri")
+    content = text if isinstance(text, str) else code if isinstance(code, str) else ""
+    if len(content) <= most or is_card(content):
+        return None
+    data = content if content is text else await asyncio.to_thread(decode, content.encode("ascii", "replace"))
+    where = {"url" if uri.startswith(("http://", "https://")) else "title": uri} if isinstance(uri, str) else {}
+    receipt = await receipt_of(client, data, most, **{**declared, **_named(held.get("mimeType")), **where})
+    return None if receipt.inline and content is text else receipt.text
+
+
+def _named(media_type: object) -> dict[str, Any]:
+    return {"media_type": media_type} if isinstance(media_type, str) else {}
+
+
+async def receipt_of(client: AsyncClient, payload: str | bytes, max_tokens: int, **declared: Any) -> Receipt:  # noqa: ANN401
     """Returns the receipt of a payload; if it is inline, the result stays as it is: it is small, or was not stored.
 
     Args:
         client: how to reach the service.
-        payload: the result of `payload_of`.
+        payload: what a model would read.
         max_tokens: maximum tokens of a result that stays as it is.
         declared: what a put may declare about a payload.
     """

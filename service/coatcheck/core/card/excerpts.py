@@ -5,7 +5,7 @@ from itertools import pairwise
 from coatcheck.core.artifact import Measure
 from coatcheck.core.card.model import CardInput, Excerpt, Omission
 from coatcheck.core.choose.units import Units
-from coatcheck.core.parts.fields import without_fields
+from coatcheck.core.parts.blobs import read_lines
 from coatcheck.core.redact.filler import reveal
 from coatcheck.core.text.terminal import visible
 from coatcheck.core.views.view import Section
@@ -46,7 +46,7 @@ def _excerpt(units: Units, first: int, last: int, inputs: CardInput) -> Excerpt:
     start, end = units.start[first], units.end[last]
     region = next(each for each in reversed(units.regions) if each.start <= start)
     data = region.data[start - region.start : end - region.start]
-    seen = visible(without_fields(inputs.fields, data, begins=units.opens[first]))
+    seen = visible(read_lines(inputs.fields, data, begins=units.opens[first]))
     text = (data if seen == data.replace(b"\r\n", b"\n") else seen).decode("utf-8", "replace")
     masked = inputs.evidence.masked
     text = inert(reveal(text, masked) if masked else text)

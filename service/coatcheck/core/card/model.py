@@ -19,6 +19,7 @@ from coatcheck.core.artifact import (
 )
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.kinds.spec import KindSpec, spec_of
+from coatcheck.core.parts.blobs import named_blobs
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.text.count import keeps_ends
 from coatcheck.core.text.terminal import has_controls
@@ -90,6 +91,7 @@ class CardInput(Struct, frozen=True, dict=True):
             or sample.masked
             or not (at_once and measure.utf8)
             or has_controls(sample.head)
+            or named_blobs(sample.head)
         ):
             return None
         if sample.token_ends:

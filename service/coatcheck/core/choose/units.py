@@ -13,11 +13,13 @@ from typing import Final, final
 from msgspec import structs
 
 from coatcheck.core.artifact import LineFields, PayloadSample
-from coatcheck.core.parts.fields import has_times, without_fields
+from coatcheck.core.parts.blobs import hidden_parts, read_lines
+from coatcheck.core.parts.fields import has_times
 from coatcheck.core.survey.lexicon import shapes_of
 from coatcheck.core.survey.survey import Region, Survey
 from coatcheck.core.text.cuts import align, align_up
 from coatcheck.core.text.terminal import visible
+from coatcheck.core.text.visible_text import Hidden, show_parts, written_places
 from coatcheck.core.views.view import Section
 
 LONG: Final = 480
@@ -114,7 +116,7 @@ class Units:
 
     def _add(self, region: Region) -> None:
         raw = region.data.split(b"\n")
-        messages = without_fields(self._fields, region.data, begins=region.begins)
+        messages = read_lines(self._fields, region.data, begins=region.begins)
         seen = visible(messages)
         shown = raw if seen is region.data else seen.split(b"\n")
         ends = list(accumulate([len(line) + 1 for line in raw], initial=region.start))
@@ -131,7 +133,10 @@ class Units:
         at = 0
         for number in [n for n, text in enumerate(shown) if len(text) > LONG] if max(map(len, shown)) > LONG else []:
             self._put(shown[at:number], ends[at:number], ends[at + 1 : number + 1], region.line + at)
-            self._cut(raw[number], ends[number], ends[number + 1], region.line + number)
+            hidden = hidden_parts(
+                self._fields, raw[number], begins=region.begins or number > 0, ends=region.ends or number < last
+            )
+            self._cut(raw[number], ends[number], ends[number + 1], region.line + number, hidden)
             at = number + 1
         self._put(shown[at:], ends[at:-1], ends[at + 1 :], region.line + at)
         if not region.begins:
@@ -148,16 +153,15 @@ class Units:
         self.opens += [True] * len(text)
         self.closes += [True] * len(text)
 
-    def _cut(self, raw: bytes, start: int, end: int, line: int) -> None:
-        """Cuts a long line into pieces. What was overwritten in it belongs to the first."""
-        body = raw.removesuffix(b"\r")
-        edges = cuts(body, body.rfind(b"\r") + 1)
+    def _cut(self, raw: bytes, start: int, end: int, line: int, hidden: list[Hidden]) -> None:
+        """Cuts what is shown of a long line into pieces. What was overwritten in it belongs to the first."""
+        shown = show_parts(raw, hidden).removesuffix(b"\r")
+        edges = cuts(shown, shown.rfind(b"\r") + 1)
         pieces = len(edges)
-        pieces_seen = [body[low:high] for low, high in edges]
-        pieces_seen[:1] = [without_fields(self._fields, each) for each in pieces_seen[:1]]
-        self.text += [visible(each) for each in pieces_seen]
-        self.start += [start, *[start + low for low, _ in edges[1:]]]
-        self.end += [*[start + high for _, high in edges[:-1]], end]
+        between = [start + at for at in written_places(hidden, [low for low, _ in edges[1:]])]
+        self.text += [visible(shown[low:high]) for low, high in edges]
+        self.start += [start, *between]
+        self.end += [*between, end]
         self.line += [line] * pieces
         self.opens += [True, *[False] * (pieces - 1)]
         self.closes += [*[False] * (pieces - 1), True]

@@ -219,7 +219,8 @@ class Candidates:
         return as_object(parsed(given) if is_text(given) else given)
 
     def _media(self, number: int, output: Output, tool: str | None, media: Media, reason: str | None) -> None:
-        if self._policy.media == "keep" or reason is not None:
+        # Images and the like are for the model as such; an embedded resource is only what a tool has attached.
+        if reason is not None or (self._policy.media == "keep" and "resource" not in as_object(media.part)):
             return
         tokens = self._counter.media(self._body, media)
         if not media.size or media.text_type is None:

@@ -9,9 +9,10 @@ from typing import Final
 
 import msgspec
 
+from coatcheck.core.parts.blobs import name_blobs
 from coatcheck.core.views.view import ExtractedText
 
-EXTRACTOR: Final = "json-indented 1"
+EXTRACTOR: Final = "json-indented 2"
 _BOM: Final = b"\xef\xbb\xbf"
 _PRETTY: Final = 200
 """Mean bytes of a line up to which a document is readable as it is."""
@@ -23,10 +24,17 @@ _TOKENS: Final = 4_000_000
 
 
 def extract_json(data: bytes) -> ExtractedText | None:
-    """Returns the indented text; None if the document is readable as it is, is NDJSON, or does not begin like JSON."""
+    """Returns the indented text, with names in place of encoded bytes.
+
+    None if the document is readable as it is, is NDJSON, or does not begin like JSON.
+    """
     body = data.removeprefix(_BOM).strip(b" \t\r\n")
-    if body[:1] not in {b"{", b"["} or _reads_well(body):
+    if body[:1] not in {b"{", b"["}:
         return None
+    named = name_blobs(body)
+    if _reads_well(named):
+        return None if named is body else ExtractedText(text=named + b"\n", extractor=EXTRACTOR)
+    body = named
     try:
         text = msgspec.json.format(body, indent=2)
         text.decode()

@@ -1,6 +1,6 @@
 """A tool result of several parts as text: the text of each part under a heading, other parts on one line each.
 
-`core/views/parts.py` defines what a part is. Base64 is never shown: the text says what it is, and its size.
+`core/views/parts.py` defines what a part is. Encoded bytes are named, with their size.
 """
 
 import re
@@ -11,20 +11,18 @@ import msgspec
 from coatcheck.core.extract.json_text import indented
 from coatcheck.core.extract.sections import count_lines, one_line, placed, sections
 from coatcheck.core.extract.tags import words
+from coatcheck.core.parts.blobs import name_blobs
 from coatcheck.core.views import parts
 from coatcheck.core.views.view import ExtractedText
+from coatcheck_client.contract.blobs import name_of
 
-EXTRACTOR: Final = "parts 2"
+EXTRACTOR: Final = "parts 3"
 _TYPES: Final = words(
     "text input_text output_text text-plain image image_url input_image audio input_audio file input_file document "
     "resource resource_link search_result tool_reference video media refusal thinking redacted_thinking json "
     "function_call_output code_execution_output"
 )
 _MEDIA: Final = ("inlineData", "inline_data", "fileData", "file_data", "functionResponse", "function_response")
-_LONG: Final = 400
-"""Characters from which a string in an unknown part may be encoded bytes."""
-_ENCODED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_\r\n")
-_DEEPEST: Final = 32
 _MARK: Final = re.compile(
     rb'"type"\s*:\s*"(?:'
     + b"|".join(sorted(name.encode() for name in _TYPES))
@@ -83,17 +81,18 @@ def is_parts(value: list[object]) -> bool:
 
 
 def _written(value: list[object], structured: object, *, failed: bool) -> ExtractedText:
-    out: list[str] = []
+    out: list[bytes] = []
     marks: list[tuple[int, str, int, str | None]] = []
     size = 0
 
     def put(title: str, text: str, url: str | None) -> None:
         nonlocal size
         body = text if text.endswith("\n") or not text else f"{text}\n"
-        piece = f"{chr(10) if out else ''}# Part {len(marks) + 1}: {one_line(title)}\n{body}"
+        heading = f"{chr(10) if out else ''}# Part {len(marks) + 1}: {one_line(title)}\n"
+        piece = heading.encode("utf-8", "replace") + name_blobs(body.encode("utf-8", "replace"))
         marks.append((size + bool(out), title, 1, url))
         out.append(piece)
-        size += len(piece.encode("utf-8", "replace"))
+        size += len(piece)
 
     if failed:
         put("error", "The result says that the call failed.", None)
@@ -101,7 +100,7 @@ def _written(value: list[object], structured: object, *, failed: bool) -> Extrac
         put(*_part(part))
     if structured is not None:
         put("structured content", _json(structured), None)
-    data = "".join(out).encode("utf-8", "replace")
+    data = b"".join(out)
     found = sections(placed(marks, data), prefix="p", size=len(data), lines=count_lines(data))
     return ExtractedText(text=data, sections=found, extractor=EXTRACTOR)
 
@@ -118,7 +117,7 @@ def _part(part: object) -> tuple[str, str, str | None]:
         media = opened.media_type or ""
         if _is_text(opened.data, media):
             return title, _indented(opened.data.decode()), opened.url
-        return title, f"[{media or 'bytes'}, {len(opened.data)} bytes, not shown]", opened.url
+        return title, name_of(opened.media_type, len(opened.data)), opened.url
     text = block.get("text")
     url = next((v for k in ("url", "uri", "source") if isinstance(v := block.get(k), str)), None)
     name = block.get("title") or block.get("name")
@@ -155,16 +154,4 @@ def _indented(text: str) -> str:
 
 
 def _json(value: object) -> str:
-    return indented(msgspec.json.encode(_readable(value, 0)).decode())[0]
-
-
-def _readable(value: object, depth: int) -> object:
-    """Returns a value without encoded bytes in it."""
-    if isinstance(value, str):
-        encoded = len(value) > _LONG and (value[:5] == "data:" or set(value[:2000]) <= _ENCODED)
-        return f"[{len(value)} characters of encoded bytes, not shown]" if encoded else value
-    if depth >= _DEEPEST or not isinstance(value, (list, dict)):
-        return value
-    if isinstance(value, list):
-        return [_readable(each, depth + 1) for each in cast("list[object]", value)]
-    return {key: _readable(each, depth + 1) for key, each in cast("dict[str, Any]", value).items()}
+    return indented(msgspec.json.encode(value).decode())[0]

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from coatcheck.core.artifact import LineFields
 from coatcheck.core.grep.matcher import MATCHES_LIMIT, LineHit
-from coatcheck.core.parts.fields import hidden_fields
+from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.text.visible_text import Hidden, frame_start, overwritten, show_parts, shown_bytes, without_escapes
 from coatcheck.core.tokens import Tokenizer
@@ -154,8 +154,8 @@ def _match_row(around: Around, line_end: int, detail: GrepDetail) -> GrepRow:
     stop = line_end if line_end >= 0 else around.at + len(around.data)
     low, high = _frame(around, stop)
     at_hand = low >= around.at and (high < stop or line_end >= 0)
-    hidden = _fields(around, hit.line_start, around.data[: stop - around.at]) if around.at == hit.line_start else ()
-    if any(part[0] <= match.start < part[1] for part in (*hidden[:1], *hidden[-1:]) for match in hit.matches):
+    hidden = _hidden(around, around.at, around.data[: stop - around.at], ends=line_end >= 0)
+    if any(_is_inside(match.start, part, hidden) for part in hidden for match in hit.matches):
         hidden = ()
     if at_hand and _visible(around, low, high, hidden) <= detail.line:
         spans = [Extent(low, high)]
@@ -165,9 +165,16 @@ def _match_row(around: Around, line_end: int, detail: GrepDetail) -> GrepRow:
     return GrepRow(hit.line, True, parts, hit.line_start, line_end, hit.more, low, around.seen, hidden)
 
 
-def _fields(around: Around, start: int, line: bytes) -> tuple[Hidden, ...]:
-    """Returns what is not shown of the line that begins at `start`."""
-    found = [] if around.fields is None else hidden_fields(around.fields, line)
+def _is_inside(at: int, part: Hidden, hidden: tuple[Hidden, ...]) -> bool:
+    """Returns whether a match at `at` is to be shown as it is written: it begins in a field, or inside of a blob."""
+    is_blob = part[2].startswith(b"[")
+    return part[0] + is_blob <= at < part[1] and (is_blob or part in {hidden[0], hidden[-1]})
+
+
+def _hidden(around: Around, start: int, line: bytes, *, ends: bool) -> tuple[Hidden, ...]:
+    """Returns what is not shown of a line from `start` on."""
+    begins = start != around.at or start == around.hit.line_start
+    found = hidden_parts(around.fields, line, begins=begins, ends=ends) if around.seen else []
     return tuple((start + low, start + high, shown) for low, high, shown in found)
 
 
@@ -266,7 +273,7 @@ def _after(around: Around, line_end: int, detail: GrepDetail) -> list[GrepRow]:
 def _context_row(around: Around, line: int, start: int, data: bytes, end: int, detail: GrepDetail) -> GrepRow:
     """Returns the row of a line from its beginning on; `end` is -1 if not all of it is at hand."""
     over = frame_start(data) if around.seen and end >= 0 else 0
-    hidden = _fields(around, start, data)
+    hidden = _hidden(around, start, data, ends=end >= 0)
     data, width = data[over:], detail.beside
     if around.seen:
         width = shown_bytes(data, width, [(low - start - over, high - start - over, b"") for low, high, _ in hidden])

@@ -11,7 +11,7 @@ from coatcheck.core.kinds.classify import classify
 from coatcheck.core.kinds.description import NOTHING, PayloadProbe
 from coatcheck.core.kinds.markers import find_markers
 from coatcheck.core.kinds.spec import FILES, JSON, ROWS, TEXTS, spec_of
-from coatcheck.core.parts.fields import without_fields
+from coatcheck.core.parts.blobs import read_lines
 from coatcheck.core.structure.json_values import find_document
 from coatcheck.core.survey.survey import Survey
 
@@ -68,7 +68,7 @@ def recognise(
 
 
 def _messages(sample: PayloadSample, fields: LineFields) -> PayloadSample:
-    head, tail = without_fields(fields, sample.head), without_fields(fields, sample.tail, begins=False)
+    head, tail = read_lines(fields, sample.head), read_lines(fields, sample.tail, begins=False)
     return PayloadSample(head, tail, len(head) if sample.whole else sample.size)
 
 

@@ -15,6 +15,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct
 
+from coatcheck.core.parts.blobs import name_blobs
 from coatcheck.core.parts.fields import find_fields, has_field
 
 _DEEPEST: Final = 8
@@ -63,7 +64,11 @@ class Envelope(Struct, frozen=True):
 
 
 def open_envelope(data: bytes) -> Envelope | None:
-    """Returns the content of an envelope; None if data is none."""
+    """Returns the content of an envelope, with names in place of encoded bytes; None if data is none."""
+    body = data.strip()
+    if body[:1] not in {b"{", b"["} and body.count(b"\\n") < _FEWEST:
+        return None
+    data = name_blobs(body)
     return _open(data, _DEEPEST) or _open_literals(data)
 
 

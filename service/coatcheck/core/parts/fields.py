@@ -130,18 +130,6 @@ def hidden_fields(fields: LineFields, data: bytes, *, begins: bool = True) -> li
     return _finder(fields)(data, start)
 
 
-def without_fields(fields: LineFields | None, data: bytes, *, begins: bool = True) -> bytes:
-    """Returns the messages of the lines in `data`, each in its line."""
-    if fields is None:
-        return data
-    out: list[bytes] = []
-    at = 0
-    for start, end, shown in hidden_fields(fields, data, begins=begins):
-        out += (data[at:start], shown)
-        at = end
-    return b"".join([*out, data[at:]])
-
-
 def time_range(fields: LineFields, head: bytes, tail: bytes) -> str:
     """Returns the first and the last time among the fields of a text's lines, such as `12:00 to 12:04`.
 

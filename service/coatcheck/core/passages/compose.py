@@ -14,7 +14,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from coatcheck.core.artifact import LineFields
-from coatcheck.core.parts.fields import first_time, hidden_fields
+from coatcheck.core.parts.blobs import hidden_parts
+from coatcheck.core.parts.fields import first_time
 from coatcheck.core.passages.choose import FILL, Chooser, UnitRun
 from coatcheck.core.passages.lead import lead_line
 from coatcheck.core.passages.rank import DocumentPart, RatedUnit
@@ -123,8 +124,7 @@ class _Composing:
         self._places = [LineIndex(part.place, part.data) for part in parts]
         self._line_fields = fields
         self._fields: list[list[Hidden]] = [
-            [] if fields is None else hidden_fields(fields, part.data, begins=part.place.byte == whole.start)
-            for part in parts
+            hidden_parts(fields, part.data, begins=part.place.byte == whole.start) for part in parts
         ]
         self._hidden = [
             in_order([*((*span, b"") for span in hidden_ranges(part.data)), *hidden])

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, structs
 
+from coatcheck.core.parts.blobs import blank_unseen
 from coatcheck.core.passages.regions import TermWeights
 from coatcheck.core.passages.scan import NONE, Ints, TermFinder
 from coatcheck.core.passages.terms import Term
 from coatcheck.core.passages.units import lines_of, markup, units
 from coatcheck.core.passages.worth import MEANT, Floats, worth_at, worths
 from coatcheck.core.text.scan import BlockPattern
-from coatcheck.core.text.terminal import blanked
 from coatcheck.core.views.window import Position
 
 _SATURATION: Final = 1.2
@@ -134,7 +134,7 @@ class Ranking:
 
         With `seen`, which returns lines as a reader takes them, each at its place and of its size, lines are units.
         """
-        datas = [(seen or blanked)(part.data) for part in parts]
+        datas = [(seen or blank_unseen)(part.data) for part in parts]
         places = [units(data, 0) if seen is None else lines_of(data) for data in datas]
         columns = _Columns(datas, places)
         hits = self._hits(datas, places, columns)

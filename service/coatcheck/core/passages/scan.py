@@ -15,11 +15,11 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from coatcheck.core.caches import remember
+from coatcheck.core.parts.blobs import blank_unseen
 from coatcheck.core.passages.fold import fold
 from coatcheck.core.passages.terms import Term
 from coatcheck.core.text.re2_binding import PATTERN_BYTES
 from coatcheck.core.text.scan import BlockPattern
-from coatcheck.core.text.terminal import blanked
 
 MAX_HITS: Final = 8_000
 """Hits that are kept of any content: some 20 ms of work."""
@@ -167,7 +167,7 @@ class PassageScanner:
     """
 
     def __init__(
-        self, terms: tuple[Term, ...], *, most: int = MAX_HITS, seen: Callable[[bytes], bytes] = blanked
+        self, terms: tuple[Term, ...], *, most: int = MAX_HITS, seen: Callable[[bytes], bytes] = blank_unseen
     ) -> None:
         """`seen` returns bytes as a reader takes them, each line at its place and of its size."""
         self.full = False

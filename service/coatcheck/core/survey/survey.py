@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import LineFields
 from coatcheck.core.outline.totals import Totals, totals_of
-from coatcheck.core.parts.fields import without_fields
+from coatcheck.core.parts.blobs import read_lines
 from coatcheck.core.structure.record_values import RecordTotals, record_totals
 from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, level_of, shapes_of, speaking, stating
 from coatcheck.core.survey.members import Members, ObjectMember
@@ -157,7 +157,7 @@ class Surveyor:
         if self._totals is not None:
             self._totals.feed(data)
         self._data, self._starts = data, []
-        seen = visible(without_fields(self._fields, data, begins=not self._inside))
+        seen = visible(read_lines(self._fields, data, begins=not self._inside))
         self._tallies.feed(seen, later=self._drop == DIGITS)
         ends_line = data.endswith(b"\n")
         if not self._flooded:

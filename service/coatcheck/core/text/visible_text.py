@@ -77,6 +77,22 @@ def show_parts(data: bytes, hidden: Sequence[Hidden], base: int = 0) -> bytes:
     return b"".join([*out, data[at:]])
 
 
+def written_places(hidden: Sequence[Hidden], places: Iterable[int]) -> list[int]:
+    """Returns where bytes of what `show_parts` returns are written; all of what is shown in a part's place, there.
+
+    `hidden` is in order and disjoint, and `places` are in order.
+    """
+    out: list[int] = []
+    number = skipped = 0
+    for place in places:
+        while number < len(hidden) and hidden[number][0] - skipped + len(hidden[number][2]) <= place:
+            start, end, shown = hidden[number]
+            skipped += end - start - len(shown)
+            number += 1
+        out.append(min(place + skipped, hidden[number][0]) if number < len(hidden) else place + skipped)
+    return out
+
+
 def settled(data: bytes) -> int:
     """Returns how many bytes at the beginning of `data` can be shown while more may follow: no incomplete sequence."""
     at = data.rfind(b"\x1b", max(0, len(data) - _LONGEST))

@@ -16,8 +16,9 @@ from coatcheck.core.artifact import Caller, DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.metadata_bounds import adjust_metadata
 from coatcheck.core.views import parts
-from coatcheck.storing.ingest_request import IngestRequest
+from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.usecases.payloads.ingest import Ingest
+from coatcheck.usecases.payloads.store_blobs import store_blobs
 from coatcheck_client.contract.cards import withheld
 from coatcheck_client.contract.identifiers import SESSION_CHARS, bound_identifier
 
@@ -63,26 +64,38 @@ async def answer_hook(
 async def _card(
     ingest: Ingest, caller: Caller, event: hooks.HookEvent, slot: hooks.Slot, request: HookRequest
 ) -> str | None:
-    """Returns the card of a slot; None if its text stays."""
-    if slot.size <= max(SMALL, request.inline_tokens or 0):  # a token has at least one byte
+    """Returns the card of a slot, or its text with names in place of bytes in it; None if its text stays."""
+    least = max(SMALL, request.inline_tokens or 0)  # a token has at least one byte
+    if slot.size <= least:
         return None
     parted = await asyncio.to_thread(parts.payload, slot.content)
-    given = {"tool_name": event.tool_name, "tool_call_id": event.call_id, "url": event.url, "command": event.command}
-    described, _ = adjust_metadata(given)
-    session = None if event.session is None else bound_identifier(event.session, SESSION_CHARS)
-    offer = IngestRequest(
-        said=DeclaredMetadata(session=session, labels=request.labels, **described),
-        ttl=request.ttl,
-        card_tokens=request.card_tokens,
-        inline_tokens=request.inline_tokens,
-    )
+
+    async def store(data: bytes, media_type: str | None, url: str | None = None) -> Receipt:
+        offer = _offer(event, request, {"media_type": media_type, "url": url or event.url, "title": parted.title})
+        return await ingest(caller, _pieces(data), lambda: offer)
+
     try:
-        receipt = await ingest(caller, _pieces(parted.data), lambda: offer)
+        data = parted.data if slot.at is not None else await store_blobs(store, parted.data)
+        receipt = None if len(data) <= least else await store(data, parted.media_type, parted.url)
     except CoatcheckError as e:
         if e.code is not Code.SECRET_REFUSED:
             raise
         return withheld(f"{slot.size:,} bytes")
-    return receipt.text if receipt.stored and not receipt.inline else None
+    if receipt is not None and receipt.stored and not receipt.inline:
+        return receipt.text
+    is_shorter = data is not parted.data or (slot.at is not None and receipt is not None and receipt.inline)
+    return data.decode("utf-8", "replace") if is_shorter else None
+
+
+def _offer(event: hooks.HookEvent, request: HookRequest, media: dict[str, str | None]) -> IngestRequest:
+    given = {"tool_name": event.tool_name, "tool_call_id": event.call_id, "command": event.command, **media}
+    session = None if event.session is None else bound_identifier(event.session, SESSION_CHARS)
+    return IngestRequest(
+        said=DeclaredMetadata(session=session, labels=request.labels, **adjust_metadata(given)[0]),
+        ttl=request.ttl,
+        card_tokens=request.card_tokens,
+        inline_tokens=request.inline_tokens,
+    )
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

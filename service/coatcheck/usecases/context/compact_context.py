@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from coatcheck.core.artifact import Caller
 from coatcheck.core.context import (
@@ -35,6 +35,7 @@ from coatcheck.core.context import (
 )
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Value, too_deep
+from coatcheck.core.context.encoded import encoded_in
 from coatcheck.core.event import CHANGES
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
@@ -144,7 +145,8 @@ class Compact:
         known = await self._deps.look_up(caller, await in_pool(pool, references, index))
         context = PlanContext(index=index, known=known, window=ask.ask.window, compact_percent=ask.ask.compact_percent)
         planned = await in_pool(pool, plan, body.value, ask.policy, counter, context)
-        cards = await self._deps.store(caller, planned.stored, ask.keep, planned.policy.card_tokens)
+        planned, blobs, cards = await self._store_blobs(caller, planned, ask.keep)
+        cards |= await self._deps.store(caller, planned.stored, ask.keep, planned.policy.card_tokens)
         done, meters = await in_pool(pool, _carried_out, body.value, planned, cards, ask.ask, counter)
         self._account(caller, ask.keep, planned, cards, done, meters)
         return _Decided(
@@ -152,9 +154,21 @@ class Compact:
             cut=Splice(planned.index.list_at or (), done.gone, done.note) if done.gone else None,
             report=done.report,
             meters=meters,
-            payloads=tuple(_told(payload, cards[payload.key]) for payload in planned.stored),
+            payloads=tuple(_told(payload, cards[payload.key]) for payload in (*planned.stored, *blobs)),
             notices=_notices(list(cards.values())),
         )
+
+    async def _store_blobs(
+        self, caller: Caller, planned: CompactionPlan, keep: PayloadRetention
+    ) -> tuple[CompactionPlan, list[PlannedPayload], dict[str, PayloadCard]]:
+        """Stores bytes that are encoded in outputs; returns the plan with their names, and what was stored."""
+        found = await in_pool(self._deps.pool, encoded_in, planned.stored)
+        blobs = [payload for each in found for payload in each.payloads]
+        cards = await self._deps.store(caller, blobs, keep, planned.policy.card_tokens) if blobs else {}
+        ids = {key: card.id for key, card in cards.items() if card.stored}
+        named = {each.payload.key: each.name(ids) for each in found}
+        payloads = [named.get(payload.key, payload) for payload in planned.payloads]
+        return structs.replace(planned, payloads=payloads), blobs, cards
 
     def _account(
         self,

@@ -17,6 +17,7 @@ from coatcheck.core.artifact import Caller
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.section_names import SectionPart
+from coatcheck.core.parts.blobs import blank_blobs, blank_unseen
 from coatcheck.core.passages import (
     CONCISE,
     FILL,
@@ -41,7 +42,6 @@ from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.text.plain_lines import find_parts, plain_lines
 from coatcheck.core.text.plural import plural
-from coatcheck.core.text.terminal import blanked
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.clip import ClipBudget
 from coatcheck.core.views.window import Extent, Position
@@ -244,7 +244,8 @@ class _Kept:
 
 
 def _read_plain(data: bytes) -> bytes:
-    """Returns lines of JSON or of cells with escapes as what they stand for."""
+    """Returns lines of JSON or of cells with escapes as what they stand for, and without encoded bytes."""
+    data = blank_blobs(data)
     return plain_lines(data, find_parts(data))
 
 
@@ -282,7 +283,7 @@ class _Looking:
 
         Where there is no scanner a new one, whose patterns take time to compile.
         """
-        scanner = scanner or PassageScanner(self._terms.looked_for, seen=self._seen or blanked)
+        scanner = scanner or PassageScanner(self._terms.looked_for, seen=self._seen or blank_unseen)
         scanner.feed(block, last=last)
         return scanner, self.at_hand(scanner) if last else None
 

@@ -13,9 +13,9 @@ from msgspec import Struct
 from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.section_names import SectionPart, nth_section
-from coatcheck.core.parts.fields import hidden_fields
+from coatcheck.core.parts.blobs import ends_inside, hidden_parts
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget, text_instead
-from coatcheck.core.text.visible_text import VisibleText, has_hidden, settled
+from coatcheck.core.text.visible_text import VisibleText, settled
 from coatcheck.core.views import cursor as cursors
 from coatcheck.core.views.clip import ClipBudget, Verbatim, clip
 from coatcheck.core.views.cursor import Cursor
@@ -40,6 +40,7 @@ from coatcheck.reading.reader import Reader
 from coatcheck.reading.token_positions import TokenPositions
 from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.pool import in_pool
+from coatcheck_client.contract.blobs import rest_of
 
 _SEEN_LIMIT = 1024 * 1024
 """Most bytes fetched for one answer if most are hidden, as in a progress bar; a longer line takes several answers."""
@@ -197,20 +198,22 @@ class Read(Reader):
             most = min(guess, _SEEN_LIMIT if as_seen else _FETCH_LIMIT)
             most = min(most, left) if unit == "byte" and left is not None else most
             data = await reading.read(start.byte, start.byte + most)
-            hidden = as_seen and (fields is not None or has_hidden(data))
             wanted = _until(data, unit, left)
             whole = wanted is not None or start.byte + len(data) == stop
             data = data if wanted is None else data[:wanted]
             by_line = unit == "line"
             last = whole or most == _SEEN_LIMIT
             at_line = fields if begins else None
-            show = partial(_seen, ends=last, fields=at_line) if hidden else Verbatim
+            seen = partial(_seen, ends=last, fields=at_line, begins=begins, is_whole=whole)
+            show = seen if as_seen else Verbatim
             got = await in_pool(self._pool, clip, data, budget, self._tokenizer, whole=last, by_line=by_line, show=show)
             if got is not None:
                 break
             guess *= 4
         shown = data[: got.end]
         end = start.after(shown)
+        if as_seen and not whole and got.end == len(data) and ends_inside(data, begins=begins):
+            end = await _after_blob(reading, end)
         cut: Stop = got.cut or ("end" if end.byte == stop else "limit" if whole else "max_characters")
         return _Piece(got.text, got.tokens, end, cut, shown.endswith(b"\n"), None, _left(unit, left, start, end))
 
@@ -278,6 +281,16 @@ class _Part:
         return await self._reading.read(self.start + start, self.start + end)
 
 
+async def _after_blob(reading: ViewReading, at: Position) -> Position:
+    """Returns where encoded bytes end that a read was cut in: nobody reads on in them."""
+    while block := await reading.read(at.byte, at.byte + _SEEN_LIMIT):
+        rest = rest_of(block)
+        at = at.after(block[:rest])
+        if rest < len(block):
+            break
+    return at
+
+
 async def _start(reading: ViewReading, span: Span) -> Position:
     """Returns where a span begins: at the section's start if it would begin before that."""
     extent = reading.extent
@@ -327,12 +340,14 @@ def _check_cursor(at: Cursor, ask: ReadRequest, reading: ViewReading) -> None:
         raise CoatcheckError(Code.INVALID_CURSOR, "This cursor points past the end. Read from an offset.")
 
 
-def _seen(data: bytes, *, ends: bool, fields: LineFields | None) -> VisibleText:
-    """Returns bytes from the beginning of a line on as they are shown."""
+def _seen(data: bytes, *, ends: bool, fields: LineFields | None, begins: bool, is_whole: bool) -> VisibleText:
+    """Returns bytes as they are shown; without `begins`, their first is inside a line."""
     if not ends:
         data = data[: settled(data)]
         data = data if fields is None else data[: data.rfind(b"\n") + 1 or len(data)]
-    apart = [] if fields is None else hidden_fields(fields, data)
+    apart = hidden_parts(fields, data, begins=begins, ends=is_whole)
+    if not ends and apart and apart[-1][0] > 0 and apart[-1][1] == len(data):  # its end is not here yet
+        data = data[: apart.pop()[0]]
     return VisibleText(data, [(start, end, decode(shown)) for start, end, shown in apart])
 
 

@@ -19,7 +19,7 @@ from coatcheck.core.grep.matcher import PIECE, LineHit, PatternScan, ScanPositio
 from coatcheck.core.grep.patterns import Pattern, compile_pattern, wants_line_feed
 from coatcheck.core.grep.text_lines import LONGEST_CONTEXT, LONGEST_LINE, MATCH_SHOWN, Around, ShownHits, compose
 from coatcheck.core.outline.section_names import SectionPart
-from coatcheck.core.parts.fields import hidden_fields
+from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.reads.read_bounds import DEFAULT_TOKENS, MAX_CHARS, ViewName, check_budget
 from coatcheck.core.text.plain_lines import find_parts, plain_lines, written_at
 from coatcheck.core.text.plural import plural
@@ -32,6 +32,7 @@ from coatcheck.reading.reader import Reader
 from coatcheck.reading.view import ViewReading
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import BLOCK_BYTES
+from coatcheck_client.contract.blobs import SHORTEST, rest_of
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 200
@@ -47,6 +48,8 @@ _MARKS_BYTES = 1024 * 1024
 _PATTERN_SHOWN = 200
 """Most characters of a pattern that a sentence repeats."""
 
+_WIDEST = 1024 * 1024
+"""Bytes before and behind what is shown around a hit in which encoded bytes may begin and end."""
 _FOLDS = re.compile(r"\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]+)?[:)]")
 """Matches a group that already ignores case."""
 _ESCAPE = re.compile(r"\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\.|\[\[:\^?[a-z]+:\]\]|\(\?P?<\w+>|\(\?[a-zA-Z-]+")
@@ -244,7 +247,7 @@ _Question = tuple[str, int, int, str, bool, bool, bool]
 
 
 def _parts_of(fields: LineFields | None, data: bytes, *, begins: bool = True) -> list[Hidden]:
-    return find_parts(data, [] if fields is None else hidden_fields(fields, data, begins=begins))
+    return find_parts(data, hidden_parts(fields, data, begins=begins))
 
 
 def _read_lines(fields: LineFields | None, data: bytes, *, begins: bool) -> bytes:
@@ -289,11 +292,16 @@ async def _fetch(reading: ViewReading, hits: list[LineHit], context: int) -> lis
     """Fetches the bytes around each hit, for as many hits as the longest answer could show."""
     reach, seen = LONGEST_CONTEXT * (context + 1), reading.view == "text"
     out: list[Around] = []
-    least = 0
+    least, wide = 0, 8 * _WIDEST
     for hit in hits:
         first, last = hit.matches[0].start, hit.matches[-1]
         at = max(hit.line_start, first - LONGEST_LINE)
         end = min(reading.extent.end, min(last.end, last.start + MATCH_SHOWN) + LONGEST_LINE + reach)
+        if seen and wide > 0:  # what is encoded is named by its beginning, and with its size
+            low, high = max(hit.line_start, at - _WIDEST), min(reading.extent.end, end + _WIDEST)
+            at = low if at > low and rest_of(await reading.read(at, at + SHORTEST)) == SHORTEST else at
+            end = high if end < high and rest_of(await reading.read(end, end + SHORTEST)) == SHORTEST else end
+            wide -= end - at
         data = await reading.read(at, end)
         before = await reading.read(hit.line_start - reach, hit.line_start) if context else b""
         ends, begins = end == reading.extent.end, hit.line_start - len(before) == reading.extent.start

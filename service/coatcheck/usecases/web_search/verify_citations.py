@@ -18,7 +18,7 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Caller, LineFields
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.outline.section_names import no_section, nth_section
-from coatcheck.core.parts.fields import hidden_fields
+from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.reads.read_bounds import ViewName
 from coatcheck.core.redact.answers import revealed_strings
 from coatcheck.core.search import Difference, verify
@@ -208,9 +208,11 @@ def _source(place: Position, data: bytes, size: int) -> _Source:
 def _verify(quote: str, source: _Source, within: Extent | None, fields: LineFields | None) -> Verified:
     """Looks for a quotation in a text; if it is not there word by word, in what reads show of the text."""
     found = verify(quote, source.text, within)
-    if found.verdict in {"exact", "normalised"} or not source.exact or (fields is None and not has_hidden(source.data)):
+    if found.verdict in {"exact", "normalised"} or not source.exact:
         return found
-    apart = [] if fields is None else hidden_fields(fields, source.data, begins=not source.place.byte)
+    apart = hidden_parts(fields, source.data, begins=not source.place.byte)
+    if not apart and not has_hidden(source.data):
+        return found
     shown = VisibleText(source.data, [(start, end, decode(said)) for start, end, said in apart])
     if within is not None:
         within = Extent(*(shown.at(len(source.text[:edge].encode())) for edge in (within.start, within.end)))

@@ -111,7 +111,10 @@ def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None)
         _read_texts(output, (*at, "content"), part.get("content"))
         output.data = added(output.data, {key: value for key, value in part.items() if key in {"source", "title"}})
         return True
-    source = as_object(part.get("source"))
+    source, resource = as_object(part.get("source")), as_object(part.get("resource"))
+    if kind == "resource" and is_text(resource.get("text")):
+        output.pieces = added(output.pieces, Piece(at=(*at, "resource", "text"), text=resource["text"]))
+        return True
     if kind == "document" and is_text(source.get("data")) and source.get("type") == "text":
         output.pieces = added(output.pieces, Piece(at=(*at, "source", "data"), text=source["data"]))
         return True
@@ -170,7 +173,8 @@ def media(at: Pointer, part: Object, text_type: str | None) -> Media | None:
     kind = kind_of(part)
     inline = as_object(part.get("inlineData", part.get("inline_data")))
     linked = as_object(part.get("fileData", part.get("file_data")))
-    if kind not in MEDIA and not inline and not linked:
+    is_embedded = as_text(as_object(part.get("resource")).get("blob")) is not None
+    if kind not in MEDIA and not inline and not linked and not is_embedded:
         return None
     held, mime = _held(part, inline)
     return Media(at=at, part=part, type=mime or str(kind or "file"), size=held, text_type=text_type)
@@ -181,9 +185,9 @@ def _held(part: Object, inline: Object) -> tuple[int, str | None]:
     source = as_object(part.get("source"))
     audio = as_object(part.get("input_audio"))
     file = as_object(part.get("file"))
-    for holder in (inline, source, audio, file, part):
+    for holder in (inline, source, audio, file, as_object(part.get("resource")), part):
         mime = next((holder[key] for key in ("mimeType", "mime_type", "media_type") if as_text(holder.get(key))), None)
-        data = as_text(holder.get("data")) or as_text(holder.get("base64"))
+        data = next((text for key in ("data", "base64", "blob") if (text := as_text(holder.get(key)))), None)
         if data is not None:
             return len(data) * 3 // 4, mime
     url = part.get("image_url", part.get("file_data", file.get("file_data", part.get("url"))))

@@ -1,0 +1,82 @@
+"""What of lines is not shown: their fields, and bytes that are written as text, which are named instead.
+
+A rule of rendering, like colours: each line stays a line, its bytes stay where they are, and patterns match them.
+"""
+
+from coatcheck.core.artifact import LineFields
+from coatcheck.core.media import identify
+from coatcheck.core.parts.fields import hidden_fields
+from coatcheck.core.text.terminal import blanked
+from coatcheck.core.text.visible_text import Hidden, in_order, show_parts
+from coatcheck_client.contract.blobs import Blob, find_blobs, large_blobs, name_of
+
+
+def blobs_in(text: bytes, *, begins: bool = True) -> list[Blob]:
+    """Returns the encoded bytes in a text, in order; without `begins`, its first byte is inside a line."""
+    return find_blobs(text, _media_type, begins=begins)
+
+
+def identify_blobs(text: bytes) -> list[Blob]:
+    """Returns the encoded bytes in a text that are worth an artifact of their own."""
+    return large_blobs(text, _media_type)
+
+
+def named_blobs(text: bytes, *, begins: bool = True, ends: bool = True) -> list[Hidden]:
+    """Returns the encoded bytes in a text, in order, each with its name; without `ends`, its last line goes on."""
+    sizes = ((blob, blob.size if ends or blob.end < len(text) else None) for blob in blobs_in(text, begins=begins))
+    return [(blob.start, blob.end, name_of(blob.media_type, size).encode()) for blob, size in sizes]
+
+
+def ends_inside(text: bytes, *, begins: bool) -> bool:
+    """Returns whether a part of a text ends inside of encoded bytes."""
+    return any(blob.end == len(text) for blob in blobs_in(text, begins=begins)[-1:])
+
+
+def name_blobs(text: bytes) -> bytes:
+    """Returns a text with names in place of encoded bytes."""
+    return show_parts(text, named_blobs(text))
+
+
+def blank_blobs(block: bytes) -> bytes:
+    """Returns a block of a text, which may begin and end inside of a line, with blanks in place of encoded bytes."""
+    blobs = blobs_in(block, begins=False)
+    if not blobs:
+        return block
+    out = bytearray(block)
+    for blob in blobs:
+        out[blob.start : blob.end] = b" " * (blob.end - blob.start)
+    return bytes(out)
+
+
+def blank_unseen(block: bytes) -> bytes:
+    """Returns a block of a text with blanks in place of encoded bytes and of what was never visible."""
+    return blanked(blank_blobs(block))
+
+
+def hidden_parts(fields: LineFields | None, data: bytes, *, begins: bool = True, ends: bool = True) -> list[Hidden]:
+    """Returns what is not shown of the lines in `data`, in order, and what in its place.
+
+    Args:
+        fields: those of the lines.
+        data: the lines.
+        begins: whether its first byte begins a line.
+        ends: whether a line ends after its last one.
+    """
+    hidden = [] if fields is None else hidden_fields(fields, data, begins=begins)
+    blobs = named_blobs(data, begins=begins, ends=ends)
+    return in_order([*hidden, *blobs]) if hidden and blobs else hidden or blobs
+
+
+def read_lines(fields: LineFields | None, data: bytes, *, begins: bool = True) -> bytes:
+    """Returns the messages of the lines in `data`, each in its line, as they are shown."""
+    out: list[bytes] = []
+    at = 0
+    for start, end, shown in hidden_parts(fields, data, begins=begins):
+        out += (data[at:start], shown)
+        at = end
+    return b"".join([*out, data[at:]]) if at else data
+
+
+def _media_type(head: bytes) -> str | None:
+    known = identify(head)
+    return None if known is None else known.media_type
