@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coatcheck.core import ids
+from coatcheck.core.views.view import VERSION
 from support.service import Service, serving
 
 CARD = {"inline_tokens": "0"}
@@ -76,4 +77,4 @@ def test_an_older_view_is_made_anew_and_its_cursors_are_refused(tmp_path: Path) 
         assert service.get(f"/v1/artifacts/{page}/read", cursor=older)["window"]["bytes"]["start"] == 10
         assert "High water 42 at Dover" in call(service, page, pattern="water 42")
     with sqlite3.connect(path) as conn:
-        assert conn.execute("SELECT extractor FROM views").fetchall() == [(f"{label}@1",)]
+        assert conn.execute("SELECT extractor FROM views").fetchall() == [(f"{label}@{VERSION}",)]

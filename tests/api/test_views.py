@@ -82,9 +82,8 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 def test_a_page_is_read_without_its_markup_and_cited_exactly(harness: House) -> None:
     text = harness.text(harness.page)
-    assert text.startswith(b"# The river guide\n")
+    assert text.startswith(b"[Navigation]\n\nHome\n\n[Article]\n\n# The river guide\n")
     assert b"<p>" not in text
-    assert b"Home" not in text
     at = 0
     answer = harness.good("read", harness.page, view="text", max_tokens=300)
     seen = answer["text"]
@@ -145,7 +144,7 @@ def test_what_is_shown_of_a_section_lies_in_it(harness: House, route: str) -> No
 def test_a_section_that_is_not_there_is_told_which_there_are(harness: House, route: str) -> None:
     status, code, detail = harness.bad(route, harness.page, section="s999")
     assert (status, code) == (404, "section_not_found")
-    assert "It has s1 (The river guide), s2 (Part 0), s3 (Part 1)" in detail
+    assert "It has s2 (The river guide), s3 (Part 0), s4 (Part 1)" in detail
     assert harness.bad(route, f"{harness.page}#r1")[:2] == (404, "section_not_found")
     assert harness.bad(route, f"{harness.page}#s1", section="s2")[:2] == (400, "invalid_request")
     assert harness.bad(route, f"{harness.page}#")[:2] in {(400, "invalid_artifact_id"), (400, "invalid_request")}
@@ -271,7 +270,7 @@ def test_a_citation_names_its_artifact_where_no_section_is_read(harness: House) 
 
 def test_an_outline_is_bounded_and_goes_on_without_a_gap(harness: House) -> None:
     everything = harness.good("outline", harness.page)
-    assert (everything["total"], everything["next"], everything["partial"]) == (13, None, False)
+    assert (everything["total"], everything["next"], everything["partial"]) == (17, None, False)
     seen: list[Any] = []
     offset: int | None = 0
     while offset is not None:
@@ -282,7 +281,7 @@ def test_an_outline_is_bounded_and_goes_on_without_a_gap(harness: House) -> None
         offset = answer["next"]
     assert seen == everything["entries"]
     limited = harness.good("outline", harness.page, limit=2)
-    assert limited["text"].splitlines()[-1] == "¦ Entries 1-2 of 13. Next: offset=2."
+    assert limited["text"].splitlines()[-1] == "¦ Entries 1-2 of 17. Next: offset=2."
     nothing = harness.good("outline", harness.binary)
     assert (nothing["entries"], nothing["message"].startswith("No outline")) == ([], True)
 
@@ -304,10 +303,10 @@ def test_the_declared_tool_reads_sections_of_the_text(harness: House) -> None:
         return text
 
     first = call(limit=5)
-    assert first.startswith(f"[{harness.page} · The river guide · lines 1-5 of ")
+    assert first.startswith(f"[{harness.page} · The river guide · lines 7-11 of ")
     assert first.partition("\n")[0].endswith(" · text]")
-    assert "Sections: s1 The river guide, s2 Part 0, " in first.rpartition("\n")[2]
-    assert first.endswith(', s13 Part 11. Read one with section="s1".)')
+    assert "Sections: s1 Navigation, s2 The river guide, s3 Part 0, " in first.rpartition("\n")[2]
+    assert first.endswith(', s17 Links of Navigation. Read one with section="s2".)')
     outline = harness.good("outline", harness.page)["entries"]
     lines = outline[2]["lines"]
     third = call(section="s3", limit=2)
@@ -320,6 +319,6 @@ def test_the_declared_tool_reads_sections_of_the_text(harness: House) -> None:
     assert call(artifact_id=f"{harness.page}#s3", limit=2) == third
     assert "has no section" in call(section="s99")
     assert call(section="outline").startswith(
-        f"[{harness.page} · The river guide · outline · text]\ns1 The river guide (1-"
+        f"[{harness.page} · The river guide · outline · text]\ns1 Navigation (1-6)\ns2 The river guide (7-"
     )
     assert "a path applies to the whole payload" in call(section="s1", path="$.a") or "not JSON" in call(path="$.a")

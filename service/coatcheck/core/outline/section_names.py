@@ -67,8 +67,9 @@ def no_section(artifact_id: str, wanted: str, sections: tuple[Section, ...]) -> 
             Code.SECTION_NOT_FOUND, f"{artifact_id} has no sections. Read it without `section`, by lines.", sections=0
         )
     meant = [sections[number] for number in meant_sections(sections, wanted)]
+    others = sorted(sections, key=lambda section: section.aside)
     return not_found(
-        artifact_id, wanted, list(map(_named, meant or sections)), ambiguous=bool(meant), total=len(sections)
+        artifact_id, wanted, list(map(_named, meant or others)), ambiguous=bool(meant), total=len(sections)
     )
 
 
