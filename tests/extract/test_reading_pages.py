@@ -1,5 +1,6 @@
 """The declared tool over a page: its article first, and everything around it for whoever looks for that."""
 
+import json
 from collections.abc import AsyncIterator, Iterator
 
 import httpx
@@ -68,3 +69,13 @@ async def test_a_card_shows_what_is_around_the_article_only_if_it_answers_the_qu
     assert "Lanterns" not in plain
     assert "Lanterns were sold out" in asked
     assert "Category" not in asked
+
+
+async def test_a_page_inside_of_json_is_read_as_a_page(agent: Agent) -> None:
+    answer = json.dumps({"url": "https://example.org/ships", "status": 200, "html": PAGE})
+    receipt = await agent.receipt(answer, inline_tokens=0, card_tokens=300)
+    assert "web_page" in receipt["text"].partition("\n")[0]
+    assert "\n# Of ships\n\nHarbour 0 " in receipt["text"]
+    assert (await agent.read(artifact_id=receipt["id"])).body.startswith("# Of ships\n\nHarbour 0 ")
+    found = await agent.read(artifact_id=receipt["id"], pattern="status: 200")
+    assert "url: https://example.org/ships, status: 200" in found.body

@@ -48,6 +48,7 @@ _ESCAPE: Final = re.compile(r"((?:\\x[0-9a-fA-F]{2})+)|\\u([0-9a-fA-F]{4})|\\(.)
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": ""}
 _SEVERAL: Final = re.compile(rb'\{[ \t]*\r?\n[^{}]*"')
 """Matches the beginning of an object of several lines."""
+_PAGE: Final = re.compile(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 _NEXT: Final = re.compile(r"\S")
 _FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
@@ -73,9 +74,9 @@ def open_envelope(data: bytes) -> Envelope | None:
 
 
 def render(envelope: Envelope) -> str:
-    """Returns the text of an envelope: its texts, named if there are several, then a line of the other members.
+    """Returns the text of an envelope: a line of the other members, then its texts, named if there are several.
 
-    That comes last, where an output's own exit status would stand.
+    Behind a page, that line comes last: a page is known by its beginning.
     """
     named = len(envelope.texts) > 1
     out: list[str] = []
@@ -83,7 +84,9 @@ def render(envelope: Envelope) -> str:
         body = text.replace("\r\n", "\n")
         out.append(f"{f'{path}:{chr(10)}' if named else ''}{body}{'' if body.endswith(chr(10)) else chr(10)}")
     facts = ", ".join(f"{path}: {value}" for path, value in envelope.facts)
-    return "".join([f"{facts}\n" if facts else "", *out])
+    line = [f"{facts}\n"] if facts else []
+    is_page = not named and _PAGE.match(envelope.texts[0][1]) is not None
+    return "".join([*out, *line] if is_page else [*line, *out])
 
 
 def _open(data: bytes, depth: int) -> Envelope | None:
