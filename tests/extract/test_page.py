@@ -185,6 +185,20 @@ def test_cells_and_items_end_where_the_next_one_begins_whatever_is_open() -> Non
     assert "- A\n- B\n" in text.decode()
 
 
+@pytest.mark.parametrize(
+    "seen",
+    [
+        '<p class="nav hidden md:block">{}</p>',
+        '<p data-note="display:none">{}</p>',
+        '<p hidden="until-found">{}</p>',
+        '<p>On <span class="a hidden b">{}</span></p>',
+    ],
+)
+def test_what_only_looks_hidden_is_shown(seen: str) -> None:
+    _, text = view_of(page(article(4) + seen.format("Shown on wide screens.")))
+    assert "Shown on wide screens." in text.decode()
+
+
 def test_words_in_a_head_end_it() -> None:
     _, text = view_of("<html><head>@include('x')<title>T</title></head><body><p>Text.</p></body></html>")
     assert text.decode() == "@include('x')\n\nText.\n"

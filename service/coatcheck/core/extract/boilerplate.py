@@ -34,10 +34,9 @@ _SUSPECT: Final = re.compile(
 )
 _LIKELY: Final = re.compile(r"article|\b(?:main|content|post|entry|story|body|text|page|blog)\b")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_HIDES: Final = re.compile(
-    r"\shidden(?=[\s/>=])(?!\s*=\s*[\"']?until-found)|\sstyle\s*=\s*[^<>]{0,400}?(?:display\s*:\s*none|visibility\s*:\s*hidden)",
-    re.IGNORECASE,
-)
+_HIDDEN: Final = re.compile(r"\shidden(?=[\s/>=])", re.IGNORECASE)
+_HIDING_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_QUOTED: Final = re.compile(r"\"[^\"]*+\"|'[^']*+'")
 _OPEN: Final = re.compile(r"\sopen(?=[\s/>=])", re.IGNORECASE)
 _ROLES: Final = words("navigation banner contentinfo complementary search dialog alertdialog menu menubar alert")
 _TAG_WEIGHTS: Final = {"article": 25.0, "main": 15.0, "div": 2.0, "section": 2.0, "pre": 1.0, "td": 1.0, "form": -3.0}
@@ -50,7 +49,14 @@ _NAMES: Final = 300
 
 def is_invisible(rest: str) -> bool:
     """Returns whether attributes, as written in the tag, say that an element is not shown."""
-    return _HIDES.search(rest, 0, _LOOKED_AT) is not None
+    text = rest[:_LOOKED_AT].lower()
+    if "hidden" not in text and "none" not in text:
+        return False
+    found = attributes(text)
+    if _HIDING_STYLE.search(found.get("style", "")):
+        return True
+    # A class may be called `hidden`, too: style sheets show such an element on wide screens.
+    return _HIDDEN.search(_QUOTED.sub("", text)) is not None and found.get("hidden") != "until-found"
 
 
 def judge(name: str, rest: str) -> tuple[int, float]:
