@@ -12,7 +12,8 @@ DOUBT_SECONDS: Final = 30.0
 """Seconds for which a service that failed gets only one attempt per request; also the first rest for a silent one."""
 LONGEST_REST: Final = 300.0
 SLOW_SECONDS: Final = 1.0
-"""An attempt that failed sooner, like a refused connection, costs a caller too little to avoid it."""
+"""An attempt that failed sooner, like a refused connection, costs a caller too little to avoid it; a shorter deadline
+replaces it."""
 PROBE_SECONDS: Final = 1.0
 
 
@@ -52,18 +53,19 @@ class CircuitBreaker:
         recent = self._failed is not None and self._clock() - self._failed < DOUBT_SECONDS
         attempts = 1 if recent else retries.attempts
         patient = retries.patience if patience is None else min(patience, retries.patience)
-        return RetryState(self, self._clock, attempts=(attempts, retries.attempts), patience=patient)
+        slow = SLOW_SECONDS if patience is None else min(SLOW_SECONDS, patience)
+        return RetryState(self, self._clock, attempts=(attempts, retries.attempts), patience=patient, slow=slow)
 
     def heard(self) -> None:
         """Records that the service answered."""
         self._failed = None
         self._rest = 0.0
 
-    def failed(self, seconds: float) -> None:
-        """Records that an attempt failed, after `seconds`."""
+    def failed(self, seconds: float, slow: float = SLOW_SECONDS) -> None:
+        """Records that an attempt failed, after `seconds`; from `slow` seconds on, it waited in vain."""
         now = self._clock()
         self._failed = now
-        if seconds < SLOW_SECONDS or self._until > now:  # a rest that has begun is not extended
+        if seconds < slow or self._until > now:  # a rest that has begun is not extended
             return
         self._rest = min(self._rest * 2, LONGEST_REST) if self._rest else DOUBT_SECONDS
         self._until = now + self._rest
@@ -73,13 +75,20 @@ class RetryState:
     """The attempts of one request."""
 
     def __init__(
-        self, breaker: CircuitBreaker, clock: Callable[[], float], *, attempts: tuple[int, int], patience: float
+        self,
+        breaker: CircuitBreaker,
+        clock: Callable[[], float],
+        *,
+        attempts: tuple[int, int],
+        patience: float,
+        slow: float,
     ) -> None:
         """Begins before the first attempt. `attempts` are those allowed now, and those after an answer."""
         self._breaker = breaker
         self._clock = clock
         self._attempts, self._usual = attempts
         self._patience = patience
+        self._slow = slow
         self._done = 0
         self._since = self._begun = clock()
 
@@ -98,7 +107,7 @@ class RetryState:
                 self._begun = now + wait
                 return wait
         if error.code == UNREACHABLE or (error.status in AGAIN and error.retry_after is None):
-            self._breaker.failed(now - self._begun)
+            self._breaker.failed(now - self._begun, self._slow)
         elif error.status is not None:  # what was never sent says nothing about the service
             self._breaker.heard()
         return None

@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Generator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -94,6 +95,15 @@ async def test_also_on_an_event_loop(behaves: Callable[[socket.socket, threading
             assert time.monotonic() - began >= DEADLINE
             for _ in range(20):
                 assert not (await client.put(LOG)).stored
+        assert len(taken) == 1
+
+
+def test_a_socket_that_gives_up_before_the_deadline_s_own_clock_is_silence_too(tmp_path: Path) -> None:
+    """As it does when both clocks end in the same moment; a file's put has no other clock than the socket's."""
+    (tmp_path / "log").write_text(LOG)
+    with silent(says_nothing) as (url, taken), Client(url, deadline=DEADLINE) as client:
+        for _ in range(3):
+            assert not client.put_file(tmp_path / "log").stored
         assert len(taken) == 1
 
 
