@@ -130,7 +130,6 @@ def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits |
         reach,
         inputs.spec.weights,
         inputs.sizes.lines - sum(aside.lines for aside in asides),
-        calm=inputs.spec.calm,
         document=inputs.facts.document or inputs.spec.prose,
         query=query,
         compared=novelty,

@@ -5,7 +5,6 @@ from collections import Counter
 from typing import Final
 
 from coatcheck.core.choose.units import Units
-from coatcheck.core.choose.weights import CardWeights
 from coatcheck.core.survey.lexicon import BENIGN, ENDED, FLAG_BITS, STRONG, SURE, VERDICT, WARNING, WORD, words_of
 
 _SURE: Final = 5.0
@@ -47,22 +46,23 @@ def _weight(flags: int) -> float:
     return worth * _BENIGN if flags & BENIGN else worth
 
 
+def begins_with_failure(line: bytes) -> bool:
+    """Returns whether a line begins with a failure as programs print them, and is no code."""
+    return _BEGINS.match(line) is not None and CODE.search(line) is None
+
+
 def add_statements(
     base: dict[int, float],
     units: Units,
     flags: dict[int, int],
-    weights: CardWeights,
-    printed: CardWeights,
+    scale: float,
     lines: int,
 ) -> None:
-    """Adds the worth of statements; those that begin a line as a program prints them are weighted as `printed`."""
-    sure = [place for place, stated in flags.items() if stated & SURE and not stated & BENIGN]
-    surest = {*sure[:1], *sure[-1:]}
+    """Adds the worth of statements, multiplied by `scale`."""
     same = Counter(stated >> FLAG_BITS for stated in flags.values())
     for place, stated in flags.items():
         line = units.text[place]
-        mine = printed if stated & SURE and _BEGINS.match(line) and not CODE.search(line) else weights
-        worth = _weight(stated) * max(mine.statements, mine.surest if place in surest else 0.0)
+        worth = _weight(stated) * scale
         if worth:
             alike = units.count[units.shape[place]] ** 0.5 * same[stated >> FLAG_BITS] ** _SAME
             worth *= (1 + _LATE * units.line[place] / lines) / alike

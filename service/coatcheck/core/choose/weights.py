@@ -3,7 +3,6 @@
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 
 class CardWeights(Struct, frozen=True, kw_only=True):
@@ -11,8 +10,6 @@ class CardWeights(Struct, frozen=True, kw_only=True):
 
     statements: float
     """Share of the worth that a statement of failure has in an outcome."""
-    surest: float = 0.0
-    """Minimum of that share for the first and the last sure statement."""
     head: float
     head_reach: float
     """Share of the budget over which the worth of the beginning falls to a third."""
@@ -30,5 +27,3 @@ OUTCOME: Final = CardWeights(
     statements=1.0, head=0.5, head_reach=0.2, tail=3.0, tail_reach=0.35, cover=0.0, repeats=0.8
 )
 DOCUMENT: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=1.0, tail_reach=0.15, cover=4.0)
-PRINTED: Final = replace(DOCUMENT, statements=0.4, surest=1.0)
-"""What a program printed that ends calmly: it may have failed before."""

@@ -22,11 +22,12 @@ from coatcheck.core.choose.frames import own_frames
 from coatcheck.core.choose.licence import licence_lines
 from coatcheck.core.choose.oddness import odd_lines, odd_words
 from coatcheck.core.choose.outliers import outlying_lines
-from coatcheck.core.choose.statements import CODE, add_statements
+from coatcheck.core.choose.statements import CODE, add_statements, begins_with_failure
 from coatcheck.core.choose.units import Units
-from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, PRINTED, CardWeights
+from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, CardWeights
 from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.lexicon import (
+    BENIGN,
     STRONG,
     SUMMARY,
     SURE,
@@ -111,9 +112,13 @@ def _flags_of(units: Units) -> dict[int, int]:
     return {place: classify(units.text[place]) for place in places}
 
 
-def _situation(units: Units, flags: dict[int, int], ending: int) -> tuple[bool, int | None]:
-    """Returns whether a text is an outcome, and the unit that is the verdict: near its end, or its last summary."""
-    text = units.text
+def _situation(units: Units, flags: dict[int, int], *, document: bool) -> tuple[bool, int | None]:
+    """Returns whether a text is an outcome, and the unit that is the verdict: near its end, or its last summary.
+
+    An outcome ends with a statement of how it ended, has a line that begins with a sure failure, or lines with times of
+    which one states a failure. A `document` may quote all of these: only a sure failure near its end makes it one.
+    """
+    text, ending = units.text, SURE if document else _ENDING
     last = islice((place for place in range(len(units) - 1, -1, -1) if text[place].strip()), _LAST)
     # Of units with the same shape, the last one has flags. No run ends in the middle of a long line.
     told = [
@@ -125,14 +130,20 @@ def _situation(units: Units, flags: dict[int, int], ending: int) -> tuple[bool, 
     ]
     sums = (place for place in reversed(flags) if flags[place] & SUMMARY and not CODE.search(text[place]))
     verdict = next(chain([place for place in told if flags[place] & VERDICT], sums), None)
-    if told or units.has_times:
+    sure = [text[place] for place, stated in flags.items() if stated & (SURE | BENIGN) == SURE]
+    if told or (not document and any(begins_with_failure(line) for line in sure)):
         return True, verdict
-    step = -(-len(units) // _STAMPS) or 1
+    return bool(sure) and (units.has_times or _has_stamps(text)), verdict
+
+
+def _has_stamps(text: list[bytes]) -> bool:
+    """Returns whether most lines begin with a time that is no field of theirs."""
+    step = -(-len(text) // _STAMPS) or 1
     lines = [line[:40] for line in text[::step] if line.strip()]
     rest = b"\n".join(lines).translate(_DIGITS_ALIKE).split(b"\n") if lines else []
     rest = [line for line in rest if b"00:00:00" not in line and b"0000-00-00" not in line]
     most = len(lines) // 2 + 1 - (len(lines) - len(rest))
-    return most <= 0 or _STAMP.count(b"\n".join(rest), most) >= most, verdict
+    return most <= 0 or _STAMP.count(b"\n".join(rest), most) >= most
 
 
 def worth_of(
@@ -141,7 +152,6 @@ def worth_of(
     weights: CardWeights | None,
     lines: int,
     *,
-    calm: CardWeights,
     document: bool,
     query: str,
     compared: Novelty | None,
@@ -155,7 +165,6 @@ def worth_of(
         units: those of the whole text, or of its available parts.
         reach: approximate bytes of excerpts.
         weights: those of a kind whose structure tells its situation; None: the text tells.
-        calm: those of a text that is no outcome.
         document: whether the text has headings or is prose: an outcome only if a sure failure is near its end.
         lines: number of lines in the whole text.
         compared: what is new since an earlier run; the rest is worth less.
@@ -165,12 +174,10 @@ def worth_of(
         query: what the reader wants to know, or empty; units that answer it are worth most, beside the verdict.
     """
     flags = _flags_of(units)
-    ending = SURE if document else _ENDING
-    outcome, verdict = (False, None) if weights is not None else _situation(units, flags, ending)
-    chosen = weights or (OUTCOME if outcome else DOCUMENT if document else calm)
+    outcome, verdict = (False, None) if weights is not None else _situation(units, flags, document=document)
+    chosen = weights or (OUTCOME if outcome else DOCUMENT)
     base: dict[int, float] = {}
-    printed = PRINTED if chosen is calm and not document else chosen
-    add_statements(base, units, flags, chosen, printed, lines)
+    add_statements(base, units, flags, chosen.statements, lines)
     if compared is not None:
         _novel(base, units, compared)
     licence = licence_lines(units) if weights is None and not outcome else set[int]()
@@ -180,7 +187,7 @@ def worth_of(
     for places in (odd_lines(units), words, numbers):
         for place in {*places} - licence:
             base[place] = max(base.get(place, 0.0), _ODD / len(places) ** 0.5)
-    failed = chosen.statements >= PRINTED.statements and any(stated & SURE for stated in flags.values())
+    failed = outcome and any(stated & SURE for stated in flags.values())
     for place in own_frames(units) if failed else ():
         base[place] = max(base.get(place, 0.0), _FRAME / units.count[units.shape[place]] ** 0.5)
     base = {place: worth for place, worth in base.items() if place not in beside}

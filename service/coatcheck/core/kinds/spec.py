@@ -10,7 +10,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.choose.weights import DOCUMENT, PRINTED, CardWeights
+from coatcheck.core.choose.weights import DOCUMENT, CardWeights
 from coatcheck.core.extract.notebook_text import may_be_notebook
 from coatcheck.core.extract.parts_text import may_be_parts
 from coatcheck.core.kinds.description import Description, PayloadProbe
@@ -38,8 +38,6 @@ class KindSpec(Struct, frozen=True, kw_only=True):
     """Maximum share of a card's tokens after the names that facts get. 1: facts, if there are any, replace excerpts."""
     weights: CardWeights | None = None
     """Weights of a kind whose structure shows that it is not an outcome; None: the text itself tells."""
-    calm: CardWeights = DOCUMENT
-    """Weights of a text that is no outcome, where the text itself tells."""
     has_fields: bool = True
     """Whether lines may have fields, which are left out when they are shown."""
     prose: bool = False
@@ -82,10 +80,8 @@ _RESULTS: Final = CardWeights(statements=0.0, head=3.0, head_reach=0.5, tail=1.0
 _ROWS: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=1.5, tail_reach=0.2, cover=0.5)
 
 SPECS: Final[dict[Kind, KindSpec]] = {
-    Kind.COMMAND_OUTPUT: KindSpec(
-        describe=describe_output, calm=PRINTED, text_view="mixed", landmarks=landmarks.OUTPUT
-    ),
-    Kind.LOG: KindSpec(describe=describe_output, calm=PRINTED, text_view="mixed", landmarks=landmarks.OUTPUT),
+    Kind.COMMAND_OUTPUT: KindSpec(describe=describe_output, text_view="mixed", landmarks=landmarks.OUTPUT),
+    Kind.LOG: KindSpec(describe=describe_output, text_view="mixed", landmarks=landmarks.OUTPUT),
     Kind.CODE_OR_FILE: KindSpec(
         describe=describe_source, facts_share=0.5, text_view="mixed", view_partial=True, landmarks=landmarks.SOURCE
     ),
