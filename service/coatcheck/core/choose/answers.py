@@ -12,8 +12,14 @@ from typing import Final
 
 from coatcheck.core.choose.units import Units
 from coatcheck.core.passages.terms import terms_of
+from coatcheck.core.survey.lexicon import WORD, classify
 
 _WORD: Final = re.compile(r"\w+")
+_RUNS: Final = frozenset(
+    ["build", "test", "job", "run", "step", "task", "command", "pipeline", "suite"]
+    + ["cause", "caus", "root", "reason", "happen", "issu"]
+)
+"""Stems of words for a run, and for asking why it ended as it did."""
 _PREFIX: Final = 4
 """Minimum characters of a word that its other forms must begin with."""
 _K1: Final = 0.6
@@ -22,12 +28,18 @@ _REACH: Final = 8
 _NEIGHBOUR: Final = 0.7
 
 
-def answers(units: Units, query: str) -> dict[int, float]:
-    """Returns units that answer a query, by number, scored from 0 to 1; the best one has 1."""
+def answers(units: Units, query: str, *, outcome: bool) -> dict[int, float]:
+    """Returns units that answer a query, by number, scored from 0 to 1; the best one has 1.
+
+    In an outcome, words that only name failing and what failed are ignored: every line of a run may contain them, and
+    statements of failure answer such a question without it.
+    """
     text = units.block.lower()
     starts = list(accumulate([len(line) + 1 for line in units.text], initial=0))
     terms = {term.text: term.stem for term in terms_of(query).terms}
     terms.update((word, word) for word in _WORD.findall(query.lower()) if word not in terms and not word.isascii())
+    if outcome:
+        terms = {word: stem for word, stem in terms.items() if not _is_common(word, stem)}
     scores: defaultdict[int, float] = defaultdict(float)
     total = max(1, len(units))
     for word, stem in terms.items():
@@ -36,6 +48,11 @@ def answers(units: Units, query: str) -> dict[int, float]:
         for place, count in hits.items():
             scores[place] += rarity * count * (_K1 + 1) / (count + _K1)
     return _lifted(scores, total) if scores else {}
+
+
+def _is_common(word: str, stem: str) -> bool:
+    """Returns whether a word names failing, or a run and the asking about it."""
+    return stem in _RUNS or classify(word.encode()) & WORD > 0
 
 
 def _hits(text: bytes, starts: list[int], word: str, form: str) -> Counter[int]:

@@ -16,8 +16,7 @@ from coatcheck_client.contract.inert import inert
 SEAM: Final = 4
 """Approximate tokens of the line before an excerpt."""
 _TAIL: Final = 0.12
-_HEAD: Final = 0.08
-"""Shares of the budget that the two ends always get."""
+"""Share of the budget that the end always gets."""
 _PART: Final = 0.6
 """Share of an end's share for a part of a unit that is too long for it."""
 _SMALLEST: Final = 8
@@ -98,14 +97,17 @@ class Selection:
         units = self._units
         total = len(units)
         tail = self._end(range(total - 1, -1, -1), budget * _TAIL)
-        head = self._end(range(total), budget * _HEAD)
+        head = self._end(range(total), budget * self.worth.weights.head_least)
         first = self._candidates(budget)
         self._price({*first, *tail, *head})
-        parts = [*((place, _TAIL) for place in tail[:1]), *((place, _HEAD) for place in head[:1])]
+        parts = [
+            *((place, _TAIL) for place in tail[:1]),
+            *((place, self.worth.weights.head_least) for place in head[:1]),
+        ]
         long = {place: int(budget * share * _PART) for place, share in parts}
         long = {place: room for place, room in long.items() if self._prices[place] * _PART > room}
         self._left -= sum(long.values())  # so that a part of each can be shown in any case
-        for places, share in ((tail, _TAIL), (head, _HEAD)):
+        for places, share in ((tail, _TAIL), (head, self.worth.weights.head_least)):
             self._fill(places, budget * share)
         self._spend(first, long)
         for place, room in long.items():

@@ -1,20 +1,39 @@
 """Rates statements of failure: by class, rarity and position, with the lines that belong to them."""
 
 import re
+from bisect import bisect_left
 from collections import Counter
+from math import exp
 from typing import Final
 
 from coatcheck.core.choose.units import Units
-from coatcheck.core.survey.lexicon import BENIGN, ENDED, FLAG_BITS, STRONG, SURE, VERDICT, WARNING, WORD, words_of
+from coatcheck.core.survey.lexicon import (
+    BENIGN,
+    ENDED,
+    FLAG_BITS,
+    GRAVE,
+    STRONG,
+    SURE,
+    VERDICT,
+    WARNING,
+    WORD,
+    words_of,
+)
 
+_GRAVE: Final = 8.0
 _SURE: Final = 5.0
 _STRONG: Final = 3.0
 _BARE: Final = 1.5
 """Something went wrong, in words that also have other meanings."""
 _WEAK: Final = 0.8
 _BENIGN: Final = 0.5
-_LATE: Final = 0.6
-"""How much more a statement at the end is worth than one at the beginning."""
+_NEAR: Final = 2.0
+"""How much more a statement just above a failed end is worth than one far from it; logs of CI gain 3 points by it."""
+_NEAR_LINES: Final = 200
+"""Lines over which that falls to a third."""
+_FAILED_ENDS: Final = 2
+_CLOSE: Final = 5
+"""Maximum distance of ends that pass on the same status."""
 _AROUND: Final = {-2: 0.3, -1: 0.5, 0: 1.0, 1: 0.6, 2: 0.45, 3: 0.3, 4: 0.2}
 """Shares of a statement's worth that it and the lines above and below it get."""
 _ENDED: Final = {-4: 0.1, -3: 0.2, -2: 0.3, -1: 0.5, 0: 1.0}
@@ -38,7 +57,7 @@ _BEGINS: Final = re.compile(
 def _weight(flags: int) -> float:
     """Returns a statement's worth before its rarity and position are considered."""
     if flags & SURE:
-        worth = _SURE
+        worth = _GRAVE if flags & GRAVE else _SURE
     elif flags & STRONG:
         worth = _STRONG if flags & WORD else _BARE
     else:
@@ -47,25 +66,41 @@ def _weight(flags: int) -> float:
 
 
 def begins_with_failure(line: bytes) -> bool:
-    """Returns whether a line begins with a failure as programs print them, and is no code."""
-    return _BEGINS.match(line) is not None and CODE.search(line) is None
+    """Returns whether a line begins with a failure as programs print them."""
+    return _BEGINS.match(line) is not None
+
+
+def failed_ends(units: Units, flags: dict[int, int]) -> list[int]:
+    """Returns the last units, at most two, that state that something ended with a status of failure.
+
+    Of several close together, which pass on the same status, the last counts; the end of the text is none of them.
+    """
+    ends: list[int] = []
+    below = len(units)
+    for place in sorted((place for place, stated in flags.items() if stated & ENDED), reverse=True):
+        if below - place > _CLOSE:
+            ends.append(place)
+        below = place
+    return ends[:_FAILED_ENDS]
 
 
 def add_statements(
-    base: dict[int, float],
-    units: Units,
-    flags: dict[int, int],
-    scale: float,
-    lines: int,
+    base: dict[int, float], units: Units, flags: dict[int, int], scale: float, lines: int, ends: list[int]
 ) -> None:
-    """Adds the worth of statements, multiplied by `scale`."""
+    """Adds the worth of statements, multiplied by `scale`: more, the nearer the next of the failed `ends` is below.
+
+    The end of the text, which has so many `lines`, counts as one of them.
+    """
     same = Counter(stated >> FLAG_BITS for stated in flags.values())
+    below = [*sorted(units.line[place] for place in ends), lines]
     for place, stated in flags.items():
-        line = units.text[place]
         worth = _weight(stated) * scale
         if worth:
+            line = units.line[place]
+            distance = below[bisect_left(below, line, hi=len(ends))] - line
             alike = units.count[units.shape[place]] ** 0.5 * same[stated >> FLAG_BITS] ** _SAME
-            worth *= (1 + _LATE * units.line[place] / lines) / alike
-            for step, share in (_ENDED if stated & ENDED and not words_of(line, SURE) else _AROUND).items():
+            worth *= (1 + _NEAR * exp(-distance / _NEAR_LINES)) / alike
+            ended = stated & ENDED and not words_of(units.text[place], SURE)
+            for step, share in (_ENDED if ended else _AROUND).items():
                 if 0 <= place + step < len(units):
                     base[place + step] = max(base.get(place + step, 0.0), worth * share)

@@ -13,6 +13,8 @@ class CardWeights(Struct, frozen=True, kw_only=True):
     head: float
     head_reach: float
     """Share of the budget over which the worth of the beginning falls to a third."""
+    head_least: float = 0.08
+    """Share of the budget that the beginning always gets."""
     tail: float
     tail_reach: float
     cover: float
@@ -24,6 +26,6 @@ class CardWeights(Struct, frozen=True, kw_only=True):
 
 
 OUTCOME: Final = CardWeights(
-    statements=1.0, head=0.5, head_reach=0.2, tail=3.0, tail_reach=0.35, cover=0.0, repeats=0.8
+    statements=1.0, head=0.5, head_reach=0.2, head_least=0.03, tail=3.0, tail_reach=0.35, cover=0.0, repeats=0.8
 )
 DOCUMENT: Final = CardWeights(statements=0.15, head=3.0, head_reach=0.5, tail=1.0, tail_reach=0.15, cover=4.0)

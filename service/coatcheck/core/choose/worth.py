@@ -22,12 +22,13 @@ from coatcheck.core.choose.frames import own_frames
 from coatcheck.core.choose.licence import licence_lines
 from coatcheck.core.choose.oddness import odd_lines, odd_words
 from coatcheck.core.choose.outliers import outlying_lines
-from coatcheck.core.choose.statements import CODE, add_statements, begins_with_failure
+from coatcheck.core.choose.statements import CODE, add_statements, begins_with_failure, failed_ends
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, CardWeights
 from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.lexicon import (
     BENIGN,
+    GRAVE,
     STRONG,
     SUMMARY,
     SURE,
@@ -50,6 +51,11 @@ _ODD: Final = 5.0
 _QUERY: Final = 10.0
 """Worth of the best answer to a query."""
 _LEAST: Final = 0.05
+_WORDLESS: Final = 0.1
+"""Share of its worth that a line of signs has left: alone it says nothing."""
+_WORD: Final = re.compile(rb"[\w\x80-\xff]{2}")
+_CLEAN_UP: Final = 0.2
+"""Share of its reach that the end of a text has left below a failed end."""
 _LAST: Final = 12
 """Lines before the end, without blank ones, that identify an outcome."""
 _ENDING: Final = VERDICT | STRONG | SUMMARY
@@ -130,8 +136,12 @@ def _situation(units: Units, flags: dict[int, int], *, document: bool) -> tuple[
     ]
     sums = (place for place in reversed(flags) if flags[place] & SUMMARY and not CODE.search(text[place]))
     verdict = next(chain([place for place in told if flags[place] & VERDICT], sums), None)
-    sure = [text[place] for place, stated in flags.items() if stated & (SURE | BENIGN) == SURE]
-    if told or (not document and any(begins_with_failure(line) for line in sure)):
+    sure = [
+        (text[place], stated)
+        for place, stated in flags.items()
+        if stated & (SURE | BENIGN) == SURE and not CODE.search(text[place])
+    ]
+    if told or (not document and any(stated & GRAVE or begins_with_failure(line) for line, stated in sure)):
         return True, verdict
     return bool(sure) and (units.has_times or _has_stamps(text)), verdict
 
@@ -177,7 +187,8 @@ def worth_of(
     outcome, verdict = (False, None) if weights is not None else _situation(units, flags, document=document)
     chosen = weights or (OUTCOME if outcome else DOCUMENT)
     base: dict[int, float] = {}
-    add_statements(base, units, flags, chosen.statements, lines)
+    ends = failed_ends(units, flags) if outcome else []
+    add_statements(base, units, flags, chosen.statements, lines, ends)
     if compared is not None:
         _novel(base, units, compared)
     licence = licence_lines(units) if weights is None and not outcome else set[int]()
@@ -192,14 +203,17 @@ def worth_of(
         base[place] = max(base.get(place, 0.0), _FRAME / units.count[units.shape[place]] ** 0.5)
     base = {place: worth for place, worth in base.items() if place not in beside}
     stated = base.copy()
-    _ends(base, units, chosen, reach, licence)
+    _ends(base, units, chosen, reach, licence, ends)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
     for place in () if outcome or weights is not None else content_rows(units.text):
         base[place] = max(base.get(place, 0.0), _ODD)
     told = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
     base.update(told)
-    answering = answers(units, query) if query else {}
+    for place in base:
+        if not _WORD.search(units.text[place]):
+            base[place] *= _WORDLESS
+    answering = answers(units, query, outcome=outcome) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
     made = Worth(chosen, base, flags, {}, {}, stated, {*words, *numbers, *answering, *told}, beside)
@@ -225,12 +239,18 @@ def _novel(base: dict[int, float], units: Units, compared: Novelty) -> None:
             base[place] *= _KNOWN
 
 
-def _ends(base: dict[int, float], units: Units, weights: CardWeights, reach: float, licence: set[int]) -> None:
-    """Adds the worth of the two ends: less with each byte between a unit and its end, those of a licence aside."""
-    total = len(units)
+def _ends(
+    base: dict[int, float], units: Units, weights: CardWeights, reach: float, licence: set[int], failed: list[int]
+) -> None:
+    """Adds the worth of the ends: less with each byte between a unit and its end, those of a licence aside.
+
+    What led to each of the `failed` ends is worth as much as the end of the text, which then only cleans up.
+    """
+    tail = weights.tail_reach / (1 + len(failed))
     for places, worth, share in (
-        (range(total), weights.head, weights.head_reach),
-        (range(total - 1, -1, -1), weights.tail, weights.tail_reach),
+        (range(len(units)), weights.head, weights.head_reach),
+        (range(len(units) - 1, -1, -1), weights.tail, tail * (_CLEAN_UP if failed else 1)),
+        *((range(place, -1, -1), weights.tail, tail) for place in failed),
     ):
         passed = 0
         for place in places:

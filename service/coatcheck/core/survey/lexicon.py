@@ -29,7 +29,11 @@ SUMMARY: Final = 64
 """States at least three counts of what was done."""
 ENDED: Final = 128
 """States that something ended with a status of failure: what led to it is above."""
-FLAG_BITS: Final = 8
+GRAVE: Final = 256
+"""States that a program or a kernel broke, as they themselves report it: what others complain about follows from it."""
+PASSED: Final = 512
+"""Reports a passed test, whose name may contain anything: all that such a line states is dropped."""
+FLAG_BITS: Final = 10
 """Number of these flags. Above them, `classify` sets a bit for each pattern that a line matches: equal ones say the same."""
 
 _FAILURE: Final = SURE | STRONG | WORD
@@ -51,14 +55,18 @@ _COUNTED: Final[dict[int, tuple[str, ...]]] = {
 """Failures that a number makes, by what they state: `3 failed` is one, and `0 failed` is not."""
 _STATED: Final[dict[int, tuple[str, ...]]] = {
     _FAILURE: (
-        r"\b(?:FAIL|(?:[A-Z]+_)*FAILED|FAILURES?|FAILS|FAILING(?:_[A-Z]+)?|UNEXPECTED|ERROR|FATAL|CRITICAL|PANIC|SEVERE|EMERG|TIMEOUT|ABORTED)\b",
+        r"\b(?:FAIL|(?:[A-Z]+_)*FAILED|FAILURES?|FAILS|FAILING(?:_[A-Z]+)?|UNEXPECTED|ERROR|FATAL|CRITICAL|PANIC|SEVERE|EMERG|TIMEOUT|ABORTED)(?:[^\w=]|$)",
         r"(?i)\b(?:error|fatal|fatal error|critical|panic|failure)(?: ?[\[(][\w -]+[\])])? ?:(?:[^:]|$)",
         r"(?i)\berrors? (?:TS|CS|C|MSB|NU|NETSDK|LNK|BC|FS|AD)\d",
-        r"(?:^|[\s.:(\[])[A-Za-z_][\w.$]*(?:Error|Exception|Fault|Panic)(?::(?:[^:]|$)|\s*$| \()",
+        r"(?:^|[\s.:(\[])[A-Za-z_][\w.$]*(?:(?:Error|Exception|Fault|Panic):(?:[^:]|$)|\w(?:Error|Exception|Fault|Panic)(?:\s*$| \())",
         r"Traceback \(most recent|\bpanicked at\b|^\s*Caused by:|\bUncaught\b|\bUnhandled\b|\w+Sanitizer\b",
         r"^\s*not ok\b|^--- FAIL|\bundefined reference to\b|\bcore dumped\b|##\[error\]|^::error|\bSegmentation fault|\bUndefined control sequence|\bsignal SIG(?:SEGV|ABRT|BUS|ILL|FPE|SYS)\b",
         r"(?i)\b(?:level|lvl|severity|log\.level)\W+(?:error|fatal|critical|crit|alert|emerg|panic|severe)\b",
         r"^\W*(?:[✗✘✖❌×]|●.*›)|(?i)^\s*(?:err!|npm err!|error |e: )",
+    ),
+    _FAILURE | GRAVE: (
+        r"\bOops\b|\bKernel panic\b|\bBUG: |\bkernel BUG at\b|\bgeneral protection fault\b|\bunable to handle (?:kernel|page)\b|\w+Sanitizer: |\bruntime error: |\bSegmentation fault\b|\bcore dumped\b|\breceived signal SIG(?:SEGV|ABRT|BUS|ILL|FPE)\b",
+        r"\bpanicked at\b|^panic: |^fatal error: |\bFatal Python error\b|^Current thread 0x|\bOut of memory: Kill|\bdouble free\b|\bstack smashing\b|\bInvalid (?:read|write) of size\b",
     ),
     STRONG: (
         r"\bSIG(?:SEGV|ABRT|KILL|BUS|ILL|FPE|TERM)\b|\bOOM(?:Killed)?\b|\b(?:CrashLoop|ImagePull)BackOff\b|\bout of memory\b|\bKilled\b|\bAborted\b|\bMemoryError\b",
@@ -88,6 +96,9 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
         r"(?i)\bexit(?:ed)?(?: with)?(?: code| status)?[ :=]+\d+|^\W*(?:ok|done|finished|completed|success|failed|passed|error|pass|fail)\W*$|\bbuild (?:success|failure|failed)|^make(?:\[\d+\])?: \*\*\*|^(?:FAILED|OK|PASS|FAIL)\b",
     ),
     SUMMARY: (r"^(?:[^\s\d,][^\d,]*)?\d+ [A-Za-z][^,\d]*, \d+ [A-Za-z][^,\d]*,? (?:and )?\d+ [A-Za-z]",),
+    PASSED: (
+        r"^\s*(?:[✓✔√☑✅]|ok \d+\b|ok  +\S|--- PASS\b|PASS(?:ED)?(?::| +\S)|\[ +OK +\]|\[PASS(?:ED)?\])|(?:\.\.\.+|:|\t) *(?:ok|OK|PASS(?:ED)?|passed)(?: \(?[\d.]+ ?m?s\)?)?\s*$|[^\d\s,:]\s+PASSED(?:\s+\[ *\d+%\])?\s*$",
+    ),
     BENIGN: (
         r"(?i)\b(?:0(?: with)?|no|zero|without)(?: [\w/]+)? (?:errors?|failures?|failed|warnings?|problems?|issues?)\b|\b(?:errors?|failures?|failed|fail|warnings?) ?[=:] ?0\b",
         r"(?i)\becho\b|\s--?W?\w*(?:error|fail|warn)|\bset -e|\|\| ?true|\bon[_-]?error|\berrexit|\bignor(?:e|ed|ing)\b|\bexport \w|\ballow[_-]fail",
@@ -124,7 +135,7 @@ def _compiled() -> tuple[Any, tuple[int, ...]]:
 
 
 _MATCH, _FLAGS = _compiled()
-_ANY: Final = BlockPattern("|".join(f"(?:{pattern})" for flags, pattern in _PATTERNS if flags != BENIGN))
+_ANY: Final = BlockPattern("|".join(f"(?:{pattern})" for flags, pattern in _PATTERNS if flags not in {BENIGN, PASSED}))
 _BY_NUMBER, _SURELY = (  # `404` and `502` are failures, only one of them is a sure one
     BlockPattern("|".join(f"(?:{each})" for flags, some in _COUNTED.items() if flags & least == least for each in some))
     for least in (0, SURE)
@@ -172,7 +183,7 @@ def classify(line: bytes) -> int:
     flags = 0
     for number in cast("list[int]", _MATCH(stating(line))):
         flags |= _FLAGS[number]
-    return flags
+    return BENIGN | PASSED if flags & PASSED else flags
 
 
 def words_of(line: bytes, stated: int) -> bytes:
