@@ -181,7 +181,7 @@ def _told(card: Card, text: str) -> None:
     at = 0
     for excerpt in card.excerpts:
         lines = excerpt.lines
-        span = f"{lines.first}" if lines.first == lines.last else f"{lines.first}-{lines.last}"
+        span = f"{lines.first}"
         at = text.index(f"\n{MARK} ", at)
         head, _, _ = text[at + 3 :].partition("\n")
         assert head.split(",")[0] == span

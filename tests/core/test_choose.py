@@ -18,7 +18,7 @@ from coatcheck.core.text.terminal import visible
 from core.sample_payloads import TOKENIZER, card_of
 from core.test_card_promises import payload
 
-SHARE = 0.04
+SHARE = 0.015
 """Of a card's budget, what a line at an end may cost and is on the card: half of the share that the smaller end has."""
 
 
@@ -193,8 +193,7 @@ def test_a_row_of_a_table_is_no_verdict() -> None:
     heading = " name | setting | description"
     card, text, _ = card_of("\n".join([heading, *rows, "(120 rows)"]).encode(), DeclaredMetadata(), 400)
     assert heading in text
-    assert card.next is not None
-    assert "pattern" not in card.next.arguments
+    assert card.next is None or "pattern" not in card.next.arguments
 
 
 @pytest.mark.parametrize(
@@ -339,7 +338,9 @@ def test_alike_failures_leave_room_for_the_one_that_differs() -> None:
     rows[211] = "ERROR: disk /dev/sdb is read-only"
     _, text, _ = card_of("\n".join(rows).encode(), DeclaredMetadata(), 400)
     assert "disk /dev/sdb is read-only" in text
-    assert "like “ERROR: request" in text
+    alike = re.search(r"\d+ like line (\d+)", text)
+    assert alike is not None
+    assert f"¦ {alike[1]}\nERROR: request {int(alike[1]) - 1} timed out" in text
 
 
 @pytest.mark.parametrize(
@@ -506,7 +507,9 @@ def test_lines_that_differ_in_numbers_only_are_shown_a_few_times_and_counted() -
     _, text, count = card_of(b"\n".join(lines) + b"\n", DeclaredMetadata(), 1000)
     assert "batch 200 refused: the disk is full" in text
     assert count < 600
-    assert re.search(r"\(\d+ like “batch \d+ stored”\)", text)
+    alike = re.search(r"\(\d+ like line (\d+)\)", text)
+    assert alike is not None
+    assert f"batch {int(alike[1]) - 1} stored" in text
 
 
 @pytest.mark.parametrize("mark", ["# ", "#", ";", "  // "])

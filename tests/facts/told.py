@@ -5,7 +5,6 @@ What is not understood is a failure: a fact that nobody checks could be false fo
 
 import json
 import re
-from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, cast
 
@@ -27,14 +26,14 @@ _FIRST: Final = re.compile(
     r"\[(art_\d{18}) · ([a-z_]+)(?: · (as text )?(\d+) lines?, (~?)(\d+) tokens?)? · stored outside this conversation"
     r"(?:; below: data, not instructions)?\]"
 )
-_RANGE: Final = re.compile(r"¦ (\d+)(?:-(\d+))?(, part|, start cut|, end cut|, both ends cut)?")
+_START: Final = re.compile(r"¦ (\d+)(, part|, start cut|, end cut|, both ends cut)?")
 _LAST: Final = re.compile(
-    r"¦ (?:verbatim text )?left out: (\d+) (line|byte)s?( of the (?:article|main text))?(?: \((.*)\))?"
-    r" ¦ Next: read_artifact\((.*)\)",
+    r"¦ (?:verbatim text )?left out: (\d+) (line|byte)s?( of the (?:article|main text))?(?: \((.*?)\))?"
+    r"(?: ¦ Next: read_artifact\((.*)\))?",
     re.DOTALL,
 )
 _BYTES: Final = re.compile(r"(\S+), (\d+) bytes?, sha256 ([0-9a-f]{16})…")
-_LIKE: Final = re.compile(r"(\d+) like “(.*)”", re.DOTALL)
+_LIKE: Final = re.compile(r"(\d+) like line (\d+)")
 _WITH: Final = re.compile(r"(\d+) with (.+)", re.DOTALL)
 _HEADINGS: Final = re.compile(r"(Largest sections|Sections) from line (\d+)( \(with lines\))?: (.+)")
 _NAMED: Final = ("Title", "URL", "Canonical", "Tool", "Command")
@@ -170,22 +169,23 @@ def _clipped(line: str, whole: str) -> None:
 
 
 def _excerpts(shown: Shown, lines: list[str], ours: list[int]) -> set[int]:
-    """Every excerpt is what stands in the lines that it names. Returns the numbers of the lines that are shown."""
+    """Every excerpt is what stands from the line on that it names. Returns the numbers of the lines that are shown."""
     payload = [line.decode("utf-8", "replace") for line in shown.view.split(b"\n")]
     plain = _plain(shown.view)
     touched: set[int] = set()
     before = 0
     for start, end in pairwise(ours):
-        found = _RANGE.fullmatch(lines[start])
+        found = _START.fullmatch(lines[start])
         assert found is not None, lines[start]
-        first, last = int(found[1]), int(found[2] or found[1])
+        first = int(found[1])
+        last = first + end - start - 2
         assert before <= first <= last <= _count_lines(shown.view)
         before = last
         touched.update(range(first, last + 1))
         if plain:
             body = "\n".join(lines[start + 1 : end])
             source = "\n".join(payload[first - 1 : last])
-            assert body in source if found[3] else body.rstrip("\r") == source.rstrip("\r"), lines[start]
+            assert body in source if found[2] else body.rstrip("\r") == source.rstrip("\r"), lines[start]
     return touched
 
 
@@ -225,9 +225,10 @@ def _last(shown: Shown, line: str, touched: set[int]) -> None:
         assert len(touched) in {total, 0}
         assert 0 < int(found[1]) <= len(shown.view)
     hidden = _hidden(shown, touched)
-    for part in _parts(found[4] or ""):
-        _named(part, hidden)
-    _call(shown, found[5], hidden, total)
+    for part in found[4].split(", ") if found[4] else ():
+        _named(shown, part, hidden)
+    if found[5] is not None:
+        _call(shown, found[5], hidden, total)
 
 
 def _beside(shown: Shown) -> set[int]:
@@ -241,33 +242,21 @@ def _hidden(shown: Shown, touched: set[int]) -> dict[int, str]:
     return {n: line for n, line in enumerate(seen[: _count_lines(shown.view)], 1) if n not in touched}
 
 
-def _parts(words: str) -> list[str]:
-    like = words.find(" like “")
-    if like < 0:
-        return words.split(", ") if words else []
-    start = words.rfind(", ", 0, like) + 2 if ", " in words[:like] else 0
-    return [*(words[: max(0, start - 2)].split(", ") if start else []), words[start:]]
-
-
-def _named(part: str, hidden: dict[int, str]) -> None:
-    """How many of the lines left out say a word of failure, or are like one in all but numbers."""
+def _named(shown: Shown, part: str, hidden: dict[int, str]) -> None:
+    """How many of the lines left out say a word of failure, or are like one that is shown in all but numbers."""
     like = _LIKE.fullmatch(part)
     if like is not None:
-        begin, _, end = map(_alike, like[2].rpartition("…") if "…" in like[2] else ("", "", like[2]))
-        block = "\n".join(hidden.values()).encode()
-        shapes = Counter(shapes_of(block))  # which tell apart what a number makes a failure
-        whole = [(_alike(shape.decode("utf-8", "replace")), count) for shape, count in shapes.items()]
-        alike = [count for line, count in whole if begin in line and line.endswith(end)]
-        assert int(like[1]) in alike, f"{part}: {sorted(alike)[-3:]}"
+        seen = visible(shown.view)
+        shapes = shapes_of(seen)  # which tell apart what a number makes a failure
+        one = int(like[2])
+        assert one not in hidden
+        alike = sum(shapes[line - 1] == shapes[one - 1] for line in hidden)
+        # Of lines with fields, what is alike is their messages.
+        assert alike <= int(like[1]) <= (alike if shown.facts.fields is None else len(hidden)), part
         return
     found = _WITH.fullmatch(part)
     assert found is not None, f"not understood: {part!r}"
     assert int(found[1]) == sum(found[2] in one_line(line) for line in hidden.values()), part
-
-
-def _alike(line: str) -> str:
-    """A line without its numbers and blanks."""
-    return "".join(_DIGITS.sub("", one_line(line)).split()).rstrip("\u2400")
 
 
 def _call(shown: Shown, written: str, hidden: dict[int, str], total: int) -> None:

@@ -37,6 +37,8 @@ _TOLD: Final = 3
 """Odd lines or answers around which a part to read is searched for."""
 _SUMMARY: Final = 3
 """Maximum bytes per token of a document's summary that is shown whole."""
+_SPARE: Final = 12
+"""Tokens left over from which more is shown: a line and what is above it."""
 _DENSE: Final = 16
 """Maximum bytes per token in a payload that is tried as a whole."""
 
@@ -97,16 +99,21 @@ def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
     own.fill(most, min(_FACTS, inputs.facts_share) if excerpted else inputs.facts_share)
     room = most - own.cost
     shown = _choose(inputs, room) if excerpted else None
+    extended = False
     while True:
         card, text, count = _assembled(inputs, own, shown)
         if count <= inputs.budget:
+            spare = inputs.budget - count
+            if not extended and shown is not None and spare >= _SPARE and shown.extend(spare):
+                extended = True
+                continue
             return card, text, count
         if shown is not None and shown.whole:  # made inert, it is longer than before
             shown = _choose(inputs, room, whole=False)
-        elif shown is None or not shown.drop(count - inputs.budget):
-            shown = None
-            if not own.drop():
-                return None
+        elif shown is not None:
+            shown = shown if shown.drop(count - inputs.budget) else None
+        elif not own.drop():
+            return None
 
 
 def _choose(inputs: CardInput, room: int, *, whole: bool = True) -> ShownUnits | None:
@@ -192,11 +199,11 @@ def _last(
     if not inputs.tools:
         return f"{told} {render.KEPT}", None
     following = next_call(inputs, shown, rest, sought, section)
-    return f"{told} {render.next_line(following, brief=inputs.brief)}", following
+    return f"{told} {render.next_line(following, brief=inputs.brief)}" if following else told, following
 
 
-def _section(inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt]) -> str | None:
-    """Returns what names the part to read: that around what answers the query or is odd, or else the largest.
+def _section(inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt]) -> tuple[str, int] | None:
+    """Returns what names the part to read, and its lines: around what answers the query or is odd, else the largest.
 
     None if none is known of which most is left out, or if there is no room.
     """
@@ -209,7 +216,8 @@ def _section(inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt
     number = next((nth for nth in chain(around, range(len(known))) if not _mostly(excerpts, *known[nth])), None)
     if number is None:
         return None
-    return inputs.facts.sections[number] if inputs.text is None else inputs.text.name_of(inner[number])
+    name = inputs.facts.sections[number] if inputs.text is None else inputs.text.name_of(inner[number])
+    return name, known[number][1]
 
 
 def _mostly(excerpts: list[Excerpt], first: int, count: int) -> bool:

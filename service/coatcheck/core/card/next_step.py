@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import fsum
-from typing import Final, cast, final
+from typing import Final, final
 
 from coatcheck.core.card.model import CardInput, NextCall, Omission
 from coatcheck.core.choose.select import Selection
@@ -16,10 +16,19 @@ from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WARNING, classif
 from coatcheck.core.text.scan import rows_with
 from coatcheck.core.views.window import LineExtent
 from coatcheck_client.contract.inert import one_line
+from coatcheck_client.contract.tools import DEFAULT_MATCHES
 
 TOOL: Final = "read_artifact"
 _PAGE: Final = 80
-"""Lines of the next part, if nothing better than reading on is known: about a thousand tokens."""
+"""Maximum lines of a part that is compared with others by what it says."""
+_ROOM: Final = 600
+"""Tokens that the answer to a call has about: as much as a card."""
+_MATCH: Final = 5
+"""Lines that a search shows for a match, with its context."""
+_FEWEST: Final = 3
+"""Matches or values that a call requests at least."""
+_SEVERAL_VALUES: Final = re.compile(r"\[\?|\[\d*:|\*")
+"""Matches in a JSONPath what may select many values."""
 _LEAST: Final = 10
 """Minimum lines that a call requests."""
 _NAMED: Final = 3
@@ -29,16 +38,9 @@ _LOOKED: Final = 12
 _SEVERAL: Final = 5
 """Number of lines with the same words from which these are searched for, if they state no sure failure."""
 _LIKE: Final = 10
-"""Number of similar lines from which they are named."""
+"""Number of similar lines from which they are counted."""
 _SHARE: Final = 0.2
-"""Minimum share of what is left out that similar lines must have to be named."""
-_SHOWN: Final = 40
-"""Characters shown of a line that represents similar ones ..."""
-_ENDING: Final = 16
-"""... and how many of these are its last ones: outcomes are often there."""
-_LETTERS: Final = re.compile(rb"[A-Za-z\x80-\xff]")
-_STAMP: Final = re.compile(rb"(?:[^\w\x80-\xff]*\d\S*\s+)+")
-"""Matches dates, times and numbers at the beginning of a line, which say little about what it resembles."""
+"""Minimum share of what is left out that similar lines must have to be counted."""
 CLASSES: Final = (SURE, STRONG, WARNING)
 """Classes of statements, gravest first."""
 
@@ -73,15 +75,25 @@ class ShownUnits:
         places = [place for place in self.places if place in worth.exempt]
         return [self.units.line[place] for place in sorted(places, key=lambda place: -worth.base.get(place, 0.0))]
 
+    def extend(self, tokens: int) -> bool:
+        """Shows up to `tokens` more tokens; returns False if nothing more fits."""
+        return self._selection is not None and self._selection.extend(tokens)
+
     def drop(self, tokens: int) -> bool:
         """Shows `tokens` fewer tokens; returns False if nothing is left."""
         return self._selection is not None and self._selection.drop(tokens)
 
+    @property
+    def has_told(self) -> bool:
+        """Whether this is the outcome of a run, which statements tell, rather than a document."""
+        return self._selection is not None and self._selection.worth.weights is OUTCOME
+
     def rest(self, classes: Sequence[int]) -> tuple[str | None, str]:
-        """Returns words to search for in what is left out, if any, and what matters of it in words.
+        """Returns words to search for in what is left out, if any, and how many lines of it have such words.
 
         They are of the commonest statements of the first of `classes` that has any there. Beside a sure failure, shown
-        or not, lesser ones are noise; of others there must be several.
+        or not, lesser ones are noise; of others there must be several. Words are sought only if a line that has them
+        resembles none that is shown.
         """
         if self._selection is None:
             return None, ""
@@ -90,63 +102,55 @@ class ShownUnits:
         left = sorted(set(range(len(lines))) - shown)
         failed = any(flags & (SURE | BENIGN) == SURE for flags in self._selection.worth.flags.values())
         block = b""
-        named: list[tuple[str, int]] = []
+        named: list[tuple[str, int, bool]] = []
         for stated in classes[:1] if failed else classes:
-            if words := self._said(stated):
+            if stated not in self._words:
+                self._words[stated] = _words(self.units, self._selection.worth, stated)
+            if words := self._words[stated]:
                 block = block or b"\n".join([self.units.text[place] for place in left])
                 named = self._named(stated, words, block, left, begun)
             if named:
                 break
-        told = [f"{count} with {words}" for words, count in named if count]
-        return named[0][0] if named else None, ", ".join([*told, *self._like(left)])
+        sought = next((words for words, _, is_new in named if is_new), None)
+        return sought, ", ".join([*(f"{count} with {words}" for words, count, _ in named if count), *self._like(left)])
 
-    def _said(self, stated: int) -> list[bytes]:
-        if stated not in self._words:
-            self._words[stated] = _words(self.units, cast("Selection", self._selection).worth, stated)
-        return self._words[stated]
+    def _like(self, left: list[int]) -> list[str]:
+        """Returns how many lines differ from one that is shown only in numbers, if many do."""
+        units = self.units
+        shown = {units.shape[place]: units.line[place] for place in reversed(self.places)}
+        lines = Counter([units.shape[place] for place in left if units.opens[place] and units.closes[place]])
+        count, shape = max(((lines[shape], shape) for shape in shown.keys() & lines.keys()), default=(0, b""))
+        return [f"{count} like line {shown[shape]}"] if count >= max(_LIKE, _SHARE * len(left)) else []
 
     def _named(
         self, stated: int, said: list[bytes], block: bytes, left: list[int], begun: set[int]
-    ) -> list[tuple[str, int]]:
+    ) -> list[tuple[str, int, bool]]:
         """Returns those words of statements of a class that are in the units that are left out, commonest first.
 
         `block` is the text of these units, a line for each.
 
-        Each has the number of left-out lines that contain them; 0: only a part of a line that is shown does. Of words
-        that state nothing in most lines, like the name of an element or `0 failed`, nothing is said.
+        Each has the number of left-out lines that contain them; 0: only a part of a line that is shown does; and
+        whether one of these lines resembles none that is shown. Of words that state nothing in most lines, like the
+        name of an element or `0 failed`, nothing is said.
         """
         units = self.units
-        counts: list[tuple[int, str]] = []
+        seen = {units.shape[place] for place in self.places}
+        counts: list[tuple[int, str, bool]] = []
         for words in said:
             rows = rows_with(words, block)
             shapes = Counter([units.shape[left[row]] for row in rows])
             texts = {units.shape[left[row]]: units.text[left[row]] for row in rows}
-            meant = sum(shapes[shape] for shape, text in texts.items() if classify(text) & (stated | BENIGN) == stated)
-            if 2 * meant >= len(rows) >= (1 if stated == SURE else _SEVERAL):
-                counts.append((-len({units.line[left[row]] for row in rows} - begun), _told(words)))
-        return [(words, -count) for count, words in sorted(counts)[:_NAMED]]
+            meant = {shape for shape, text in texts.items() if classify(text) & (stated | BENIGN) == stated}
+            if 2 * sum(shapes[shape] for shape in meant) >= len(rows) >= (1 if stated == SURE else _SEVERAL):
+                count = len({units.line[left[row]] for row in rows} - begun)
+                counts.append((-count, _told(words), not meant <= seen))
+        return [(words, -count, is_new) for count, words, is_new in sorted(counts)[:_NAMED]]
 
-    def _like(self, left: list[int]) -> list[str]:
-        """Returns how many lines differ from one only in digits, with how that begins, dates aside, and how it ends."""
-        units = self.units
-        lines = Counter([units.shape[place] for place in left if units.opens[place] and units.closes[place]])
-        least = max(_LIKE, _SHARE * len(left))
-        many = [(count, shape) for shape, count in lines.items() if count >= least and _LETTERS.search(shape)]
-        if not many:
-            return []
-        count, shape = max(many)
-        line = next(units.text[place] for place in left if units.shape[place] == shape)
-        stamp = _STAMP.match(line)
-        example = _told(line[stamp.end() if stamp and _LETTERS.search(line, stamp.end()) else 0 :])
-        if len(example) > _SHOWN:
-            example = f"{example[: _SHOWN - _ENDING - 1]}…{example[-_ENDING:]}"
-        return [f"{count} like “{example}”"]
-
-    def richest(self) -> LineExtent | None:
+    def richest(self, *, with_topics: bool) -> LineExtent | None:
         """Returns the lines that say most, none of them shown, and no more than one call requests; None if none do."""
         if self._selection is None:
             return None
-        lines, places, values = self.units.line, self.places, self._selection.unseen()
+        lines, places, values = self.units.line, self.places, self._selection.unseen(with_topics=with_topics)
         begun = {lines[place] for place in places}
         pages: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         for place in sorted(values):
@@ -182,28 +186,43 @@ def _told(text: bytes) -> str:
 
 
 def next_call(
-    inputs: CardInput, shown: ShownUnits | None, omitted: list[Omission], words: str | None, section: str | None
-) -> NextCall:
+    inputs: CardInput,
+    shown: ShownUnits | None,
+    omitted: list[Omission],
+    words: str | None,
+    section: tuple[str, int] | None,
+) -> NextCall | None:
     """Returns the call that helps most: the commonest failure left out, a section, a path, lines.
+
+    None where a run's outcome is told, and where all that is left out resembles what is shown.
 
     Args:
         inputs: what the card is made of.
         shown: what it shows; None: nothing.
         omitted: what no excerpt shows; not empty.
         words: words of statements in that.
-        section: a title of a part that is not shown.
+        section: a title of a part that is not shown, and its lines.
     """
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
     arguments: dict[str, str | int]
+    room = max(1, _ROOM * inputs.sizes.lines // max(1, inputs.sizes.tokens.count))
     if words is not None:
-        arguments = {"pattern": words}
+        matches = max(_FEWEST, room // _MATCH)
+        arguments = {"pattern": words, **({"limit": matches} if matches < DEFAULT_MATCHES else {})}
+    elif shown is not None and shown.has_told and inputs.facts.path is None:
+        return None
     elif section is not None:
-        arguments = {"section": section}
+        title, lines = section
+        arguments = {"section": title, **({"limit": max(room, _LEAST)} if lines > max(room, _LEAST) else {})}
     elif inputs.facts.path is not None:
-        arguments = {"path": inputs.facts.path}
+        path = inputs.facts.path
+        arguments = {"path": path, **({"limit": _FEWEST} if _SEVERAL_VALUES.search(path) else {})}
     elif longest.whole_lines:
-        first, limit = _lines(longest, shown, inputs.sizes.lines)
-        arguments = {"offset": first} if inputs.brief or inputs.text is not None else {"offset": first, "limit": limit}
+        prose = inputs.facts.document or inputs.spec.prose
+        extent = _lines(longest, shown, room, inputs.sizes.lines, with_topics=prose)
+        if extent is None:
+            return None
+        arguments = {"offset": extent.first, "limit": extent.last - extent.first + 1}
     else:
         start = None if shown is None else shown.line_start(longest.bytes.start)
         inside = 0 if start is None else longest.bytes.start - start
@@ -211,11 +230,16 @@ def next_call(
     return NextCall(TOOL, {"artifact_id": inputs.id, **arguments})
 
 
-def _lines(longest: Omission, shown: ShownUnits | None, lines: int) -> tuple[int, int]:
-    """Returns the first line to read and how many: those that say most, or the first of the longest gap."""
-    rich = None if shown is None else shown.richest()
-    if rich is not None:
-        return rich.first, max(rich.last, min(rich.first + _LEAST - 1, lines)) - rich.first + 1
-    whole = longest.whole_lines == longest.lines.last - longest.lines.first + 1
-    first = longest.lines.first if whole else min(longest.lines.first + 1, longest.lines.last)
-    return first, min(_PAGE, longest.whole_lines)
+def _lines(
+    longest: Omission, shown: ShownUnits | None, room: int, lines: int, *, with_topics: bool
+) -> LineExtent | None:
+    """Returns up to `room` lines to read: those that say most; where nothing is shown, the first; None if none do.
+
+    Topics say something only in prose: in lists, which lines have words of their own is chance.
+    """
+    if shown is None:
+        return LineExtent(longest.lines.first, min(longest.lines.last, longest.lines.first + room - 1))
+    rich, room = shown.richest(with_topics=with_topics), max(room, _LEAST)
+    if rich is None:
+        return None
+    return LineExtent(rich.first, min(max(rich.last, rich.first + _LEAST - 1), rich.first + room - 1, lines))

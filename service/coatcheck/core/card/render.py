@@ -55,15 +55,15 @@ def dropped_line(measure: Measure) -> str:
 
 
 def excerpt_lines(excerpts: list[Excerpt], measure: Measure) -> list[str]:
-    """Returns the excerpts, each under a line with the numbers of its lines."""
+    """Returns the excerpts, each under a line with the number of its first line."""
     lines: list[str] = []
     before = 0
     for each in excerpts:
         never = _dropped(measure, before, each.bytes.start)
         prefix = f"{counted(never, 'byte')} never kept {MARK} " if never else ""
         first, last = each.lines.first, each.lines.last
-        span = f"{first}-{last}{_CUTS[each.cut]}" if first < last else f"{first}, part" if each.cut else f"{first}"
-        lines.append(f"{MARK} {prefix}{span}")
+        cut = _CUTS[each.cut] if first < last else ", part" if each.cut else ""
+        lines.append(f"{MARK} {prefix}{first}{cut}")
         lines.append(each.text[:-2] if each.text.endswith("\r\n") else each.text.removesuffix("\n"))
         before = each.bytes.end
     return lines

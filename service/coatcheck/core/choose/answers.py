@@ -16,8 +16,8 @@ from coatcheck.core.survey.lexicon import WORD, classify
 
 _WORD: Final = re.compile(r"\w+")
 _RUNS: Final = frozenset(
-    ["build", "test", "job", "run", "step", "task", "command", "pipeline", "suite"]
-    + ["cause", "caus", "root", "reason", "happen", "issu"]
+    {"build", "test", "job", "run", "step", "task", "command", "pipeline", "suite"}
+    | {"cause", "caus", "root", "reason", "happen", "issu"}
 )
 """Stems of words for a run, and for asking why it ended as it did."""
 _PREFIX: Final = 4

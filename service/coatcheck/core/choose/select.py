@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import Worth
+from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WARNING, WORD
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.text.terminal import has_controls
 from coatcheck.core.tokens import Tokenizer
@@ -27,8 +28,15 @@ _PLENTY: Final = 3
 """Number of budgets' worth of units that are priced exactly."""
 _ALIKE: Final = 3
 """Units that differ only in numbers, beside those in the ends' shares: more of them say no more than their count."""
+_DISTINCT: Final = 1.0
+"""Least worth of a unit that states nothing, but differs from nearly all others."""
 _BETWEEN: Final = 1.5
 """How much more a unit between two shown ones is worth: a text without holes is read with less doubt."""
+
+
+def _states(flags: int) -> bool:
+    """Returns whether a line states that something is wrong."""
+    return flags & BENIGN == 0 and flags & (SURE | STRONG | WORD | WARNING) != 0
 
 
 @final
@@ -66,6 +74,8 @@ class Selection:
         self._prices: dict[int, int] = {}
         self._alike: dict[bytes, int] = {}
         """How many units of each shape are chosen."""
+        self._first: dict[int, float] = {}
+        """The units that were worth pricing, with their values at first."""
         self._costs: dict[int, float] = {}
         """How much each price counts against a unit's worth."""
         self._choose(budget)
@@ -75,12 +85,20 @@ class Selection:
         """Returns the numbers of the chosen units, in order."""
         return sorted(self._taken)
 
-    def unseen(self) -> dict[int, float]:
-        """Returns what units that are not chosen add to the chosen ones; only one of similar units counts."""
+    def unseen(self, *, with_topics: bool) -> dict[int, float]:
+        """Returns what units that are not chosen add to the chosen ones; only one of similar units counts.
+
+        Without topics, only statements count, and what distinguishes a unit from nearly all others.
+        """
         worth, units = self.worth, self._units
         seen = {b"", *[units.shape[place].strip() for place in self._taken]}
-        found = {place: value for place, value in worth.stated.items() if units.shape[place].strip() not in seen}
-        for place, words in worth.words.items():
+        least = 0.0 if with_topics else _DISTINCT
+        found = {
+            place: value
+            for place, value in worth.stated.items()
+            if (value >= least or _states(worth.flags.get(place, 0))) and units.shape[place].strip() not in seen
+        }
+        for place, words in worth.words.items() if with_topics else ():
             if new := words - self._said:
                 found[place] = found.get(place, 0.0) + worth.words_worth(new, units.text[place])
         return found
@@ -93,12 +111,19 @@ class Selection:
             tokens -= self._prices[least]
         return bool(self._taken)
 
+    def extend(self, tokens: int) -> bool:
+        """Takes further units for `tokens` that turned out to be free; returns False if none fits."""
+        count = len(self._taken)
+        self._left += tokens
+        self._spend(self._first, {})
+        return len(self._taken) > count
+
     def _choose(self, budget: int) -> None:
         units = self._units
         total = len(units)
         tail = self._end(range(total - 1, -1, -1), budget * _TAIL)
         head = self._end(range(total), budget * self.worth.weights.head_least)
-        first = self._candidates(budget)
+        first = self._first = self._candidates(budget)
         self._price({*first, *tail, *head})
         parts = [
             *((place, _TAIL) for place in tail[:1]),

@@ -198,9 +198,8 @@ def worth_of(
     for places in (odd_lines(units), words, numbers):
         for place in {*places} - licence:
             base[place] = max(base.get(place, 0.0), _ODD / len(places) ** 0.5)
-    failed = outcome and any(stated & SURE for stated in flags.values())
-    for place in own_frames(units) if failed else ():
-        base[place] = max(base.get(place, 0.0), _FRAME / units.count[units.shape[place]] ** 0.5)
+    if outcome:
+        _add_frames(base, units, flags)
     base = {place: worth for place, worth in base.items() if place not in beside}
     stated = base.copy()
     _ends(base, units, chosen, reach, licence, ends)
@@ -220,6 +219,12 @@ def worth_of(
     if chosen.cover:
         _covers(made, units, licence, reach)
     return made
+
+
+def _add_frames(base: dict[int, float], units: Units, flags: dict[int, int]) -> None:
+    """Adds the worth of a program's own frames, if anything failed surely."""
+    for place in own_frames(units) if any(stated & SURE for stated in flags.values()) else ():
+        base[place] = max(base.get(place, 0.0), _FRAME / units.count[units.shape[place]] ** 0.5)
 
 
 def _beside(units: Units, asides: Sequence[Section]) -> set[int]:
