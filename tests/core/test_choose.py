@@ -11,7 +11,6 @@ from coatcheck.core.choose.licence import licence_lines
 from coatcheck.core.choose.novelty import novelty
 from coatcheck.core.choose.outliers import outlying_lines
 from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
-from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.lexicon import level_of
 from coatcheck.core.survey.survey import Region
 from coatcheck.core.text.terminal import visible
@@ -152,30 +151,6 @@ def test_a_failure_that_a_program_printed_is_shown_whatever_its_other_lines_rese
     assert card.kind == Kind.CODE_OR_FILE
     assert "certificate has expired" in text
     assert all(f"error {words[n]}.pem: verification failed" in text for n in (40, 90, 110))
-
-
-TRACES = {
-    "a debugger's": (
-        "#1  0x0000555555555e4 in visit (node=0x555555551560, depth=1) at store.c:8",
-        "#{0}  0x00007ffff7e5b1f5 in run_{1} (arg=0x{0}) at ../sysdeps/unix/m{1}.c:{0}",
-    ),
-    "Java's": ("\tat shop.Orders.place(Orders.java:41)", "\tat org.{1}.Filter.call(/usr/share/{1}/Filter.java:{0})"),
-    "Node's": ("    at place (/srv/shop/orders.js:41:7)", "    at {1} (/srv/shop/node_modules/{1}/index.js:{0}:3)"),
-    "Python's": (
-        '  File "/srv/shop/orders.py", line 41, in place',
-        '  File "/usr/lib/python3/{1}.py", line {0}, in {1}',
-    ),
-}
-
-
-@pytest.mark.parametrize("name", TRACES)
-def test_of_a_long_trace_the_programs_own_frame_is_shown(name: str) -> None:
-    own, others = TRACES[name]
-    words = ["".join(random.Random(n).choices("abcdefghijklmnop", k=7)) for n in range(60)]
-    frames = [others.format(n + 1, word) for n, word in enumerate(words)]
-    rows = ["Error: the pool is closed", *frames[:30], own, *frames[30:], *[f"drained {word}" for word in words]]
-    _, text, _ = card_of("\n".join([*rows, "Build failed"]).encode(), DeclaredMetadata(tool_name="run"), 400)
-    assert own in text
 
 
 @pytest.mark.parametrize("after", [2, 90])
@@ -510,25 +485,3 @@ def test_lines_that_differ_in_numbers_only_are_shown_a_few_times_and_counted() -
     alike = re.search(r"\(\d+ like line (\d+)\)", text)
     assert alike is not None
     assert f"batch {int(alike[1]) - 1} stored" in text
-
-
-@pytest.mark.parametrize("mark", ["# ", "#", ";", "  // "])
-def test_of_a_text_of_comments_the_settings_are_shown(mark: str) -> None:
-    rng = random.Random(4)
-    words = ("whether", "replicas", "listen", "timeouts", "the", "default", "/etc/path", "synchronise", "memory")
-    lines = [mark + " ".join(rng.choices(words, k=9)) for _ in range(600)]
-    wanted = {90: "port 6380", 210: "max-memory = 96mb", 340: "append only", 450: "level: notice", 520: "timeout 0"}
-    for place, line in wanted.items():
-        lines[place] = line
-    for tool in (None, "read_file"):
-        text = card_of("".join(f"{line}\n" for line in lines).encode(), DeclaredMetadata(tool_name=tool), 600)[1]
-        assert all(f"\n{line}\n" in text for line in wanted.values())
-
-
-def test_content_is_told_from_comments() -> None:
-    settings, comments = [b"port 1", b"", b"fi", b"a=1"], [b"# b = 1"] * 30
-    assert content_rows([*comments, *settings]) == [30, 33]
-    assert content_rows([b"#define A 1"] * 30 + settings) == []
-    assert content_rows([*comments[:10], *settings]) == []
-    assert content_rows([*comments, *([b"a b"] * 30)]) == []
-    assert content_rows([]) == []

@@ -6,7 +6,6 @@ import json
 import random
 import re
 import tracemalloc
-from collections import Counter
 
 import pytest
 
@@ -90,17 +89,6 @@ def test_of_a_long_line_the_part_that_states_a_failure_is_kept(line: bytes) -> N
     assert shown.lines.first <= 23_001 <= shown.lines.last
 
 
-def test_tallies_are_those_of_every_line() -> None:
-    rng = random.Random(3)
-    levels = rng.choices(["INFO", "DEBUG", "WARN", "ERROR"], [90, 30, 4, 1], k=30_000)
-    rows = [f"2026-11-03 10:11:12,{n % 999:03d} {level:5} part {n}" for n, level in enumerate(levels)]
-    data = "\n".join(rows).encode()
-    counts = Counter(levels)
-    told = ", ".join(f"{level} {count}" for level, count in counts.most_common())
-    assert survey_of(data, 300_000).facts == (f"Levels: {told}",)
-    assert f"\nLevels: {told}\n" in card_of(data, DeclaredMetadata(), 600)[1]
-
-
 TALLIED = {
     "pytest": (
         [f"tests/test_a.py::test_{n} {'FAILED' if n % 7 == 0 else 'PASSED'} [{n:3d}%]" for n in range(98)],
@@ -124,7 +112,6 @@ TALLIED = {
         [f'::1 - - [03/Nov/2026:10:00:00 +0000] "GET /{"ab" * 300}/{n} HTTP/2.0" 502 5' for n in range(20)],
         f"Failed requests: GET /{'ab' * 37}a… 20",
     ),
-    "ruff": ([f"src/a{n % 3}.py:{n}:1: {'E501' if n % 2 else 'F401'} text" for n in range(40)], "E501 20, F401 20"),
     "grep": ([f"src/a{n % 4}.py:{n}:    value = {n}" for n in range(40)], "40 lines in 4 files: src/a0.py 10"),
 }
 
@@ -288,15 +275,6 @@ def test_long_lines_that_are_all_different_are_told_apart_in_little_memory() -> 
         assert tracemalloc.get_traced_memory()[0] < 2_000_000
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize("shown", [b"[%s] %x", b"%s %x", b"level: %s %x", b"ts= level=%s id=%x"])
-def test_levels_are_counted_where_every_line_has_letters_of_its_own(shown: bytes) -> None:
-    rng = random.Random(4)
-    levels = [rng.choice([b"info", b"warn"] if b"level" in shown else [b"INFO", b"WARN"]) for _ in range(60_000)]
-    data = b"".join(b"2026-11-03 " + shown % (level, rng.getrandbits(200)) + b"\n" for level in levels)
-    told = ", ".join(f"{level.decode()} {count}" for level, count in Counter(levels).most_common())
-    assert survey_of(data, 1 << 20).facts == (f"Levels: {told}",)
 
 
 def test_the_outcome_of_an_indented_subtest_is_counted() -> None:

@@ -6,19 +6,17 @@ from collections.abc import Iterator
 
 from coatcheck.core.artifact import DeclaredMetadata, Kind
 from facts.cases import Case
-from facts.made_blocks import large_calendar
 from facts.made_git import large_diff, numbered_commits
 from facts.made_json import findings
 from facts.made_source import source_case
 from facts.says_json import JsonOracle
-from facts.says_output import TallyOracle
 from facts.says_source import python_symbols
 from facts.says_tables import TableOracle
 
 
 def large(rng: random.Random, count: int) -> Iterator[Case]:
     """About 600 KB each."""
-    makers = (_table, _records, _source, _levels, _lines, _report, large_diff, large_calendar, _findings, _array)
+    makers = (_table, _records, _source, _lines, _report, large_diff, _findings, _array)
     for number in range(count):
         yield makers[number % len(makers)](rng)
 
@@ -63,12 +61,6 @@ def _array(rng: random.Random) -> Case:
 def _source(rng: random.Random) -> Case:
     text = "".join(f"def work_{n}(a):\n    return a + {rng.randrange(99)}\n\n\n" for n in range(3_000))
     return source_case(text, python_symbols(text), DeclaredMetadata(title="shop.py"))
-
-
-def _levels(rng: random.Random) -> Case:
-    told = rng.choices(["INFO", "DEBUG", "WARN", "ERROR"], [90, 30, 4, 1], k=14_000)
-    rows = [f"2026-11-03 10:11:12,{n % 999:03d} {level:5} part {n} said ERROR" for n, level in enumerate(told)]
-    return Case("\n".join(rows).encode(), (TallyOracle("Levels", told),))
 
 
 def long_log(rng: random.Random) -> Case:

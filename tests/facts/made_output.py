@@ -2,7 +2,6 @@
 
 # ruff: noqa: E501, RUF001 - lines as programs print them
 
-import json
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -59,33 +58,6 @@ def _stamps(rng: random.Random) -> dict[str, str]:
     parts = {"d": rng.randint(1, 9), "m": rng.randrange(60), "s": rng.randrange(1000)}
     stamp = _STAMP.format(**parts)
     return {"stamp": stamp, "iso": stamp.replace(" ", "T")}
-
-
-def levels(rng: random.Random, count: int) -> Iterator[Case]:
-    """Logs of every form, with traces between, and levels named in messages."""
-    for number in range(count):
-        form = _FORMS[number % len(_FORMS)]
-        lines: list[str] = []
-        told: list[str] = []
-        for n in range(rng.randint(6, 200)):
-            level = rng.choices(_LEVELS, [1, 4, 9, 1, 2, 1, 2, 1, 1])[0]
-            message = rng.choice(_MESSAGES).format(n=n) if rng.random() < 0.5 else f"request {n} served"
-            lines.append(
-                form.format(
-                    level=level, low=level.lower(), message=message, quoted=json.dumps(message), n=n, **_stamps(rng)
-                )
-            )
-            told.append(level.lower() if "{low}" in form else level)
-            if rng.random() < 0.05:
-                lines += [
-                    "java.lang.IllegalStateException: ERROR in it",
-                    "    at shop.Cart.add(Cart.java:17)",
-                    "Caused by: java.io.IOException: FATAL",
-                ]
-        said = rng.choice(
-            [DeclaredMetadata(), DeclaredMetadata(tool_name="kubectl_logs"), DeclaredMetadata(tool_name="bash")]
-        )
-        yield Case(_text(rng, lines), (TallyOracle("Levels", told, len(lines)),), said)
 
 
 def _text(rng: random.Random, lines: list[str]) -> bytes:

@@ -1,10 +1,6 @@
 """Files of settings and data: TOML, INI as `configparser` writes it, one YAML mapping as PyYAML does, metrics."""
 
-import configparser
-import io
 import random
-import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from typing import cast
 
@@ -22,46 +18,6 @@ def _case(rng: random.Random, text: str, titles: dict[int, str], parts: dict[str
     lines = text.count("\n") + 1
     oracles = (OutlineOracle("Outline|Sections", titles, lines), PartsOracle(len(titles), parts))
     return Case(text.encode(), oracles, rng.choice(_SAID))
-
-
-def toml(rng: random.Random, count: int) -> Iterator[Case]:
-    """Tables, arrays of tables with and without names, strings that span lines and look like tables."""
-    for _ in range(count):
-        lines = ["version = 1", ""]
-        titles: dict[int, str] = {}
-        for table in ("project", "tool.x", 'tool."y.z"'):
-            titles[len(lines) + 1] = f"[{table}]"
-            lines += [f"[{table}]  # of {table}", 'list = [\n    "[no]",', ' ["1"],\n]', f"n = {rng.randrange(9)}"]
-            lines = "\n".join(lines).split("\n")
-        lines += ['text = """', "[no.table]", 'name = "no"', '"""', ""]
-        packages = rng.randint(0, 90)
-        for number in range(packages):
-            named = rng.random() < 0.9
-            titles[len(lines) + 1] = f"{rng.choice(_NAMES)}-{number}" if named else "[[package]]"
-            name = [f'name = "{titles[len(lines) + 1]}"'] if named else []
-            lines += ["[[package]]", *name, 'version = "1"', 'needs = [\n    { name = "other" },\n]', ""]
-            lines = "\n".join(lines).split("\n")
-        text = "\n".join(lines)
-        assert len(cast("list[object]", tomllib.loads(text).get("package", []))) == packages
-        yield _case(rng, text, titles, {"[[package]]": packages} if packages else {})
-
-
-def ini(rng: random.Random, count: int) -> Iterator[Case]:
-    """Sections of settings, some without a value or with several lines, and comments."""
-    for _ in range(count):
-        parser = configparser.ConfigParser(allow_no_value=True, interpolation=None)
-        for number in range(rng.randint(2, 40)):
-            parser[f"{rng.choice(_NAMES)} {number}"] = {
-                f"key{n}": rng.choice(["1", "a = b", "two\nlines [x]", "[x]", "%(a)s"])
-                for n in range(rng.randint(1, 9))
-            }
-        made = io.StringIO()
-        parser.write(made)
-        text = ("; made\n" if rng.random() < 0.5 else "") + made.getvalue()
-        lines = text.split("\n")
-        titles = {n: line for n, line in enumerate(lines, 1) if line[:1] == "[" and line[1:-1] in parser}
-        assert len(titles) == len(parser.sections())
-        yield _case(rng, text, titles, {})
 
 
 def mappings(rng: random.Random, count: int) -> Iterator[Case]:
@@ -99,27 +55,6 @@ def _value(rng: random.Random) -> object:
             {"a": 1, "b": [1]},
         ]
     )
-
-
-def metrics(rng: random.Random, count: int) -> Iterator[Case]:
-    """Families of metrics, with or without help, type and labels."""
-    for _ in range(count):
-        lines: list[str] = []
-        titles: dict[int, str] = {}
-        kinds: list[str] = []
-        for number in range(rng.randint(4, 90)):
-            name, kind = (
-                f"node_{rng.choice(('disk', 'cpu:rate'))}_{number}",
-                rng.choice(["gauge", "counter", "histogram"]),
-            )
-            titles[len(lines) + 1] = name
-            kinds.append(kind)
-            lines += [f"# HELP {name} Of # TYPE {name}."] * rng.randrange(2)
-            lines += [f"# TYPE {name} {kind}"]
-            lines += [f'{name}{{n="{n} # TYPE a b"}} {rng.random()}' for n in range(rng.randrange(4))] or [
-                f"{name} 1e+09 17"
-            ]
-        yield _case(rng, "\n".join(lines) + "\n", titles, Counter(kinds))
 
 
 def titled(rng: random.Random, count: int) -> Iterator[Case]:

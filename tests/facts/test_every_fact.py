@@ -1,7 +1,7 @@
 """Every number, name and range on the cards of thousands of payloads is what other programs say of them.
 
-The oracles are `json`, `csv`, `sqlite3`, `ast`, `zipfile`, `tarfile`, `wave`, `html.parser`, `xml.etree`, `tomllib`,
-`configparser`, PyYAML, `git` and plain counting. A line on a card that no oracle understands is a failure, too.
+The oracles are `json`, `csv`, `sqlite3`, `ast`, `zipfile`, `tarfile`, `wave`, `html.parser`, PyYAML, `git` and plain
+counting. A line on a card that no oracle understands is a failure, too.
 """
 
 import random
@@ -14,7 +14,6 @@ import pytest
 
 from coatcheck.core.artifact import Kind
 from facts import (
-    made_blocks,
     made_git,
     made_interfaces,
     made_json,
@@ -27,8 +26,6 @@ from facts import (
     made_settings,
     made_source,
     made_tables,
-    made_trees,
-    made_xml,
 )
 from facts.cases import Case, shown
 from facts.made_databases import databases
@@ -60,18 +57,11 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_interfaces.interfaces, 120),
     (made_manifests.manifests, 80),
     (made_manuals.manuals, 120),
-    (made_xml.elements, 120),
-    (made_settings.toml, 60),
-    (made_settings.ini, 60),
     (made_settings.mappings, 80),
-    (made_settings.metrics, 40),
     (made_settings.titled, 60),
     (made_git.unified, 80),
-    (made_trees.trees, 100),
-    (made_trees.listings, 60),
     (made_pages.pages, 120),
     (made_pages.results, 80),
-    (made_output.levels, 160),
     (made_output.tests, 120),
     (made_output.statuses, 40),
     (made_output.findings, 100),
@@ -79,7 +69,6 @@ MAKERS: Final[tuple[tuple[Maker, int], ...]] = (
     (made_output.headed, 60),
     (made_output.nothing_to_count, 110),
     (made_output.tiny, 150),
-    (made_blocks.calendars, 60),
     (made_large.large, 10),
 )
 ARCHIVES: Final = ((made_media.zips, 40), (made_media.tars, 40))

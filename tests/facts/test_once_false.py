@@ -162,10 +162,3 @@ def test_bars_in_the_cells_of_a_commented_table_separate_nothing() -> None:
     rows = "".join(f"{n},a|b,{n * 7}\n" for n in range(40))
     told = shown(Case(f"# a|note\nid,x|y,total\n{rows}".encode()), 600).facts.shape
     assert told == ("3 columns, comma-separated", "First row: id, x|y, total")
-
-
-def test_a_line_longer_than_a_block_counts_once_among_those_without_a_level() -> None:
-    lines = [f"10:00:{n % 60:02d} INFO request {n}" for n in range(90)] + ["plain"] * 200 + ["x" * 2_000_000]
-    case = Case("\n".join(lines).encode(), (TallyOracle("Levels", ["INFO"] * 90, 291),))
-    _hold([case])
-    assert shown(case, 600).facts.shape == ("Levels in 90 of 291 lines: INFO 90",)

@@ -68,27 +68,3 @@ def test_what_would_be_alike_without_arguments_keeps_them() -> None:
 def test_a_title_without_arguments_is_its_beginning_up_to_the_name(title: str, short: str) -> None:
     assert without_arguments(title) == short
     assert title.startswith(short)
-
-
-@pytest.mark.parametrize(
-    ("first", "other"),
-    [("dn: cn=ann{},ou=crew", "cn: ann{}"), ("Package: lib{}", "Status: ok"), ("port\t: {}", "speed\t: 9")],
-)
-def test_records_of_fields_are_named_by_their_first_field(first: str, other: str) -> None:
-    text = "\n".join([f"{first.format(n)}\n{other.format(n)}\n  and {n} more\n" for n in range(9)])
-    entries = found(text, name=None)
-    assert [entry.title for entry in entries] == [first.format(n).partition(":")[2].strip() for n in range(9)]
-    assert [entry.lines.first for entry in entries if entry.lines] == list(range(1, 36, 4))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Note: read this first.\nIt is short.\n\n" * 9,  # no field below
-        "Name: a\nSize: 3\n\n" * 9,  # all alike
-        "Name: a\nSize: 3\n\nTitle: b\nSize: 4\n\n" * 5,
-        "".join(f"Question: why {n}?\n\nAnswer: {n}\n\n" for n in range(9)),
-    ],
-)
-def test_paragraphs_that_begin_otherwise_are_no_records(text: str) -> None:
-    assert not found(text, name=None)

@@ -29,6 +29,7 @@ _FEWEST: Final = 3
 """Matches or values that a call requests at least."""
 _SEVERAL_VALUES: Final = re.compile(r"\[\?|\[\d*:|\*")
 """Matches in a JSONPath what may select many values."""
+_PAGE_OF_LIST: Final = re.compile(r"\$\[\d+:\d+\]")
 _LEAST: Final = 10
 """Minimum lines that a call requests."""
 _NAMED: Final = 3
@@ -205,17 +206,19 @@ def next_call(
     """
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
     arguments: dict[str, str | int]
+    path = inputs.facts.path
+    if path is not None and _PAGE_OF_LIST.fullmatch(path) and shown is not None and shown.places:
+        path = None  # any page of the list resembles the elements that are shown
     room = max(1, _ROOM * inputs.sizes.lines // max(1, inputs.sizes.tokens.count))
     if words is not None:
         matches = max(_FEWEST, room // _MATCH)
         arguments = {"pattern": words, **({"limit": matches} if matches < DEFAULT_MATCHES else {})}
-    elif shown is not None and shown.has_told and inputs.facts.path is None:
+    elif shown is not None and shown.has_told and path is None:
         return None
     elif section is not None:
         title, lines = section
         arguments = {"section": title, **({"limit": max(room, _LEAST)} if lines > max(room, _LEAST) else {})}
-    elif inputs.facts.path is not None:
-        path = inputs.facts.path
+    elif path is not None:
         arguments = {"path": path, **({"limit": _FEWEST} if _SEVERAL_VALUES.search(path) else {})}
     elif longest.whole_lines:
         prose = inputs.facts.document or inputs.spec.prose

@@ -18,16 +18,15 @@ from msgspec import Struct
 
 from coatcheck.core.artifact import Novelty
 from coatcheck.core.choose.answers import answers
-from coatcheck.core.choose.frames import own_frames
 from coatcheck.core.choose.licence import licence_lines
 from coatcheck.core.choose.oddness import odd_lines, odd_words
 from coatcheck.core.choose.outliers import outlying_lines
 from coatcheck.core.choose.statements import CODE, add_statements, begins_with_failure, failed_ends
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, CardWeights
-from coatcheck.core.structure.line_style import content_rows
 from coatcheck.core.survey.lexicon import (
     BENIGN,
+    ENDED,
     GRAVE,
     STRONG,
     SUMMARY,
@@ -44,8 +43,6 @@ _NOVEL: Final = 2.0
 """Worth of a line of which an earlier run has no word."""
 _KNOWN: Final = 0.5
 """Share of a statement's worth that is left if an earlier run has the line too."""
-_FRAME: Final = 3.5
-"""Worth of a program's own frame next to one of others, in a text with a sure failure."""
 _ODD: Final = 5.0
 """Worth of the only line that resembles no other, or has a word of its own."""
 _QUERY: Final = 10.0
@@ -65,8 +62,6 @@ _FAILED: Final = VERDICT | STRONG
 _STAMPS: Final = 120
 _COVERED: Final = 400
 """Units that are examined for their topics, evenly spread."""
-_SPREAD: Final = 16
-"""How many times as long as its excerpts a text may be for its topics to count fully."""
 _STAMP: Final = BlockPattern(r"^\[? *\d+\.\d{3,}\]?|^\d{10,13}\b")
 """Matches times without a date or a time of day."""
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"000000000")
@@ -187,44 +182,39 @@ def worth_of(
     outcome, verdict = (False, None) if weights is not None else _situation(units, flags, document=document)
     chosen = weights or (OUTCOME if outcome else DOCUMENT)
     base: dict[int, float] = {}
-    ends = failed_ends(units, flags) if outcome else []
+    well = verdict is not None and verdict >= len(units) - _LAST and flags[verdict] & (SURE | STRONG | ENDED) == 0
+    ends = failed_ends(units, flags) if outcome and not well else []
     add_statements(base, units, flags, chosen.statements, lines, ends)
     if compared is not None:
         _novel(base, units, compared)
     licence = licence_lines(units) if weights is None and not outcome else set[int]()
     beside = _beside(units, asides) if is_view else set[int]()
     licence |= beside
-    words, numbers = odd_words(units), outlying_lines(units)
-    for places in (odd_lines(units), words, numbers):
-        for place in {*places} - licence:
-            base[place] = max(base.get(place, 0.0), _ODD / len(places) ** 0.5)
-    if outcome:
-        _add_frames(base, units, flags)
+    exempt = _add_oddness(base, units, licence)
     base = {place: worth for place, worth in base.items() if place not in beside}
     stated = base.copy()
     _ends(base, units, chosen, reach, licence, ends)
     if verdict is not None:
         base[verdict] = max(base.get(verdict, 0.0), _VERDICT)
-    for place in () if outcome or weights is not None else content_rows(units.text):
-        base[place] = max(base.get(place, 0.0), _ODD)
     told = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
     base.update(told)
-    for place in base:
-        if not _WORD.search(units.text[place]):
-            base[place] *= _WORDLESS
+    base.update({place: worth * _WORDLESS for place, worth in base.items() if not _WORD.search(units.text[place])})
     answering = answers(units, query, outcome=outcome) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
-    made = Worth(chosen, base, flags, {}, {}, stated, {*words, *numbers, *answering, *told}, beside)
+    made = Worth(chosen, base, flags, {}, {}, stated, {*exempt, *answering, *told}, beside)
     if chosen.cover:
-        _covers(made, units, licence, reach)
+        _covers(made, units, licence)
     return made
 
 
-def _add_frames(base: dict[int, float], units: Units, flags: dict[int, int]) -> None:
-    """Adds the worth of a program's own frames, if anything failed surely."""
-    for place in own_frames(units) if any(stated & SURE for stated in flags.values()) else ():
-        base[place] = max(base.get(place, 0.0), _FRAME / units.count[units.shape[place]] ** 0.5)
+def _add_oddness(base: dict[int, float], units: Units, licence: set[int]) -> set[int]:
+    """Adds the worth of lines that differ from nearly all others; returns those that differ by a word or a number."""
+    words, numbers = odd_words(units), outlying_lines(units)
+    for places in (odd_lines(units), words, numbers):
+        for place in {*places} - licence:
+            base[place] = max(base.get(place, 0.0), _ODD / len(places) ** 0.5)
+    return {*words, *numbers}
 
 
 def _beside(units: Units, asides: Sequence[Section]) -> set[int]:
@@ -268,11 +258,8 @@ def _ends(
             passed += len(units.text[place]) + 1
 
 
-def _covers(worth: Worth, units: Units, licence: set[int], reach: float) -> None:
-    """Determines the topics of the sampled units: their longer words; paths and names count more.
-
-    The more of a text cannot be shown, the less do a few of its lines say of its topics.
-    """
+def _covers(worth: Worth, units: Units, licence: set[int]) -> None:
+    """Determines the topics of the sampled units: their longer words; paths and names count more."""
     known: dict[bytes, frozenset[bytes]] = {}
     for place in range(0, len(units), max(1, len(units) // _COVERED)):
         if place in licence:
@@ -284,8 +271,7 @@ def _covers(worth: Worth, units: Units, licence: set[int], reach: float) -> None
         if words:
             worth.words[place] = words
     seen = Counter(chain.from_iterable(worth.words.values()))
-    shown = min(1.0, _SPREAD * reach / max(1, len(units.block)))
     worth.rarity = {
-        word: shown * (2.0 if len(word.translate(None, b"/_.")) < len(word) else 1.0) / (1 + 0.15 * count)
+        word: (2.0 if len(word.translate(None, b"/_.")) < len(word) else 1.0) / (1 + 0.15 * count)
         for word, count in seen.items()
     }

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from coatcheck.core.jsonpath.location import step
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe, named_parts
-from coatcheck.core.kinds.json_records import WRONG, inside, names, next_path, recurring, stating
+from coatcheck.core.kinds.json_records import WRONG, inside, next_path, recurring, stating
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.notebook import FAILED, of_notebook
 from coatcheck.core.structure.record_values import counts_of
@@ -73,7 +73,7 @@ def describe_json(payload: PayloadProbe) -> Description:
     told: tuple[str, ...] = ()
     if reading.all_of_it:
         told = next((each.failed for each in found if each.failed), ())
-        counts = (*[each.line for each in found], *names(value))
+        counts = tuple(each.line for each in found)
     elif reading.lines and sample.whole:
         counts = (*tallied(sample.head), *counts_of(sample.head))
     rare = counts[: bool(reading.all_of_it and found and found[0].rare)]

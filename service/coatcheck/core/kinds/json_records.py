@@ -7,7 +7,7 @@ others, like the rules that findings break, the most frequent lead.
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Final, cast
 
 from msgspec import Struct
@@ -26,19 +26,11 @@ _LOOKED: Final = 200
 _MEMBERS: Final = 3
 """Members whose values are counted."""
 _LISTS: Final = 3
-"""Lists of records, longest first, whose members are counted, and whose records are named."""
+"""Lists of records, longest first, whose members are counted."""
 _DEEP: Final = 3
 """Depth of objects and lists in which lists are searched for."""
 _SAID: Final = 80
 """Maximum characters of a value that tells a record from others; of several, twice as many."""
-_TITLED: Final = 50
-"""Records that decide by which member they are named."""
-_NAMED: Final = 2
-"""Lists of records that are named."""
-_NAMES: Final = 240
-"""Maximum characters of the names of a list's records."""
-_NAMING: Final = 0.6
-"""Minimum share of letters in names."""
 _RARE: Final = 0.1
 """Maximum share of the records of a rare value."""
 _DEEPEST: Final = 6
@@ -130,43 +122,6 @@ def _failed(place: str, records: list[Record], member: RecordMember) -> tuple[st
                 told = leading(Counter(encode(each).decode() for each in clipped))
                 facts.append(f"Where {place} is {encode(value).decode()}: {''.join(map(step, message))} {told}")
     return tuple(facts[:_FAILING])
-
-
-def names(value: object) -> list[str]:
-    """Returns facts that name the records of the longest lists by a member with different short texts, if any has one.
-
-    Of several such members, by the one with most letters: not by times, digests or numbers.
-    """
-    facts: list[str] = []
-    lists = sorted(_lists("$", value, _DEEP), key=lambda each: -len(each[1]))[:_LISTS]
-    for path, records in [each for each in lists if len(each[1]) > 1]:
-        looked = records[:_TITLED]
-        columns = {keys: values_at(looked, keys) for keys in keys_of(looked[0])}
-        letters = {keys: _letters(column) for keys, column in columns.items()}
-        best = max(letters, key=lambda keys: letters[keys], default=())
-        if best and letters[best] >= _NAMING and len(facts) < _NAMED:
-            told = [encode(each).decode() for each in columns[best]]
-            most = max(1, sum(size <= _NAMES for size in accumulate(map(len, told))))
-            left = sum(best[-1] in inner for inner in _holding(records, best)) - most
-            shown = ", ".join([*told[:most], *([f"… {left} more"] if left else [])])
-            facts.append(f"Values of {path}[*]{''.join(map(step, best))}: {shown}")
-    return facts
-
-
-def _holding(records: list[Record], keys: tuple[str, ...]) -> list[Record]:
-    """Returns the objects that may have a member of records."""
-    if len(keys) == 1:
-        return records
-    return [cast("Record", each) for record in records if isinstance(each := record.get(keys[0]), dict)]
-
-
-def _letters(column: list[object]) -> float:
-    """Returns the share of letters in the texts of a column; 0 if some are long, or not texts, or many are alike."""
-    texts = [each for each in column if isinstance(each, str) and 0 < len(each) <= _SAID]
-    if len(texts) < len(column) or len(set(texts)) * 5 < len(texts) * 4:
-        return 0.0
-    told = "".join(texts)
-    return sum(map(str.isalpha, told)) / len(told)
 
 
 def _alone(records: list[Record], keys: tuple[str, ...], value: object) -> str:

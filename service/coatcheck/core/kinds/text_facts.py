@@ -8,16 +8,17 @@ from msgspec.structs import replace
 
 from coatcheck.core.artifact import PayloadSample
 from coatcheck.core.extract.headings import extract_headings, reads_as_document
+from coatcheck.core.extract.manual import is_manual
 from coatcheck.core.kinds.description import NOTHING, OUTLINE, Description, PayloadProbe, named_parts
-from coatcheck.core.outline.blocks import blocks_of
 from coatcheck.core.outline.commits import is_log, is_oneline
-from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, has_few_landmarks, landmarks
+from coatcheck.core.outline.landmarks import DIFF, OUTPUT, PROSE, SOURCE, landmarks
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, Landmarks, details_of
 from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.summary import size_of, summary
 from coatcheck.core.outline.titles import without_arguments
 from coatcheck.core.outline.totals import DiffTotals, totals_of
 from coatcheck.core.outline.yaml_documents import is_stream
+from coatcheck.core.outline.yaml_keys import is_mapping
 from coatcheck.core.survey.tallies import tallied
 from coatcheck.core.text.plural import counted, first_of
 
@@ -85,7 +86,7 @@ def _first_lines(sample: PayloadSample, most: int = _LARGEST) -> tuple[bytes, st
     examined as far as available.
     """
     head = sample.head
-    if len(head) > most and (blocks_of(head) or (sample.whole and has_few_landmarks(head[:_LOOK]))):
+    if len(head) > most and (is_mapping(head) or (sample.whole and is_manual(head[:_LOOK]))):
         most = len(head)
     if len(head) <= most and sample.whole:
         return sample.head, ""

@@ -7,8 +7,6 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from coatcheck.core.extract.manual import is_manual
-from coatcheck.core.outline.blocks import blocks_of
 from coatcheck.core.outline.commits import Oneline, is_log, is_oneline
 from coatcheck.core.outline.diff import Diff
 from coatcheck.core.outline.languages import PREFIX, language_by_directive, language_of
@@ -18,8 +16,8 @@ from coatcheck.core.outline.output import Phases
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
-from coatcheck.core.outline.trees import Folders, Tree, is_listing, is_tree
 from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
+from coatcheck.core.outline.yaml_keys import YamlKeys, is_mapping
 from coatcheck.core.structure.line_style import style_of
 from coatcheck.core.views.window import Position
 
@@ -52,11 +50,6 @@ def landmarks(marks: Landmarks, names: tuple[str | None, ...], data: bytes) -> l
     return scanner.finish(_BEGINNING.after(data), ends_line=data.endswith(b"\n"))
 
 
-def has_few_landmarks(head: bytes) -> bool:
-    """Returns whether the landmarks of a text that begins like this are few of its lines, and are found fast."""
-    return is_tree(head) or is_listing(head) or is_manual(head)
-
-
 def _json(head: bytes, _lines: int, *, whole: bool) -> OutlineEntries:
     """Returns the cells of a complete notebook, or the places of a document that begins with `head`."""
     return (of_notebook(head) if whole else None) or of_json(head, whole=whole)
@@ -68,16 +61,14 @@ def _table(head: bytes, lines: int, *, whole: bool) -> OutlineEntries:
 
 
 def _listed(head: bytes) -> OutlineScanner | None:
-    """Returns what finds a text's commits, documents, branches, folders or settings, if it has such parts."""
+    """Returns what finds a text's commits, documents or keys, if it has such parts."""
     if is_log(head):
         return Diff()
     if is_oneline(head):
         return Oneline()
     if is_stream(head):
         return YamlDocuments()
-    if is_tree(head):
-        return Tree(head)
-    return Folders() if is_listing(head) else blocks_of(head)
+    return YamlKeys() if is_mapping(head) else None
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:
@@ -112,7 +103,7 @@ TABLE: Final = Landmarks(structure=_table)
 DIFF: Final = Landmarks(scanner=lambda _names, _head: Diff())
 """Files and hunks, and commits if there are any."""
 SOURCE: Final = Landmarks(scanner=lambda names, head: _listed(head) or Symbols(language_of(names, head)))
-"""Symbols; commits of a Git log; documents of a YAML stream; parts of files of settings."""
+"""Symbols; commits of a Git log; documents of a YAML stream; keys of a YAML mapping."""
 OUTPUT: Final = Landmarks(
     scanner=lambda names, head: _listed(head) or _printed(names, head) or _source(names, head) or Phases()
 )

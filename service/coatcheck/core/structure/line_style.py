@@ -3,8 +3,6 @@
 Only how a line *begins* or *ends* is significant: a word in the middle is what the line is about.
 """
 
-import re
-from collections.abc import Sequence
 from typing import Final, Literal
 
 from coatcheck.core.text.scan import BlockPattern
@@ -35,16 +33,6 @@ _TOLD: Final = BlockPattern(
     r"^[ \t\"'(]*(?:[\w,;:'\"()/.&`\x{80}-\x{10ffff}-]+  ?){5,}[\w,;:'\"()/.&`?!<>@\x{80}-\x{10ffff}-]+[ \t\r]*$"
     r"|^[A-Z].*(?: [a-z]+,?){4}.*[.!?:]$"  # a sentence
 )
-_COMMENT: Final = re.compile(
-    rb"[ \t]*(?:#(?!(?:define|elif|else|endif|error|if|ifdef|ifndef|include|line|pragma|undef|warning)\b)|;|//)"
-)
-_COMMENTED: Final = 0.6
-"""Minimum share of comments in a text whose content is the other lines."""
-_LEAST: Final = 20
-"""Minimum lines of such a text, without blank ones."""
-_SOME: Final = 8
-"""Lines, evenly spread, of which half must be comments."""
-_SET: Final = re.compile(rb"\S[ \t=:]+\S")
 _FOREIGN: Final = bytes(range(0x80, 0x100))
 _OUTPUT: Final = 0.3
 _PROSE: Final = 0.3
@@ -68,18 +56,3 @@ def style_of(block: bytes, count: int) -> Literal["output", "prose", "code"]:
     if told >= _PROSE * count and told > 1.3 * coded:
         return "prose"
     return "code" if code >= _CODE * count else "output"
-
-
-def content_rows(lines: Sequence[bytes]) -> list[int]:
-    """Returns the numbers of lines, from 0, that set something in a text of which most lines are comments.
-
-    None if there are fewer comments. A line sets something if it has a name and a value, and is no comment.
-    """
-    some = lines[:: len(lines) // _SOME + 1]
-    if sum(map(bool, map(_COMMENT.match, some))) * 2 < len(some):
-        return []
-    filled = [row for row, line in enumerate(lines) if line and not line.isspace()]
-    content = [row for row in filled if _COMMENT.match(lines[row]) is None]
-    if len(filled) < _LEAST or len(content) > (1 - _COMMENTED) * len(filled):
-        return []
-    return [row for row in content if _SET.search(lines[row])]

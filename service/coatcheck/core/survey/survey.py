@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from coatcheck.core.artifact import LineFields
-from coatcheck.core.outline.totals import Totals, totals_of
+from coatcheck.core.outline.totals import DiffTotals, totals_of
 from coatcheck.core.parts.blobs import read_lines
 from coatcheck.core.structure.record_values import RecordTotals, record_totals
 from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, level_of, shapes_of, speaking, stating
@@ -116,7 +116,7 @@ class Surveyor:
         self._flooded = False
         self._tallies = Tallies()
         self._members = Members()
-        self._totals: Totals | RecordTotals | None = None
+        self._totals: DiffTotals | RecordTotals | None = None
         self._stated: dict[int, list[Region]] = {1: [], 2: [], 3: []}
         self._odd: list[tuple[bytes, Region]] = []
         """Shapes of lines that may resemble no other, each with the lines around it."""

@@ -1,21 +1,16 @@
-"""Tallies of an output's lines: levels, test outcomes, statuses of requests, findings by rule, lines by file.
+"""Tallies of an output's lines: test outcomes, statuses of requests, lines by file.
 
-A tally is started only if enough of the first lines have what it counts, and then every line is examined. If only few
-lines have a level, the text is not a levelled log, and counting levels would be meaningless.
+A tally is started only if enough of the first lines have what it counts, and then every line is examined.
 """
 
-# ruff: noqa: E501 - an expression is read best whole
-
 import re
-from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from itertools import islice
 from typing import Final, cast, final
 
 from msgspec import Struct
 
-from coatcheck.core.caches import remember
 from coatcheck.core.text.cuts import align
 from coatcheck.core.text.plural import counted, first_of
 from coatcheck.core.text.scan import BlockPattern
@@ -27,27 +22,10 @@ _HINTED: Final = 3
 """Lines that may have what is counted, after which this is checked."""
 _MOST: Final = 5_000
 """Maximum different things that one tally counts; with more it is dropped."""
-_MOST_LINES: Final = 0.5
-"""Share of the lines from which those without a level are what goes on below one; other lines may say more."""
 _LONGEST: Final = 200
 """Bytes at the beginning of a line, and at its end, that are examined."""
 _DIGITS: Final = b"0123456789"
-_NAMING: Final = b"=:"
-"""What a name ends with before its value."""
 
-_NAMES: Final = rb"TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|SEVERE|FATAL|CRIT(?:ICAL)?|PANIC|EMERG"
-_LEVEL: Final = re.compile(
-    rb"(?<![A-Za-z_./=-])(" + _NAMES + rb")(?=[\s\]>):|,\"']|$)"
-    rb"|(?:\[|<|\b(?:level|lvl|severity)\"?[=:] ?\"?)("
-    + _NAMES.lower()
-    + rb"|(?<==)(?:"
-    + _NAMES
-    + rb"))(?=[\s\]>,\"']|$)"
-)
-_DATED: Final = re.compile(rb"^\W{0,3}(?:--|//)|(?:^|[^A-Za-z]|T)::|(?:\b|_)(?:time|ts|timestamp|t|date)\"?[=:]")
-"""Matches what remains of a date or a time of day without its digits, or the name of one."""
-_FAR: Final = 160
-"""Bytes of a line within which its level must be."""
 _OUTCOME: Final = re.compile(
     rb"^[^\s:]+::\S.*\s(PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR)(?: \(.*\))?(?: +\[ *%\])?\s*$"
     rb"|^\[gw\] \[ *%\] (PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR) \S+::"
@@ -55,10 +33,6 @@ _OUTCOME: Final = re.compile(
     rb"|^(ok|not ok) (?:\s*$| (?!\s*\t))|^\s*--- (PASS|FAIL|SKIP):"
 )
 _STATUS: Final = re.compile(rb"\" ([1-5]\d\d) (?:\d+|-)[^\n]*")
-_RULE: Final = re.compile(
-    rb"\[(-W[\w=+-]+)\]|\berror\[(E\d{4})\]|\berror (TS\d+):|^\S+?:\d+(?::\d+)?:? ([A-Z]{1,5}\d{2,5})\b|^([A-Z]{1,4}\d{3,5}) "
-    rb"|^\S+?:\d+(?::\d+)?: .*\[([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\]\s*$"
-)
 _NUMBERED: Final = re.compile(rb"^((?:[A-Za-z]:)?[^:\n]{1,300}?)(?:\(\d+(?:,\d+)?\):|:\d+(?=[:\s]|$))", re.MULTILINE)
 _PLAIN: Final = re.compile(rb"^([^\s:]{1,300}):(?!:)")
 _BELOW: Final = re.compile(rb"\d+([:-])")
@@ -67,19 +41,6 @@ _BETWEEN: Final = re.compile(rb"-\d+-")
 _FILE: Final = re.compile(r"(?:[^/]*/)+[^/]*[^\d.:/][^/]*|[^/]*[A-Za-z_][^/]*\.[A-Za-z]\w{0,7}")
 
 _WORD: Final = re.compile(rb"[A-Za-z]")
-
-
-def _level(line: bytes) -> tuple[int, bytes] | None:
-    """Returns the first level that a line names, at its beginning or after a date or a time, and the words before."""
-    found = _LEVEL.search(line, 0, _FAR)
-    depth = None if found is None else _depth(line[: found.start()])
-    return None if found is None or depth is None else (depth, found[found.lastindex or 0])
-
-
-@remember("levels", 1_024, 260)
-def _depth(before: bytes) -> int | None:
-    """Returns how many words precede a level, given all text before it; None: it is not a level."""
-    return len(before.split()) if not _WORD.search(before) or _DATED.search(before) else None
 
 
 def _may_be_file(name: bytes) -> bool:
@@ -104,7 +65,6 @@ class _Tally(Struct, frozen=True):
     """Things that are named."""
 
 
-_LEVELS: Final = _Tally("Levels", _LEVEL, 0.25, BlockPattern(_NAMES.decode(), ignore_case=True))
 _STATUSES: Final = _Tally("Statuses", _STATUS, 0.4, BlockPattern(r"\" [1-5]\d\d "), digits=True)
 _FAILED: Final = _Tally(
     "Failed requests",
@@ -126,19 +86,10 @@ _BY_HEADING: Final = _Tally("Lines by file", re.compile(rb"^\d+:"), 0.4, BlockPa
 """For files whose lines are below their name: numbered, and with a hyphen if they are only near a match."""
 _OF_FILES: Final = (_BY_LINE, _BY_FILE, _BY_HEADING)
 _TALLIES: Final = (
-    _LEVELS,
     _Tally(
         "Outcomes", _OUTCOME, 0.25, BlockPattern(r"PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR|\.\.\. |^(?:not )?ok|--- ")
     ),
     _STATUSES,
-    _Tally(
-        "Findings by rule",
-        _RULE,
-        0.15,
-        BlockPattern(r"\[-W|error(?:\[E| TS)\d|^\S+:\d\S* [A-Z]+\d\d|^[A-Z]+\d\d\d|^\S+:\d.*\]\s*$"),
-        digits=True,
-        most=8,
-    ),
     *_OF_FILES,
 )
 
@@ -149,17 +100,8 @@ class Tallies:
 
     def __init__(self) -> None:
         self._counts: dict[_Tally, Counter[bytes]] | None = None
-        self._deepest = 0
-        """Maximum words before a level, by the first lines: any later word belongs to a message."""
-        self._words = 0
-        """Words of each line, without digits, that are examined, and one more after a name; 0: all. A level must be
-        among them."""
         self._other = False
         """Whether some line names no file."""
-        self._feeds = 0
-        """Line feeds so far."""
-        self._ended = True
-        """Whether the last block ended with one; a very long line is in several blocks."""
         self._heading: bytes | None = None
         """The file whose lines are read; None: a name is next."""
 
@@ -172,7 +114,6 @@ class Tallies:
         """
         if self._counts is None:
             self._counts = self._begun(block.split(b"\n"))
-        self._feeds, self._ended = self._feeds + block.count(b"\n"), block.endswith(b"\n")
         lines = block.split(b"\n") if any(tally.digits and tally is not _BY_LINE for tally in self._counts) else []
         if lines and len(max(lines, key=len)) > 2 * _LONGEST:
             lines = [_ends(line) for line in lines]
@@ -185,12 +126,10 @@ class Tallies:
     def add(self, shapes: list[bytes] | Mapping[bytes, int]) -> None:
         """Counts lines of blocks that were fed, given all of them without digits, or how many there are of each."""
         begun = [each for each in (self._counts or {}).items() if not each[0].digits]
-        heads: Iterable[tuple[bytes, int]] = ()
-        if begun and self._words:
-            heads = _heads(shapes, self._words).items()
-        elif begun:
-            long = {each: _ends(each.rstrip(b"\0")) for each in shapes if len(each) >= _LONGEST}
-            heads = [(long.get(shape, shape), times) for shape, times in Counter(shapes).items()]
+        if not begun:
+            return
+        long = {each: _ends(each.rstrip(b"\0")) for each in shapes if len(each) >= _LONGEST}
+        heads = [(long.get(shape, shape), times) for shape, times in Counter(shapes).items()]
         for tally, counts in begun:
             for head, times in heads:
                 found = self._found(tally, head)
@@ -235,9 +174,6 @@ class Tallies:
 
     def _found(self, tally: _Tally, line: bytes) -> bytes | None:
         """Returns what is counted of a line; None if it has none."""
-        if tally is _LEVELS:
-            level = _level(line)
-            return None if level is None or level[0] > self._deepest else level[1]
         found = tally.pattern.search(line)
         name = found[found.lastindex or 0] if found else None
         return None if name is None or (tally is _BY_FILE and not _is_file(name)) else name
@@ -245,7 +181,6 @@ class Tallies:
     def facts(self) -> tuple[str, ...]:
         """Returns a line per tally that was started, in whole numbers of lines."""
         out: list[str] = []
-        lines = self._feeds + (not self._ended)
         for tally, counts in (self._counts or {}).items():
             if tally is _BY_LINE:
                 _drop_neighbours(counts)
@@ -261,8 +196,6 @@ class Tallies:
             named = [f"{name.decode('utf-8', 'replace')} {count}" for name, count in ordered]
             by_file = f"{counted(counts.total(), 'line')} in {counted(len(counts), 'file')}"
             label = by_file if tally in _OF_FILES else tally.label
-            if tally is _LEVELS and counts.total() < _MOST_LINES * lines:
-                label += f" in {counts.total()} of {lines} lines"
             out.append(f"{label}: {first_of(named, tally.most, separator=', ')}")
         return tuple(out)
 
@@ -284,16 +217,10 @@ class Tallies:
             if self._have(tally, block.split(b"\n"), least):
                 begun[tally] = Counter()
                 begun.update({_FAILED: Counter()} if tally is _STATUSES else {})
-        if [tally for tally in begun if not tally.digits] == [_LEVELS]:
-            self._words = self._deepest + 1
         return begun
 
     def _have(self, tally: _Tally, lines: list[bytes], least: float) -> bool:
         """Returns whether at least so many lines have what is counted, or are next to one that names a file."""
-        if tally is _LEVELS:
-            depths = sorted(level[0] for line in lines if (level := _level(line)) is not None)
-            self._deepest = depths[len(depths) * 3 // 4] if depths else 0
-            return len(depths) >= least
         if tally is _BY_HEADING and not any(map(_is_file, lines)):
             return False
         if tally is not _BY_LINE:
@@ -303,32 +230,6 @@ class Tallies:
         files = sum([name is not None and _is_file(name) and _WORD.search(name) is not None for name in names])
         others = [line for line, name in zip(lines, names, strict=True) if not (name and _may_be_file(name))]
         return files > 0 and files + sum(_BESIDE.match(line) is not None for line in others) >= least
-
-
-def _heads(shapes: list[bytes] | Mapping[bytes, int], words: int) -> dict[bytes, int]:
-    """Returns how many lines begin with the same words, and after a name one more.
-
-    In their order, lines that begin alike follow each other: only the first of them is split.
-    """
-    lines = sorted(shapes)
-    heads: defaultdict[bytes, int] = defaultdict(int)
-    at = 0
-    while at < len(lines):
-        line = lines[at]
-        parts = line.split(None, words)
-        rest = parts.pop() if len(parts) > words else b""
-        if rest and parts[-1][-1] in _NAMING:
-            value, *others = rest.split(None, 1)
-            parts.append(value)
-            rest = others[0] if others else b""
-        begun = line[: len(line) - len(rest)] if rest else line
-        end = at + 1
-        if end < len(lines) and lines[end].startswith(begun):
-            end = bisect_left(lines, begun[:-1] + bytes([begun[-1] + 1]), end) if rest else bisect_right(lines, line)
-        times = end - at if isinstance(shapes, list) else sum(map(shapes.__getitem__, lines[at:end]))
-        heads[b" ".join(parts).rstrip(b"\0")] += times
-        at = end
-    return heads
 
 
 def tallied(text: bytes) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Parts of files of settings, of data and of texts with titles, in any blocks, and texts that only resemble them."""
+"""Keys of a YAML mapping, in any blocks, and texts that only resemble one."""
 
 import random
 
@@ -6,35 +6,12 @@ import pytest
 
 from coatcheck.core.artifact import Kind
 from coatcheck.core.kinds.spec import spec_of
-from coatcheck.core.outline.blocks import blocks_of
 from coatcheck.core.outline.landmarks import landmarks
-from coatcheck.core.outline.model import Entry, OutlineScanner
+from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.render import line_of
+from coatcheck.core.outline.yaml_keys import YamlKeys, is_mapping
 from coatcheck.core.views.window import Position
 
-TOML = '''# made
-version = 1
-
-[project] # one
-name = "no title"
-[tool."a.b"]
-text = """
-[no]
-"""
-list = [
-    ["x"],
-]
-[[package]]
-name = "one"  # first
-[[package]]
-version = "2"
-[[package]]
-version = "3"
-name = 'three'
-'''
-INI = (
-    "[Unit]\nDescription=A [service]\n\n[Service]\nType = simple\nExecStart=/bin/x \\\n  [no]\n; c\n[Install]\nAlias\n"
-)
 YAML = """# made
 name: CI
 on: [push]
@@ -60,27 +37,9 @@ list:
 """
 ONE = "en:\n    hello: Hello\n    deep:\n        deeper: 1\n    bye: Bye\n"
 LISTS = "groups:\n  - name: a\n    rules:\n      x: 1\nrules:\n  {odd}:\n    deep:\n      x: 1\nend: 1\n"
-METRICS = """# HELP up Whether.
-# TYPE up gauge
-up{a="# TYPE b counter"} 1
-# TYPE down counter
-down 3 17
-# a comment
-# HELP other Untyped.
-other 1
-"""
+
+
 TEXTS = {
-    "toml": (
-        TOML,
-        [
-            "[project] (4-5)",
-            '[tool."a.b"] (6-12)',
-            "one - [[package]] (13-14)",
-            "[[package]] - [[package]] (15-16)",
-            "three - [[package]] (17-19)",
-        ],
-    ),
-    "ini": (INI, ["[Unit] (1-3)", "[Service] (4-8)", "[Install] (9-10)"]),
     "yaml": (
         YAML,
         [
@@ -96,11 +55,10 @@ TEXTS = {
     ),
     "one": (ONE, ["en (1-5)", "  hello (2)", "  deep (3-4)", "  bye (5)"]),
     "lists": (LISTS, ["groups (1-4)", "rules (5-8)", "end (9)"]),
-    "metrics": (METRICS, ["up - gauge (1-3)", "down - counter (4-6)", "other (7-8)"]),
 }
 
 
-def entries(scanner: OutlineScanner, text: str, cuts: tuple[int, ...] = ()) -> list[Entry]:
+def entries(scanner: YamlKeys, text: str, cuts: tuple[int, ...] = ()) -> list[Entry]:
     lines = text.encode().splitlines(keepends=True)
     place = Position(0, 0, 0)
     for low, high in zip((0, *cuts), (*cuts, len(lines)), strict=True):
@@ -115,8 +73,7 @@ def test_parts_are_found_in_any_blocks(name: str) -> None:
     text, listed = TEXTS[name]
     rng = random.Random(2)
     for _ in range(60):
-        scanner = blocks_of(text.encode())
-        assert scanner is not None
+        scanner = YamlKeys()
         cuts = tuple(sorted(rng.sample(range(1, text.count("\n")), rng.randint(0, 4))))
         assert [line_of(each) for each in entries(scanner, text, cuts)] == listed, cuts
 
@@ -150,9 +107,8 @@ OTHERS = [
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_texts_have_none(text: str) -> None:
-    assert blocks_of(text.encode()) is None
+    assert not is_mapping(text.encode())
 
 
 def test_a_beginning_without_a_line_end_is_examined() -> None:
-    assert blocks_of(b"a:" * 20_000) is None
-    assert blocks_of(b"[a]\n" * 20_000 + b"x=1") is None
+    assert not is_mapping(b"a:" * 20_000)
