@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
 from coatcheck_client import Client, is_card
-from coatcheck_client.contract.blobs import Blob, large_blobs, with_ids
+from coatcheck_client.contract.blobs import REFUSED, Blob, large_blobs, with_ids
 from coatcheck_client.contract.cards import is_own
+from coatcheck_client.fallback import is_withheld
 from coatcheck_client.integrations.parts import Block, is_media, resource_of, texts_of, with_card
 from coatcheck_client.options import OnUnreachable
 from coatcheck_client.payload import EncodedJson, Payload, payload_of
@@ -168,9 +169,9 @@ class ToolOutputs:
         for blob in large_blobs(data):
             fields: DeclaredFields = {**self._limits, **declared, "media_type": blob.media_type}
             receipt = self.client.put(blob.decode(data), on_unreachable="ends", **fields)
-            if not receipt.stored:  # nor would the others be
+            if not receipt.stored and not is_withheld(receipt):  # nor would the others be
                 break
-            ids.append((blob, receipt.id))
+            ids.append((blob, receipt.id or REFUSED))
         return with_ids(data, ids).decode() if ids else text
 
 

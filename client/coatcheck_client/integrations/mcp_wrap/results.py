@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from coatcheck_client import AsyncClient, Receipt
-from coatcheck_client.contract.blobs import Blob, large_blobs, with_ids
+from coatcheck_client.contract.blobs import REFUSED, Blob, large_blobs, with_ids
 from coatcheck_client.contract.cards import is_card
-from coatcheck_client.fallback import CARD_TOKENS
+from coatcheck_client.fallback import CARD_TOKENS, is_withheld
 from coatcheck_client.integrations.parts import Block, resource_of
 from coatcheck_client.requests import DeclaredFields
 
@@ -78,9 +78,9 @@ async def store_blobs(client: AsyncClient, payload: str, **declared: Any) -> str
         data = await asyncio.to_thread(blob.decode, text)
         fields = cast("DeclaredFields", {**declared, "media_type": blob.media_type})
         receipt = await client.put(data, on_unreachable="ends", **fields)
-        if not receipt.stored:  # nor would the others be
+        if not receipt.stored and not is_withheld(receipt):  # nor would the others be
             break
-        ids.append((blob, receipt.id))
+        ids.append((blob, receipt.id or REFUSED))
     return with_ids(text, ids).decode() if ids else payload
 
 
