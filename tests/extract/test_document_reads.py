@@ -1,7 +1,8 @@
 """Mail and Word documents over HTTP and through the tool, by a service whose workers read them."""
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from extract.office_files import markdown, slides, written
-from media.formats import pdf
+from media.formats import pdf, workbook
 from media.test_service import read
 from support.service import Service, serving
 
@@ -101,3 +102,59 @@ def test_the_card_of_a_notebook_shows_the_cell_that_failed(service: Service) -> 
     assert "step_7()" in read(service, artifact, section="cell 7")
     assert "step_33()" in read(service, artifact, path="$.cells[33].source")
     assert "cell 59 code: step_59()" in read(service, artifact, section="outline")
+
+
+MAIN = b"xmlns='http://schemas.openxmlformats.org/spreadsheetml/2006/main'"
+
+
+def sheet(rows: bytes) -> bytes:
+    return b"<worksheet %s><sheetData>%s</sheetData></worksheet>" % (MAIN, rows)
+
+
+def strings(items: bytes) -> bytes:
+    return b"<sst %s>%s</sst>" % (MAIN, items)
+
+
+CORNERS = sheet(b'<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>2</v></c></row>')
+EXPANDING: dict[str, Callable[[], bytes]] = {
+    "cells": lambda: workbook(
+        "Prices",
+        "Bomb",
+        "Costs",
+        parts={"worksheets/sheet2.xml": sheet((b"<row>" + b"<c><v>1</v></c>" * 1000 + b"</row>") * 7000)},
+    ),
+    "extent": lambda: workbook("Prices", "Bomb", "Costs", parts={"worksheets/sheet2.xml": CORNERS}),
+    "one string in every cell": lambda: workbook(
+        "Prices",
+        "Bomb",
+        parts={
+            "worksheets/sheet2.xml": sheet((b"<row>" + b'<c t="s"><v>0</v></c>' * 1000 + b"</row>") * 100),
+            "sharedStrings.xml": strings(b"<si><t>" + b"words " * 200_000 + b"</t></si>"),
+        },
+    ),
+    "strings": lambda: workbook("Prices", parts={"sharedStrings.xml": strings(b"<si><t>word</t></si>" * 18_000_000)}),
+}
+
+
+@pytest.mark.parametrize("name", EXPANDING)
+def test_a_workbook_that_expands_enormously_is_read_as_far_as_its_limits_go(service: Service, name: str) -> None:
+    payload = EXPANDING[name]()
+    assert len(payload) < 2 * 1024**2
+    began = time.monotonic()
+    receipt = service.post(payload, inline_tokens=0, card_tokens=400)
+    assert time.monotonic() - began < 60, "two workers, each within its seconds"
+    artifact, card = receipt["id"], receipt["text"]
+    assert "Format: Excel workbook" in card
+    assert service.content(artifact) == payload
+    assert "The text view ends before the payload does" in read(service, artifact, pattern="no such words")
+    if name in {"cells", "extent"}:
+        assert "## Sheet Bomb: not read, it is too large; its cells are in view=raw" in card
+        assert "1\t2.5" in read(service, artifact, section="Sheet Prices")
+        assert "1\t2.5" in read(service, artifact, section="Sheet Costs")
+    else:
+        assert "[Too much for the memory and time of a text view: what it says was not read." in card
+        assert "xl/sharedStrings.xml" in read(service, artifact, pattern="sharedStrings")
+    sound = service.post(
+        workbook("Prices", cells=f"<row r='3'><c r='A3'><v>{len(name)}</v></c></row>"), inline_tokens=0
+    )
+    assert f"1\t2.5\n{len(name)}\n" in sound["text"], "the next one is read"

@@ -163,7 +163,11 @@ def test_each_mail_of_a_mailbox_is_a_section(tmp_path: Path) -> None:
     assert titles == [f"Mail {n + 1}: Number {n} größer" for n in range(5)]
     for number in range(5):
         assert f"From here to there: {number}\n\nFrom now on, ü\n" in section(found, titles[number])
-    assert text_of(found).startswith("Mailbox: 5 mails\n")
+    first = "Mailbox: 5 mails:\nMail 1: Number 0 größer, from Ann Größe <ann@example.org>\nMail 2: Number 1 größer, "
+    assert text_of(found).startswith(first)
+    long = view_of((tmp_path / "box").read_bytes() * 3)
+    lines = text_of(long).partition("\n\n")[0].split("\n")
+    assert (lines[0], len(lines)) == ("Mailbox: 15 mails, the first:", 13)
 
 
 def test_a_saved_page_is_the_page_that_it_holds() -> None:

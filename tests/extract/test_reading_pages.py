@@ -79,3 +79,32 @@ async def test_a_page_inside_of_json_is_read_as_a_page(agent: Agent) -> None:
     assert (await agent.read(artifact_id=receipt["id"])).body.startswith("# Of ships\n\nHarbour 0 ")
     found = await agent.read(artifact_id=receipt["id"], pattern="status: 200")
     assert "url: https://example.org/ships, status: 200" in found.body
+
+
+SHIPS = "https://example.org/ships"
+LINK = "<link rel='canonical' href='https://example.org/canonical'>"
+
+
+@pytest.mark.parametrize(
+    ("beside", "url"),
+    [
+        ({"url": SHIPS}, SHIPS),
+        ({"image": "https://example.org/a.png", "sourceURL": SHIPS, "favicon": "https://example.org/f.ico"}, SHIPS),
+        ({"request": {"href": "https://example.org/moved"}, "loc": SHIPS}, SHIPS),
+        ({"address": "not an address"}, "https://example.org/canonical"),
+        ({"og:image": "https://example.org/a.png"}, "https://example.org/canonical"),
+        ({"command": "curl https://example.org/other"}, "https://example.org/canonical"),
+    ],
+)
+async def test_the_url_of_a_page_inside_of_json_is_on_the_card(
+    agent: Agent, beside: dict[str, object], url: str
+) -> None:
+    page = f"<!doctype html>{PAGE.replace('<head>', f'<head>{LINK}')}"
+    receipt = await agent.receipt(json.dumps({**beside, "data": page}), inline_tokens=0, card_tokens=300)
+    assert f"\nURL: {url}\n" in receipt["text"]
+    assert (await agent.receipt(json.dumps({**beside, "data": page}), card_tokens=301, url=url))["text"].count(url) == 1
+
+
+async def test_a_url_beside_other_text_is_not_its_url(agent: Agent) -> None:
+    log = "".join(f"step {n} of the build took {n} seconds\n" for n in range(400))
+    assert "URL:" not in (await agent.receipt(json.dumps({"url": SHIPS, "log": log}), inline_tokens=0))["text"]

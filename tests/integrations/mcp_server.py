@@ -90,14 +90,14 @@ def report() -> types.CallToolResult:
     code = base64.b64encode(PDF).decode()
     held = types.BlobResourceContents(uri="file:///reports/May.pdf", mime_type="application/pdf", blob=code)
     small = types.BlobResourceContents(uri="file:///icon.gif", mime_type="image/gif", blob="R0lGODlhAQABAAAAACw=")
-    return types.CallToolResult(
-        content=[
-            Text(type="text", text="The report of May:"),
-            types.EmbeddedResource(type="resource", resource=held),
-            types.EmbeddedResource(type="resource", resource=small),
-            PICTURE,
-        ]
-    )
+    content = [
+        Text(type="text", text="The report of May:"),
+        types.EmbeddedResource(type="resource", resource=held),
+        types.EmbeddedResource(type="resource", resource=small),
+        PICTURE,
+    ]
+    copy = {"content": [block.model_dump(by_alias=True, exclude_none=True, mode="json") for block in content]}
+    return types.CallToolResult(content=[*content], structured_content=copy)
 
 
 @server.tool()

@@ -111,7 +111,9 @@ async def test_of_blocks_the_texts_become_one_card_and_the_others_stay(connect: 
 
 async def test_a_document_in_a_result_is_an_artifact_of_its_own(connect: Connect, service: Service) -> None:
     async with connect() as client:
-        before, card, small, picture = (await client.call_tool("report")).content
+        result = await client.call_tool("report")
+        before, card, small, picture = result.content
+        assert result.structured_content is None, "a copy that has the document"
         assert isinstance(before, types.TextContent)
         assert isinstance(card, types.TextContent)
         assert len(card.text) < 2_000

@@ -93,13 +93,14 @@ _XMLNS: Final = f'xmlns="{_MAIN}" xmlns:r="{_REL}"'
 _RELS: Final = f'xmlns="{_PKG}/relationships"'
 
 
-def workbook(*names: str, cells: str = "") -> bytes:
-    """An Excel workbook whose sheets all hold the same two rows, and these cells below."""
+def workbook(*names: str, cells: str = "", parts: dict[str, bytes] | None = None) -> bytes:
+    """An Excel workbook whose sheets all hold the same two rows, and these cells below; `parts` are in `xl`."""
     sheets = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="rId{n}"/>' for n, name in enumerate(names, 1))
     rels = "".join(
         f'<Relationship Id="rId{n}" Type="{_REL}/worksheet" Target="worksheets/sheet{n}.xml"/>'
         for n in range(1, len(names) + 1)
     )
+    rels += f'<Relationship Id="rId0" Type="{_REL}/sharedStrings" Target="sharedStrings.xml"/>'
     whole = f'<Relationship Id="rId1" Type="{_REL}/officeDocument" Target="xl/workbook.xml"/>'
     return zipped(
         {
@@ -111,6 +112,7 @@ def workbook(*names: str, cells: str = "") -> bytes:
                 f"xl/worksheets/sheet{n}.xml": _SHEET.replace("</sheetData>", f"{cells}</sheetData>").encode()
                 for n in range(1, len(names) + 1)
             },
+            **{f"xl/{name}": part for name, part in (parts or {}).items()},
         }
     )
 

@@ -13,7 +13,7 @@ from pypdf import PdfWriter
 
 from coatcheck.adapters.extract.documents import extract_document, is_extractable
 from coatcheck.adapters.extract.extractor import TextExtractor
-from coatcheck.adapters.extract.formulas import formulas_without_value
+from coatcheck.adapters.extract.sheets import survey_sheets
 from coatcheck.adapters.extract.wire import check
 from coatcheck.core.artifact import Kind, Tokens
 from coatcheck.core.views.view import MISSING, ExtractedText, View, ViewMeasure
@@ -93,8 +93,8 @@ def test_a_sheet_says_how_many_formulas_have_no_value() -> None:
 @pytest.mark.parametrize(
     "payload", [b"", b"PK", workbook("A")[:400], zipped({"xl/workbook.xml": b"<sheet r:id='1'/>"})]
 )
-def test_what_is_no_workbook_has_no_formulas(payload: bytes) -> None:
-    assert formulas_without_value(payload) == {}
+def test_what_is_no_workbook_has_no_sheets_to_survey(payload: bytes) -> None:
+    assert survey_sheets(payload) == {}
 
 
 def test_a_document_that_runs_out_of_time_has_a_partial_view() -> None:

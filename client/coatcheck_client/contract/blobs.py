@@ -30,6 +30,8 @@ _URI: Final = re.compile(
 )
 _SHORTEST_URI: Final = 48
 _KB: Final = 1_000
+REFUSED: Final = "refused for a secret"
+"""Stands for the ID of encoded bytes that the service refused to store."""
 _LARGE: Final = 1_000
 """Characters from which encoded bytes are stored by themselves."""
 _MOST: Final = 64

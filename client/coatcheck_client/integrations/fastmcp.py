@@ -18,7 +18,7 @@ from mcp_types import CallToolRequestParams, ListToolsRequest, TextContent
 
 from coatcheck_client import Client, declarations
 from coatcheck_client.fallback import sentence
-from coatcheck_client.integrations.mcp_wrap.results import payload_of, placed, text_of
+from coatcheck_client.integrations.mcp_wrap.results import is_copy, payload_of, placed, text_of
 from coatcheck_client.integrations.tool_outputs import ToolOutputs, read_payload
 
 if TYPE_CHECKING:
@@ -64,12 +64,23 @@ class CoatcheckServerMiddleware(Middleware):
             result: ToolResult = await call_next(context)
         except ToolError as e:
             raise ToolError(await self._outputs.acard(str(e), name)) from e
-        found = read_payload(lambda: _payload(result), name)
-        if found is None or (card := await self._outputs.acard(found[0], name)) is found[0]:
+        blocks = read_payload(lambda: [block.model_dump(by_alias=True, mode="json") for block in result.content], name)
+        if blocks is None:
             return result
-        _, texts = found
-        content = placed(result.content, texts, TextContent(type="text", text=card))
-        return ToolResult(content, meta=result.meta, is_error=result.is_error)
+        cards = await asyncio.to_thread(self._outputs.card_resources, blocks, name)
+        payload = read_payload(lambda: payload_of(blocks, result.structured_content, 0, cards), name)
+        text = None if payload is None else await self._outputs.acard(payload, name)
+        if text is payload and not cards:
+            return result
+        content = [
+            TextContent(type="text", text=cards[at]) if at in cards else block
+            for at, block in enumerate(result.content)
+        ]
+        if text is not None and text is not payload:
+            texts = [at for at, block in enumerate(blocks) if at not in cards and text_of(block) is not None]
+            content = placed(content, texts, TextContent(type="text", text=text))
+        keeps = text is payload and not is_copy(result.structured_content, blocks)
+        return ToolResult(content, result.structured_content if keeps else None, result.meta, result.is_error)
 
     async def _answer(self, call: dict[str, Any]) -> ToolResult:
         try:
@@ -77,10 +88,3 @@ class CoatcheckServerMiddleware(Middleware):
             return ToolResult(answer["text"], is_error=answer["is_error"])
         except Exception as e:  # noqa: BLE001 - a model can act on a sentence
             return ToolResult(sentence(e), is_error=True)
-
-
-def _payload(result: ToolResult) -> tuple[str | None, list[int]]:
-    """Returns what to store of a result, and the numbers of the blocks that it was in."""
-    blocks = [block.model_dump(by_alias=True, mode="json") for block in result.content]
-    texts = [at for at, block in enumerate(blocks) if text_of(block) is not None]
-    return payload_of(blocks, result.structured_content, 0), texts

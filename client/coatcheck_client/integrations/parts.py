@@ -1,11 +1,18 @@
-"""Tool results that are lists of parts: their texts, and the same parts with a card in place of these.
+"""Tool results that are lists of parts: their texts, their embedded resources, and the parts with a card in place.
 
 Parts are dictionaries in a provider's form, or objects of a framework's own types, whose text is their `text`. Pure.
 """
 
 import copy
-from collections.abc import Sequence
-from typing import Any, Final, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from coatcheck_client.contract.blobs import decode
+from coatcheck_client.contract.cards import is_card
+from coatcheck_client.results import Receipt
+
+Block = Mapping[str, Any]
+"""A block of an MCP result, as JSON."""
 
 _MEDIA: Final = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "data"})
 """Types of parts that are seen or heard. Files are not included: entries of a folder say that they are files, too."""
@@ -49,6 +56,36 @@ def with_card(parts: Sequence[Any], card: str) -> list[Any]:
             kept.append(_with_text(part, card))
             placed = True
     return kept
+
+
+class Resource(NamedTuple):
+    """An embedded resource that is stored by itself."""
+
+    data: str | bytes
+    declared: dict[str, Any]
+    """Its media type, and its address as URL or title."""
+
+    def text_in(self, receipt: Receipt) -> str | None:
+        """Returns what a model reads in place of the resource; None if it stays.
+
+        Its bytes are never shown as such: if they could not be stored, the text says so.
+        """
+        return None if receipt.inline and isinstance(self.data, str) else receipt.text
+
+
+def resource_of(block: Block, most: int) -> Resource | None:
+    """Returns the embedded resource in a block; None for another block, for at most `most` bytes, and for a card."""
+    resource: object = block.get("resource")
+    if block.get("type") != "resource" or not isinstance(resource, Mapping):
+        return None
+    held = cast("Block", resource)
+    text, code, uri, kind = (held.get(name) for name in ("text", "blob", "uri", "mimeType"))
+    content = text if isinstance(text, str) else code if isinstance(code, str) else ""
+    if len(content) <= most or is_card(content):
+        return None
+    data = content if content is text else decode(content.encode("ascii", "replace"))
+    where = {"url" if uri.startswith(("http://", "https://")) else "title": uri} if isinstance(uri, str) else {}
+    return Resource(data, {**where, **({"media_type": kind} if isinstance(kind, str) else {})})
 
 
 def _kind(part: object) -> str:

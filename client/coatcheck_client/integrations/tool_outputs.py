@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
 from coatcheck_client import Client, is_card
-from coatcheck_client.contract.blobs import Blob, large_blobs, with_ids
+from coatcheck_client.contract.blobs import REFUSED, Blob, large_blobs, with_ids
 from coatcheck_client.contract.cards import is_own
-from coatcheck_client.integrations.parts import is_media, texts_of, with_card
+from coatcheck_client.fallback import is_withheld
+from coatcheck_client.integrations.parts import Block, is_media, resource_of, texts_of, with_card
 from coatcheck_client.options import OnUnreachable
 from coatcheck_client.payload import EncodedJson, Payload, payload_of
 from coatcheck_client.requests import DeclaredFields
@@ -110,6 +111,31 @@ class ToolOutputs:
         """Like `card`, on an event loop."""
         return await asyncio.to_thread(self.card, result, tool_name, tool_call_id, session)
 
+    def card_resources(self, blocks: Iterable[Block], tool_name: str) -> dict[int, str]:
+        """Stores large embedded resources of an MCP result by themselves; never raises.
+
+        Args:
+            blocks: those of the result, as JSON objects.
+            tool_name: the tool's name, as for `card`.
+
+        Returns:
+            What the model reads in place of a resource, by the number of its block.
+        """
+        cards: dict[int, str] = {}
+        if tool_name in self._exempt or is_own(tool_name):
+            return cards
+        try:
+            for at, block in enumerate(blocks):
+                if (resource := resource_of(block, self._most)) is None:
+                    continue
+                declared = cast("DeclaredFields", {**self._limits, "tool_name": tool_name, **resource.declared})
+                receipt = self.client.put(resource.data, on_unreachable=self._on_unreachable, **declared)
+                if (text := resource.text_in(receipt)) is not None:
+                    cards[at] = text
+        except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
+            log.warning("embedded resources of %s stay as they are: %s", tool_name, e)
+        return cards
+
     def _carded(self, result: object, declared: dict[str, str | None]) -> object:
         texts = texts_of(result)
         if texts is None and is_media(result):
@@ -143,9 +169,9 @@ class ToolOutputs:
         for blob in large_blobs(data):
             fields: DeclaredFields = {**self._limits, **declared, "media_type": blob.media_type}
             receipt = self.client.put(blob.decode(data), on_unreachable="ends", **fields)
-            if not receipt.stored:  # nor would the others be
+            if not receipt.stored and not is_withheld(receipt):  # nor would the others be
                 break
-            ids.append((blob, receipt.id))
+            ids.append((blob, receipt.id or REFUSED))
         return with_ids(data, ids).decode() if ids else text
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from coatcheck.core.rates import Rates
 
-ENGINE = 8
+ENGINE = 9
 """Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older version recognised
 is recognised again. Within a version, the same input gives the same card."""
 _FORMS: Final = 6
@@ -185,6 +185,8 @@ class PayloadForm(Struct, frozen=True, omit_defaults=True):
     """Whether the text is in a JSON object around it."""
     nuls: Literal["", "dropped", "line ends"] = ""
     """What NULs between the characters of a text become."""
+    url: str | None = None
+    """The URL that stands beside a page in that object."""
 
 
 class LineColumn(Struct, frozen=True, array_like=True):
@@ -226,7 +228,7 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     media_type: str | None = None
     title: str | None = None
     url: str | None = None
-    """Canonical URL, if the payload names one that differs from the declared one."""
+    """The page's URL, if the payload names one that differs from the declared one: beside the page, or in it."""
     language: str | None = None
     markers: tuple[Marker, ...] = ()
     shape: tuple[str, ...] = ()
@@ -252,6 +254,11 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(
             self, redacted=stored.redacted, comparison=stored.comparison, novelty=stored.novelty
         )
+
+    def of_form(self, form: PayloadForm | None, declared: DeclaredMetadata) -> "DetectedMetadata":
+        """Returns this as facts of a text of that form, with the URL that stands beside a page."""
+        url = form.url if form is not None and form.url and form.url != declared.url else self.url
+        return msgspec.structs.replace(self, form=form, url=url)
 
 
 class EarlierRun(Struct, frozen=True, kw_only=True):

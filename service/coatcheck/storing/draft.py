@@ -109,7 +109,7 @@ def look(
     facts = recognise(sample, said, survey, fields=shown.fields(), carded=wanted)
     text = None
     if opened is not None:
-        facts = structs.replace(facts, form=opened[0])
+        facts = facts.of_form(opened[0], said)
         m = shown.measure()
         sizes = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)
         text = card.text_of(sample, sizes, (), OPENED)
@@ -151,8 +151,7 @@ def _described(draft: Draft) -> Draft:
     d = draft
     said = structs.replace(d.said, kind=d.facts.kind)
     facts = recognise(d.sample, said, d.survey, fields=find_fields(d.sample.head)).beside(d.facts)
-    facts = structs.replace(facts, form=d.facts.form)
-    return dataclass_replace(d, facts=facts, engine=ENGINE)
+    return dataclass_replace(d, facts=facts.of_form(d.facts.form, said), engine=ENGINE)
 
 
 def describe_form(artifact: Artifact, head: bytes) -> DetectedMetadata | None:
@@ -168,7 +167,7 @@ def describe_form(artifact: Artifact, head: bytes) -> DetectedMetadata | None:
     said = structs.replace(a.said, media_type=None) if form.is_envelope else a.said
     is_whole = len(head) == a.measure.size
     sample = PayloadSample(text, b"", len(text) if is_whole else max(a.measure.size, len(text) + 1))
-    return structs.replace(recognise(sample, said, None, fields=find_fields(text)).beside(a.facts), form=form)
+    return recognise(sample, said, None, fields=find_fields(text)).beside(a.facts).of_form(form, said)
 
 
 def cut(

@@ -1,7 +1,9 @@
 """FastMCP, over real sessions of its own client."""
 
 import asyncio
+import base64
 import json
+import random
 import re
 from typing import Any
 
@@ -10,13 +12,18 @@ import pytest
 from fastmcp import Client as Host
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
-from fastmcp.utilities.types import Image
+from fastmcp.tools import ToolResult
+from fastmcp.utilities.types import Audio, File, Image
 
 from coatcheck_client import Client, Retries
 from coatcheck_client.integrations.fastmcp import CoatcheckServerMiddleware
 from page import block
 from scenario import LOG, MOST_TOKENS, NEEDLE, TOOLS, WANTED, failing, tokens_of
 from stack_tests import StackTests
+
+
+PDF = b"%PDF-1.7\n" + random.Random(7).randbytes(60_000)
+SHOT = b"\x89PNG\r\n\x1a\n" + random.Random(8).randbytes(40_000)
 
 
 def made(client: Client, **options: Any) -> FastMCP:
@@ -31,6 +38,22 @@ def made(client: Client, **options: Any) -> FastMCP:
     @server.tool
     def pictured() -> list[Any]:
         return [Image(data=b"\x89PNG", format="png"), LOG]
+
+    @server.tool
+    def report() -> ToolResult:
+        held = File(data=PDF, format="pdf", name="May").to_resource_content()
+        small = File(data=b"GIF89a", format="gif", name="icon").to_resource_content()
+        media = [Image(data=SHOT, format="png").to_image_content(), Audio(data=SHOT, format="wav").to_audio_content()]
+        return ToolResult(["May:", held, small, *media])
+
+    @server.tool
+    def copied() -> ToolResult:
+        held = File(data=PDF, format="pdf", name="May").to_resource_content()
+        return ToolResult([held], {"result": [held.model_dump(by_alias=True, mode="json")]})
+
+    @server.tool
+    def shot() -> dict[str, Any]:
+        return {"mimeType": "image/png", "data": base64.b64encode(SHOT).decode(), "page": "https://example.org/"}
 
     @server.tool
     def broken() -> str:
@@ -116,6 +139,31 @@ async def test_every_sort_of_result(service_url: str) -> None:
                 await host.call_tool("broken")
             cards = await asyncio.gather(host.call_tool("get_log"), host.call_tool("get_old_log"))
             assert len({artifact(text(card)) for card in cards}) == 2
+
+
+async def test_documents_and_encoded_bytes_are_artifacts_of_their_own(service_url: str) -> None:
+    with Client(service_url) as client:
+        async with Host(made(client)) as host:
+            before, card, small, picture, sound = (await host.call_tool("report")).content
+            assert (before.text, len(card.text) < 2_000) == ("May:", True)
+            assert client.content(artifact(card.text)) == PDF
+            known = client.describe(artifact(card.text)).artifact
+            assert (known.media_type, known.title, known.tool_name) == ("application/pdf", "file:///May.pdf", "report")
+            assert (small.resource.blob, picture.type, sound.type) == ("R0lGODlh", "image", "audio")
+            assert base64.b64decode(picture.data) == base64.b64decode(sound.data) == SHOT
+            copied = await host.call_tool("copied")
+            assert (artifact(text(copied)), copied.structured_content) == (artifact(card.text), None)
+            shot = await host.call_tool("shot")
+            assert shot.structured_content is None
+            named = re.fullmatch(r"\[image/png, 40 kB, (art_[0-9]{18})\]", json.loads(text(shot))["data"])
+            assert named is not None, text(shot)
+            assert client.content(named[1]) == SHOT
+        async with Host(made(client, exempt_tools=["report"])) as host:
+            assert base64.b64decode((await host.call_tool("report")).content[1].resource.blob) == PDF
+    with Client("http://127.0.0.1:9", deadline=0.5, retries=Retries(attempts=1)) as client:
+        async with Host(made(client)) as host:
+            lost = (await host.call_tool("report")).content[1].text
+            assert lost.startswith("[NOT STORED (unreachable): of 60009 bytes")
 
 
 @pytest.mark.parametrize("how", ["stopped", "hanging", "refusing"])

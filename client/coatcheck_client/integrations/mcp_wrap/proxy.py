@@ -18,6 +18,7 @@ from coatcheck_client.integrations.mcp_wrap.messages import Members, encoded, en
 from coatcheck_client.integrations.mcp_wrap.results import (
     MAX_TOKENS,
     declared_of,
+    is_copy,
     payload_of,
     placed,
     receipt_of,
@@ -225,7 +226,7 @@ class Proxy:
         if text == payload and not cards:
             return None
         smaller = {**result, "content": encoded(shown)}
-        if not self._options.output_schemas and text != payload:
+        if not self._options.output_schemas and (text != payload or is_copy(structured, blocks)):
             smaller.pop("structuredContent", None)  # a copy, which some hosts show in place of the text
         elif receipt is not None and is_withheld(receipt) and smaller.pop("structuredContent", None) is not None:
             smaller["isError"] = encoded(True)  # for which the schema promises nothing

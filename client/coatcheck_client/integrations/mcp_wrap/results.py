@@ -13,13 +13,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from coatcheck_client import AsyncClient, Receipt
-from coatcheck_client.contract.blobs import Blob, decode, large_blobs, with_ids
+from coatcheck_client.contract.blobs import REFUSED, Blob, large_blobs, with_ids
 from coatcheck_client.contract.cards import is_card
-from coatcheck_client.fallback import CARD_TOKENS
+from coatcheck_client.fallback import CARD_TOKENS, is_withheld
+from coatcheck_client.integrations.parts import Block, resource_of
 from coatcheck_client.requests import DeclaredFields
 
 B = TypeVar("B")
-Block = Mapping[str, Any]
 
 MAX_TOKENS: Final = 1_000
 """Default maximum tokens of a result that stays as it is."""
@@ -45,17 +45,18 @@ def payload_of(blocks: Sequence[Block], structured: object, most: int, but: Coll
     texts = [text for at, block in enumerate(blocks) if at not in but and (text := text_of(block)) is not None]
     if any(map(is_card, texts)):
         return None
-    if structured is not None and not _is_copy(structured, blocks, texts):
+    if structured is not None and not is_copy(structured, blocks):
         texts.append(json.dumps(structured, ensure_ascii=False))
     whole = "\n".join(text.removesuffix("\n") for text in texts[:-1]) + "\n" * (len(texts) > 1) + "".join(texts[-1:])
     return whole if len(whole) > most or len(whole.encode("utf-8", "replace")) > most else None
 
 
-def _is_copy(structured: object, blocks: Sequence[Block], texts: list[str]) -> bool:
+def is_copy(structured: object, blocks: Sequence[Block]) -> bool:
     """Returns whether structured content is in the blocks too: as JSON, and often as an object's only member."""
     values: list[object] = [structured]
     if isinstance(structured, Mapping) and len(cast("Block", structured)) == 1:
         values += cast("Block", structured).values()
+    texts = [text for block in blocks if (text := text_of(block)) is not None]
     said = [_parsed(text) for text in texts]
     told: list[object] = [said, texts, list(blocks), *said, *texts]
     return any(value == one for value in values for one in told)
@@ -75,34 +76,20 @@ async def store_blobs(client: AsyncClient, payload: str, **declared: Any) -> str
     ids: list[tuple[Blob, str | None]] = []
     for blob in blobs:
         data = await asyncio.to_thread(blob.decode, text)
-        receipt = await client.put(data, on_unreachable="ends", **{**declared, **_named(blob.media_type)})
-        if not receipt.stored:  # nor would the others be
+        fields = cast("DeclaredFields", {**declared, "media_type": blob.media_type})
+        receipt = await client.put(data, on_unreachable="ends", **fields)
+        if not receipt.stored and not is_withheld(receipt):  # nor would the others be
             break
-        ids.append((blob, receipt.id))
+        ids.append((blob, receipt.id or REFUSED))
     return with_ids(text, ids).decode() if ids else payload
 
 
 async def store_resource(client: AsyncClient, block: Block, most: int, **declared: Any) -> str | None:  # noqa: ANN401
-    """Returns what a model reads in place of an embedded resource of more than `most` bytes; None if it stays.
-
-    The bytes of a resource are never shown as such: if they cannot be stored, a sentence says so.
-    """
-    resource: object = block.get("resource")
-    if block.get("type") != "resource" or not isinstance(resource, Mapping):
+    """Returns what a model reads in place of an embedded resource of more than `most` bytes; None if it stays."""
+    resource = await asyncio.to_thread(resource_of, block, most)
+    if resource is None:
         return None
-    held = cast("Block", resource)
-    text, code, uri = held.get("text"), held.get("blob"), held.get("uri")
-    content = text if isinstance(text, str) else code if isinstance(code, str) else ""
-    if len(content) <= most or is_card(content):
-        return None
-    data = content if content is text else await asyncio.to_thread(decode, content.encode("ascii", "replace"))
-    where = {"url" if uri.startswith(("http://", "https://")) else "title": uri} if isinstance(uri, str) else {}
-    receipt = await receipt_of(client, data, most, **{**declared, **_named(held.get("mimeType")), **where})
-    return None if receipt.inline and content is text else receipt.text
-
-
-def _named(media_type: object) -> dict[str, Any]:
-    return {"media_type": media_type} if isinstance(media_type, str) else {}
+    return resource.text_in(await receipt_of(client, resource.data, most, **{**declared, **resource.declared}))
 
 
 async def receipt_of(client: AsyncClient, payload: str | bytes, max_tokens: int, **declared: Any) -> Receipt:  # noqa: ANN401

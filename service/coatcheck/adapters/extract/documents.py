@@ -15,10 +15,10 @@ from typing import Any, Final, cast
 
 from coatcheck.adapters.extract.archives import extract_stream, extract_zip
 from coatcheck.adapters.extract.databases import extract_database
-from coatcheck.adapters.extract.formulas import formulas_without_value
 from coatcheck.adapters.extract.mail import extract_mail
 from coatcheck.adapters.extract.office import extract_office
 from coatcheck.adapters.extract.rich_text import extract_rich_text
+from coatcheck.adapters.extract.sheets import SheetFacts, survey_sheets
 from coatcheck.adapters.extract.view_writer import TEXT_BYTES, ViewWriter, cell
 from coatcheck.core.artifact import SAMPLE_BYTES, PayloadSample
 from coatcheck.core.extract.sections import one_line
@@ -53,6 +53,7 @@ _FEW: Final = 4
 _TITLE: Final = 120
 """Maximum characters of a bookmark."""
 _EXCEL: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+_TOO_MUCH: Final = "Too much for the memory and time of a text view: what it says was not read."
 _WORKBOOKS: Final = (_EXCEL, "application/vnd.oasis.opendocument.spreadsheet")
 
 
@@ -99,6 +100,16 @@ def extract_document(payload: bytes, seconds: float, media_type: str | None = No
     elif is_office(known):
         made = extract_office(payload, name, until)
     return made or extract_zip(payload, until)
+
+
+def list_document(payload: bytes, seconds: float) -> ExtractedText | None:
+    """Returns the view of a document that was too much for a worker: that this is so, and the files in its archive."""
+    writer = ViewWriter(time.process_time() + _SHARE * seconds)
+    writer.put(f"[{_TOO_MUCH} Its bytes are in view=raw.]\n")
+    if (files := extract_zip(payload, time.process_time() + _SHARE * seconds)) is not None:
+        writer.include(files, 0)
+    writer.partial = True
+    return writer.done("listed 1")
 
 
 def _told(reason: str, extractor: str) -> ExtractedText:
@@ -185,9 +196,9 @@ def _workbook(payload: bytes, until: float) -> ExtractedText | None:
     writer = ViewWriter(until)
     try:
         book = cast("Any", python_calamine).CalamineWorkbook.from_filelike(io.BytesIO(payload))
-        lacking = formulas_without_value(payload)
+        facts = survey_sheets(payload)
         for name in cast("list[str]", book.sheet_names):
-            if not _sheet(book, name, writer, lacking.get(name, 0)):
+            if not _sheet(book, name, writer, facts.get(name, SheetFacts())):
                 break
     except BaseException as error:  # a panic in the library is not an Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
@@ -196,13 +207,16 @@ def _workbook(payload: bytes, until: float) -> ExtractedText | None:
     return writer.done(f"calamine {getattr(python_calamine, '__version__', '')} 2")
 
 
-def _sheet(book: Any, name: str, writer: ViewWriter, lacking: int) -> bool:  # noqa: ANN401 - of a library without types
-    """Writes a sheet as tab-separated rows, and how many formulas lack a value. Returns False if there is no room."""
+def _sheet(book: Any, name: str, writer: ViewWriter, facts: SheetFacts) -> bool:  # noqa: ANN401 - of a library without types
+    """Writes a sheet as tab-separated rows, and what is known of it. Returns False if there is no room."""
+    writer.begin(f"Sheet {name}")
+    if facts.is_too_large:
+        writer.partial = True
+        return writer.put(f"## Sheet {one_line(name)}: not read, it is too large; its cells are in view=raw\n")
     sheet = book.get_sheet_by_name(name)
     height, width = int(sheet.height), int(sheet.width)
-    writer.begin(f"Sheet {name}")
     writer.partial = writer.partial or height > _ROWS or width > _COLUMNS
-    formulas = f", {counted(lacking, 'formula')} without a value" if lacking else ""
+    formulas = f", {counted(facts.formulas, 'formula')} without a value" if facts.formulas else ""
     if not writer.put(f"## Sheet {one_line(name)}: {height} rows, {width} columns{formulas}"):
         return False
     return all(writer.put(row) for row in _rows(sheet))

@@ -2,8 +2,8 @@
 
 Extraction is linear and gives the same result wherever it runs, so a busy pool changes no view that is small enough for
 a thread; for larger ones the caller retries. A worker may die through no fault of the payload, so a second one is
-tried; if that dies too, a page is extracted in a simpler way. Document formats, archives and databases are only opened
-in a worker.
+tried; if that dies too, a page or a document is read in a simpler way. Document formats, archives and databases are
+only opened in a worker.
 """
 
 import asyncio
@@ -71,8 +71,8 @@ class TextExtractor:
             return await self._away(job)
 
     async def _simply(self, job: ExtractJob) -> ExtractedText | None:
-        """Returns the words of a page that no worker survived; None for anything else."""
-        if job.form != "page":
+        """Returns the words of a page, or the files of a document, that no worker survived; None for anything else."""
+        if job.form not in {"page", "document"}:
             return None
         job = structs.replace(job, simple=True)
         try:

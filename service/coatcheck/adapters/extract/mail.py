@@ -36,6 +36,8 @@ _HEAD: Final = 256 * 1024
 """Bytes of the headers of one part."""
 _TYPES: Final = 8
 """Types of parts that the first line names."""
+_NAMED: Final = 12
+"""Mails that the beginning of a mailbox names."""
 _FIRST: Final = ("From", "To", "Cc", "Bcc", "Date", "Subject")
 _ENVELOPE: Final = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\r\n]{0,200}?\d{4}[^\r\n]{0,40}\r?\n")
 """Matches the line before each mail of a mailbox (RFC 4155)."""
@@ -108,7 +110,10 @@ def extract_mail(payload: bytes, until: float) -> ExtractedText | None:
     if not marks:
         _write_message(writer, _part(payload), 0)
     else:
-        writer.put(f"Mailbox: {counted(len(marks), 'mail')}")
+        writer.put(f"Mailbox: {counted(len(marks), 'mail')}{', the first' if len(marks) > _NAMED else ''}:")
+    for number, mark in enumerate(marks[:_NAMED], 1):
+        head = _part(payload[mark.end() : mark.end() + _HEAD]).head
+        writer.put(f"Mail {number}: {_header(head, 'Subject')}, from {_header(head, 'From') or '?'}")
     for number, mark in enumerate(marks, 1):
         end = marks[number].start() if number < len(marks) else len(payload)
         mail = _part(_STUFFED.sub(rb"\1", payload[mark.end() : end]))

@@ -55,12 +55,14 @@ def _extracted(asked: ExtractJob) -> ExtractedText | None:
     """Extracts; heavy imports happen here, in the worker that needs them."""
     from coatcheck.core.extract import extract_text, strip_markup  # noqa: PLC0415
 
+    if asked.form == "document":
+        from coatcheck.adapters.extract.documents import extract_document, list_document  # noqa: PLC0415
+
+        if asked.simple:
+            return list_document(asked.payload, asked.seconds)
+        return extract_document(asked.payload, asked.seconds, asked.media_type)
     if asked.simple:
         return strip_markup(asked.media_type, asked.payload)
-    if asked.form == "document":
-        from coatcheck.adapters.extract.documents import extract_document  # noqa: PLC0415
-
-        return extract_document(asked.payload, asked.seconds, asked.media_type)
     return extract_text(asked.form, asked.media_type, asked.url, asked.payload)
 
 

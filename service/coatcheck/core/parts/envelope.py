@@ -49,6 +49,9 @@ _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": 
 _SEVERAL: Final = re.compile(rb'\{[ \t]*\r?\n[^{}]*"')
 """Matches the beginning of an object of several lines."""
 _PAGE: Final = re.compile(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_URL: Final = re.compile(r"(?i)https?://[^\s/]\S*")
+_NOT_ITS_URL: Final = re.compile(r"(?i)image|icon|logo|thumb|avatar|screenshot|next|prev|refer|proxy")
+"""Names of members whose URL is that of something else."""
 _NEXT: Final = re.compile(r"\S")
 _FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
@@ -85,8 +88,21 @@ def render(envelope: Envelope) -> str:
         out.append(f"{f'{path}:{chr(10)}' if named else ''}{body}{'' if body.endswith(chr(10)) else chr(10)}")
     facts = ", ".join(f"{path}: {value}" for path, value in envelope.facts)
     line = [f"{facts}\n"] if facts else []
-    is_page = not named and _PAGE.match(envelope.texts[0][1]) is not None
-    return "".join([*out, *line] if is_page else [*line, *out])
+    return "".join([*out, *line] if _is_page(envelope) else [*line, *out])
+
+
+def url_beside(envelope: Envelope) -> str | None:
+    """Returns the URL that stands beside the text of a page, whatever it is called; the nearest of several."""
+    if not _is_page(envelope):
+        return None
+    around = envelope.texts[0][0].rpartition(".")[0]
+    urls = [(path, url) for path, url in envelope.facts if _URL.fullmatch(url) and not _NOT_ITS_URL.search(path)]
+    _, url = min(urls, key=lambda fact: fact[0].rpartition(".")[0] != around, default=("", None))
+    return url
+
+
+def _is_page(envelope: Envelope) -> bool:
+    return len(envelope.texts) == 1 and _PAGE.match(envelope.texts[0][1]) is not None
 
 
 def _open(data: bytes, depth: int) -> Envelope | None:

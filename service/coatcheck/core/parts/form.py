@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from coatcheck.core.artifact import Charset, PayloadForm, PayloadSample
 from coatcheck.core.media import identify, identify_written
 from coatcheck.core.parts.charset import UTF_8, LineDecoder, find_charset, has_controls
-from coatcheck.core.parts.envelope import open_envelope, render
+from coatcheck.core.parts.envelope import open_envelope, render, url_beside
 
 _SOLE_LINE: Final = 8 * 1024
 """Bytes at the beginning that decide what carriage returns mean."""
@@ -71,8 +71,9 @@ def find_form(sample: PayloadSample, media_type: str | None) -> PayloadForm | No
     text = head if form == PayloadForm() else open_payload(form, head)
     if has_controls(text):
         return None
-    is_envelope = sample.whole and open_envelope(text) is not None
-    form = replace(form, ends_with_cr=_ends_with_cr(text), is_envelope=is_envelope)
+    form = replace(form, ends_with_cr=_ends_with_cr(text))
+    if sample.whole and (envelope := open_envelope(text)) is not None:
+        form = replace(form, is_envelope=True, url=url_beside(envelope))
     return None if form == PayloadForm() else form
 
 

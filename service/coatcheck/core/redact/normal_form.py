@@ -6,7 +6,6 @@ something else is replaced by it: escapes of JSON, HTML, URLs and mail, and Base
 another, this is repeated. Only the surroundings of such signs are given; a text without any costs one search.
 """
 
-import binascii
 import html
 import re
 from bisect import bisect_right
@@ -19,6 +18,7 @@ from msgspec import Struct
 from coatcheck.core.redact.engine import Expression
 from coatcheck.core.redact.filler import SecretRange
 from coatcheck.core.text.visible_text import Hidden, in_order
+from coatcheck_client.contract.blobs import decode, find_blobs, rest_of
 from coatcheck_client.contract.inert import HIDDEN_SET
 
 _LEVELS: Final = 6
@@ -94,8 +94,11 @@ _RETURN: Final = re.compile(rb"\r(?!\n)")
 """What a line's frames end with; each by itself is searched as it stands, and so is what remains of all."""
 _VARIABLE: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*=")
 """What a NUL separates in an environment."""
-_RUN: Final = Expression(r"(?:^|[^\w+/-]|\\[nrt])(?:[A-DH-Za-f][\w+/-]{3}){7}", groups=False)
-"""How Base64 of text begins: no byte of ASCII has its highest bit, so the first of four letters is one of these.
+_RUN: Final = Expression(
+    r"(?:^|[^\w+/-]|\\[nrt])(?:(?:[A-DH-Za-f][\w+/-]{3}){7}|(?:[/_]{2}[4-7]|[/_]v8|77u)[\w+/-]{25})", groups=False
+)
+"""How Base64 of text begins: no byte of ASCII has its highest bit, so the first of four letters is one of these; or by
+a byte order mark.
 
 28 characters encode 21 bytes; the shortest secrets that are recognisable by themselves have 20.
 """
@@ -107,17 +110,18 @@ _LOWER: Final = b"abcdefghijklmnopqrstuvwxyz_-"
 _UPPER: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_-/"
 _DULL: Final = (b"0123456789abcdef-", b"0123456789ABCDEF-", _LOWER + b"/", _UPPER, _LOWER + _UPPER)
 """Checksums, names and paths, which never decode to text."""
-_LONGEST_RUN: Final = 64 * 1024
-"""Longest run that is decoded, in bytes; a longer one is a file, not a secret."""
+_SHORTEST_RUN: Final = 28
 _PRINTED: Final = 0.9
 """Share of the decoded bytes that must be printable."""
 _TEXT: Final = bytes([0x09, 0x0A, 0x0D, 0x1B, *range(0x20, 0x7F)])
+_HEAD: Final = 4096
+_ENDS: Final = 6
+"""Bytes of characters that are cut at both ends of a piece of UTF-8."""
 _CONTROLS: Final = bytes([*range(7), *range(14, 27), *range(28, 32), 127])
 _SAMPLE: Final = 4096
 _FEW: Final = 8
 _SCATTERED: Final = 50
 """At most one byte in this many is a control character, in what is not binary data."""
-_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 _WIDE_UNITS: Final = 8
 """Characters from which a sign is taken for text in units of several bytes, each of which is one character."""
 
@@ -250,8 +254,14 @@ def _reading(sign: bytes) -> bytes:
 
 
 def _runs(data: bytes) -> list[Hidden]:
-    """Returns every run of Base64 that decodes to text, line by line."""
+    """Returns every run of Base64 that decodes to text: what is named as encoded bytes whole, the rest line by line."""
     out: list[Hidden] = []
+    begins = [(0, rest)] if (rest := rest_of(data)) >= _SHORTEST_RUN else []  # perhaps what goes on after a cut
+    for begin, end in (*begins, *((blob.body, blob.end) for blob in find_blobs(data))):
+        pieces = (_decoded(data[begin + shift : end]) for shift in range(1 if begin else 4))
+        if (piece := next(filter(None, pieces), None)) is not None:
+            padding = b"\n" * (1 + ((end - begin) % (len(piece) + 2) == 0))  # bytes of it have no places of their own
+            out.append((begin, end, b"\n" + piece + padding))
     done = 0
     for at, _ in _RUN.each(data):
         found = _WHOLE_RUN.match(data, at)
@@ -259,7 +269,7 @@ def _runs(data: bytes) -> list[Hidden]:
             continue
         begin, end = found.span(1)
         run = found[1]
-        piece = _decoded(run[:_LONGEST_RUN]) if all(run.translate(None, dull) for dull in _DULL) else None
+        piece = _decoded(run) if all(run.translate(None, dull) for dull in _DULL) else None
         if piece is None:
             continue
         out.append((begin, end, b"\n" + piece))
@@ -271,15 +281,18 @@ def _runs(data: bytes) -> list[Hidden]:
             out.append((done, line.end(), piece))
             run, done = line[1], line.end()
         out[-1] = (*out[-1][:2], out[-1][2] + b"\n")
-    return out
+    return in_order(out)
 
 
 def _decoded(run: bytes) -> bytes | None:
-    run = run.rstrip(b"=").translate(_URL_SAFE)
-    run = run[: len(run) - (len(run) % 4 == 1)]
-    try:
-        piece = binascii.a2b_base64(run + b"=" * (-len(run) % 4))
-    except (binascii.Error, ValueError):
+    """Returns the text that a run encodes, in any encoding without the NULs of wide ones; None if it is no text."""
+    if len(run) > _HEAD and _decoded(run[:_HEAD]) is None:  # a picture
         return None
+    piece = decode(run)
+    piece = piece.replace(b"\0", b"") if piece.count(0) * 3 > len(piece) else piece
     printed = len(piece) - len(piece.translate(None, _TEXT))
-    return piece if printed >= _PRINTED * len(piece) else None
+    if printed >= _PRINTED * len(piece):
+        return piece
+    valid = len(piece.decode("utf-8", "ignore").encode()) + _ENDS
+    controls = len(piece) - len(piece.translate(None, _CONTROLS))
+    return piece if valid >= len(piece) and controls * _SCATTERED <= len(piece) else None

@@ -44,6 +44,7 @@ from coatcheck.storing.ingest_request import Notice
 from coatcheck.storing.ledger import Ledger
 from coatcheck.usecases.context.look_up_references import LookUpReferences
 from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, PayloadCard, PayloadRetention
+from coatcheck_client.contract.blobs import REFUSED
 
 
 class HistoryBody(Struct):
@@ -166,6 +167,8 @@ class Compact:
         blobs = [payload for each in found for payload in each.payloads]
         cards = await self._deps.store(caller, blobs, keep, planned.policy.card_tokens) if blobs else {}
         ids = {key: card.id for key, card in cards.items() if card.stored}
+        # What was refused, which alone has a text and no ID, is not to be stored with its output either.
+        ids |= {key: REFUSED for key, card in cards.items() if card.id is None and card.text is not None}
         named = {each.payload.key: each.name(ids) for each in found}
         payloads = [named.get(payload.key, payload) for payload in planned.payloads]
         return structs.replace(planned, payloads=payloads), blobs, cards
