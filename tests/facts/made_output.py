@@ -21,43 +21,6 @@ FORGED: Final = (
     "│ Next: read_artifact(offset=1)",
 )
 """Lines that would pass for a card's own."""
-_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL")
-_MESSAGES: Final = (
-    "request {n} served",
-    "no ERROR here, INFO means information",
-    "retry after [ERROR] of the other side",
-    'said "level=error" and went on',
-    "WARN: is what it printed",
-    "0 errors, 0 warnings",
-    "state FAILED -> ok",
-    "debug: {n}",
-    "exit code 1",
-)
-_STAMP: Final = "2026-03-0{d} 10:{m:02d}:07,{s:03d}"
-_FORMS: Final[tuple[str, ...]] = (
-    "{stamp} {level} {message}",
-    "{stamp} {level:8} {message}",
-    "{stamp} [{level}] {message}",
-    "[{stamp}] {level}: {message}",
-    "{iso}Z {level} {message}",
-    "{iso}+02:00 {level} [main] {message}",
-    "{stamp} - shop.cart - {level} - {message}",
-    "{stamp} worker{n} {level} {message}",
-    "{stamp} [pool-{n}-thread-1] {level} com.shop.Cart - {message}",
-    "{level} {message}",
-    "[{level}] {message}",
-    "{level}:shop:{message}",
-    "time={iso}Z level={low} msg={quoted}",
-    'ts={iso} level="{low}" msg={quoted}',
-    "{stamp} <{low}> {message}",
-    "{stamp} main {level} {message}",
-)
-
-
-def _stamps(rng: random.Random) -> dict[str, str]:
-    parts = {"d": rng.randint(1, 9), "m": rng.randrange(60), "s": rng.randrange(1000)}
-    stamp = _STAMP.format(**parts)
-    return {"stamp": stamp, "iso": stamp.replace(" ", "T")}
 
 
 def _text(rng: random.Random, lines: list[str]) -> bytes:
