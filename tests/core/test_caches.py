@@ -99,18 +99,18 @@ def test_caches_of_one_name_are_counted_together_while_they_exist() -> None:
 
 
 def test_remembered_results_are_counted_and_bounded() -> None:
-    before, calls = cache_sizes()["levels"], list[int]()
+    before, calls = cache_sizes()["messages"], list[int]()
 
     def slow(of: int) -> int:
         calls.append(of)
         return of * 2
 
-    remembering: Callable[[int], int] = remember("levels", 8, 100)(slow)
+    remembering: Callable[[int], int] = remember("messages", 8, 100)(slow)
     assert [remembering(of) for of in (3, 3, 4)] == [6, 6, 8]
     assert calls == [3, 4]
     for of in range(50):
         remembering(of)
-    after = cache_sizes()["levels"]
+    after = cache_sizes()["messages"]
     assert (after.entries - before.entries, after.bytes - before.bytes) == (8, 800)
 
 

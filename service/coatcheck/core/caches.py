@@ -26,7 +26,7 @@ CacheName = Literal[
     "forms_absent",
     "frame_indexes",
     "frames",
-    "levels",
+    "messages",
     "names",
     "patterns",
     "recent_reads",

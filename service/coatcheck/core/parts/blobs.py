@@ -3,7 +3,10 @@
 A rule of rendering, like colours: each line stays a line, its bytes stay where they are, and patterns match them.
 """
 
+from typing import Final
+
 from coatcheck.core.artifact import LineFields
+from coatcheck.core.caches import remember
 from coatcheck.core.media import identify
 from coatcheck.core.parts.fields import hidden_fields
 from coatcheck.core.text.terminal import blanked
@@ -69,12 +72,22 @@ def hidden_parts(fields: LineFields | None, data: bytes, *, begins: bool = True,
 
 def read_lines(fields: LineFields | None, data: bytes, *, begins: bool = True) -> bytes:
     """Returns the messages of the lines in `data`, each in its line, as they are shown."""
+    read = _read_again if len(data) <= _REMEMBERED else _read_lines
+    return read(fields, data, begins)
+
+
+def _read_lines(fields: LineFields | None, data: bytes, begins: bool) -> bytes:
     out: list[bytes] = []
     at = 0
     for start, end, shown in hidden_parts(fields, data, begins=begins):
         out += (data[at:start], shown)
         at = end
     return b"".join([*out, data[at:]]) if at else data
+
+
+_REMEMBERED: Final = 128 * 1024
+"""Bytes of a text whose messages are remembered: a payload is recognised, and then its card is cut."""
+_read_again: Final = remember("messages", 4, 2 * _REMEMBERED)(_read_lines)
 
 
 def _media_type(head: bytes) -> str | None:
