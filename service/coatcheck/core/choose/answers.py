@@ -22,6 +22,8 @@ _RUNS: Final = frozenset(
 """Stems of words for a run, and for asking why it ended as it did."""
 _PREFIX: Final = 4
 """Minimum characters of a word that its other forms must begin with."""
+_FEW: Final = 20
+"""Units of a text in which even a word that most of them have counts."""
 _K1: Final = 0.6
 _REACH: Final = 8
 """Units on either side whose scores raise a unit's."""
@@ -44,6 +46,8 @@ def answers(units: Units, query: str, *, outcome: bool) -> dict[int, float]:
     total = max(1, len(units))
     for word, stem in terms.items():
         hits = _hits(text, starts, word, stem)
+        if 2 * len(hits) > total > _FEW:  # it tells no unit from others
+            continue
         rarity = log(1 + (total - len(hits) + 0.5) / (len(hits) + 0.5))
         for place, count in hits.items():
             scores[place] += rarity * count * (_K1 + 1) / (count + _K1)
