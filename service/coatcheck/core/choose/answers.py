@@ -16,8 +16,8 @@ from coatcheck.core.survey.lexicon import WORD, classify
 
 _WORD: Final = re.compile(r"\w+")
 _RUNS: Final = frozenset(
-    {"build", "test", "job", "run", "step", "task", "command", "pipeline", "suite"}
-    | {"cause", "caus", "root", "reason", "happen", "issu"}
+    {"build", "make", "test", "pass", "job", "run", "step", "task", "command", "pipeline", "suite"}
+    | {"cause", "caus", "root", "reason", "happen", "issu", "fix"}
 )
 """Stems of words for a run, and for asking why it ended as it did."""
 _PREFIX: Final = 4
@@ -30,18 +30,20 @@ _REACH: Final = 8
 _NEIGHBOUR: Final = 0.7
 
 
-def answers(units: Units, query: str, *, outcome: bool) -> dict[int, float]:
+def answers(units: Units, query: str, *, outcome: bool, document: bool) -> dict[int, float]:
     """Returns units that answer a query, by number, scored from 0 to 1; the best one has 1.
 
     In an outcome, words that only name failing and what failed are ignored: every line of a run may contain them, and
-    statements of failure answer such a question without it.
+    statements of failure answer such a question without it. A question of only such words is ignored for whatever a
+    program printed; a document may be about them.
     """
     text = units.block.lower()
     starts = list(accumulate([len(line) + 1 for line in units.text], initial=0))
     terms = {term.text: term.stem for term in terms_of(query).terms}
     terms.update((word, word) for word in _WORD.findall(query.lower()) if word not in terms and not word.isascii())
-    if outcome:
-        terms = {word: stem for word, stem in terms.items() if not _is_common(word, stem)}
+    telling = {word: stem for word, stem in terms.items() if not _is_common(word, stem)}
+    if outcome or not (telling or document):
+        terms = telling
     scores: defaultdict[int, float] = defaultdict(float)
     total = max(1, len(units))
     for word, stem in terms.items():

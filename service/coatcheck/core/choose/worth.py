@@ -199,7 +199,7 @@ def worth_of(
     told = dict.fromkeys([place for place, start in enumerate(units.start) if start < summary], _VERDICT)
     base.update(told)
     base.update({place: worth * _WORDLESS for place, worth in base.items() if not _WORD.search(units.text[place])})
-    answering = answers(units, query, outcome=outcome) if query else {}
+    answering = answers(units, query, outcome=outcome, document=document) if query else {}
     for place, score in answering.items():
         base[place] = base.get(place, 0.0) + _QUERY * score
     made = Worth(chosen, base, flags, {}, {}, stated, {*exempt, *answering, *told}, beside)
