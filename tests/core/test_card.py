@@ -402,15 +402,13 @@ def test_where_a_text_says_something_new_the_next_call_reads_it_rather_than_the_
     assert limit < 80
 
 
-def test_where_no_failure_is_left_out_the_next_call_reads_lesser_statements() -> None:
+def test_warnings_that_are_left_out_are_no_reason_for_a_call() -> None:
     lines = [b"2026-05-01 10:00:%02d INFO  pool refreshed %d" % (n % 60, n) for n in range(2_000)]
     for n in range(700, 740, 2):
         lines[n] = b"2026-05-01 10:11:40 WARN  retry %d of %s" % (n, bytes([97 + n % 26]) * 7)
-    card, _, _ = card_of(b"\n".join(lines) + b"\n", DeclaredMetadata(), 320)
-    assert card.next is not None
-    offset = card.next.arguments["offset"]
-    assert isinstance(offset, int)
-    assert 700 <= offset <= 740
+    card, text, _ = card_of(b"\n".join(lines) + b"\n", DeclaredMetadata(), 320)
+    assert text.count("WARN  retry") >= 3
+    assert card.next is None
 
 
 def test_a_failure_with_a_long_name_is_searched_for() -> None:

@@ -202,8 +202,10 @@ def _last(
     return f"{told} {render.next_line(following, brief=inputs.brief)}" if following else told, following
 
 
-def _section(inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt]) -> tuple[str, int] | None:
-    """Returns what names the part to read, and its lines: around what answers the query or is odd, else the largest.
+def _section(inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt]) -> tuple[str, int, int] | None:
+    """Returns what names the part to read: around what answers the query or is odd, else the largest.
+
+    Also the line after what is shown of its beginning, 0 if nothing is, and how many lines are left.
 
     None if none is known of which most is left out, or if there is no room.
     """
@@ -217,7 +219,10 @@ def _section(inputs: CardInput, shown: ShownUnits | None, excerpts: list[Excerpt
     if number is None:
         return None
     name = inputs.facts.sections[number] if inputs.text is None else inputs.text.name_of(inner[number])
-    return name, known[number][1]
+    first, count = known[number]
+    last = next((each.lines.last for each in excerpts if each.lines.first <= first + 1 <= each.lines.last), 0)
+    inside = last and first + count - 1 <= inputs.sizes.lines
+    return (name, last + 1, first + count - last - 1) if inside else (name, 0, count)
 
 
 def _mostly(excerpts: list[Excerpt], first: int, count: int) -> bool:

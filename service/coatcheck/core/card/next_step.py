@@ -29,7 +29,7 @@ _FEWEST: Final = 3
 """Matches or values that a call requests at least."""
 _SEVERAL_VALUES: Final = re.compile(r"\[\?|\[\d*:|\*")
 """Matches in a JSONPath what may select many values."""
-_PAGE_OF_LIST: Final = re.compile(r"\$\[\d+:\d+\]")
+_PAGE_OF_LIST: Final = re.compile(r"\[[1-9]\d*:\d+\]$")
 _LEAST: Final = 10
 """Minimum lines that a call requests."""
 _NAMED: Final = 3
@@ -89,12 +89,12 @@ class ShownUnits:
         """Whether this is the outcome of a run, which statements tell, rather than a document."""
         return self._selection is not None and self._selection.worth.weights is OUTCOME
 
-    def rest(self, classes: Sequence[int]) -> tuple[str | None, str]:
+    def rest(self, classes: Sequence[int]) -> tuple[tuple[str, int] | None, str]:
         """Returns words to search for in what is left out, if any, and how many lines of it have such words.
 
         They are of the commonest statements of the first of `classes` that has any there. Beside a sure failure, shown
-        or not, lesser ones are noise; of others there must be several. Words are sought only if a line that has them
-        resembles none that is shown.
+        or not, lesser ones are noise; of others there must be several. Words are sought, from a line on, only if they
+        state a sure failure and more lines that have them resemble none that is shown than are shown.
         """
         if self._selection is None:
             return None, ""
@@ -103,7 +103,7 @@ class ShownUnits:
         left = sorted(set(range(len(lines))) - shown)
         failed = any(flags & (SURE | BENIGN) == SURE for flags in self._selection.worth.flags.values())
         block = b""
-        named: list[tuple[str, int, bool]] = []
+        named: list[tuple[str, int, int]] = []
         for stated in classes[:1] if failed else classes:
             if stated not in self._words:
                 self._words[stated] = _words(self.units, self._selection.worth, stated)
@@ -112,7 +112,7 @@ class ShownUnits:
                 named = self._named(stated, words, block, left, begun)
             if named:
                 break
-        sought = next((words for words, _, is_new in named if is_new), None)
+        sought = next(((words, line) for words, _, line in named if line and stated == SURE), None)
         return sought, ", ".join([*(f"{count} with {words}" for words, count, _ in named if count), *self._like(left)])
 
     def _like(self, left: list[int]) -> list[str]:
@@ -125,18 +125,18 @@ class ShownUnits:
 
     def _named(
         self, stated: int, said: list[bytes], block: bytes, left: list[int], begun: set[int]
-    ) -> list[tuple[str, int, bool]]:
+    ) -> list[tuple[str, int, int]]:
         """Returns those words of statements of a class that are in the units that are left out, commonest first.
 
         `block` is the text of these units, a line for each.
 
-        Each has the number of left-out lines that contain them; 0: only a part of a line that is shown does; and
-        whether one of these lines resembles none that is shown. Of words that state nothing in most lines, like the
-        name of an element or `0 failed`, nothing is said.
+        Each has the number of left-out lines that contain them; 0: only a part of a line that is shown does; and the
+        first line that resembles none shown, 0 if not more than those shown do. Of words that state nothing in most
+        lines, like the name of an element or `0 failed`, nothing is said.
         """
         units = self.units
         seen = {units.shape[place] for place in self.places}
-        counts: list[tuple[int, str, bool]] = []
+        counts: list[tuple[int, str, int]] = []
         for words in said:
             rows = rows_with(words, block)
             shapes = Counter([units.shape[left[row]] for row in rows])
@@ -144,8 +144,11 @@ class ShownUnits:
             meant = {shape for shape, text in texts.items() if classify(text) & (stated | BENIGN) == stated}
             if 2 * sum(shapes[shape] for shape in meant) >= len(rows) >= (1 if stated == SURE else _SEVERAL):
                 count = len({units.line[left[row]] for row in rows} - begun)
-                counts.append((-count, _told(words), not meant <= seen))
-        return [(words, -count, is_new) for count, words, is_new in sorted(counts)[:_NAMED]]
+                new = {place for row in rows if units.shape[place := left[row]] in meant - seen}
+                shown = sum(words in units.text[place] for place in self.places)
+                line = units.line[min(new)] if len({units.shape[place] for place in new}) > shown else 0
+                counts.append((-count, _told(words), line))
+        return [(words, -count, line) for count, words, line in sorted(counts)[:_NAMED]]
 
     def richest(self, *, with_topics: bool) -> LineExtent | None:
         """Returns the lines that say most, none of them shown, and no more than one call requests; None if none do."""
@@ -201,23 +204,26 @@ def next_call(
         inputs: what the card is made of.
         shown: what it shows; None: nothing.
         omitted: what no excerpt shows; not empty.
-        words: words of statements in that.
-        section: a title of a part that is not shown, and its lines.
+        words: words of statements in that, and the first line of it that has them.
+        section: a title of a part that is not shown, its first line that is not, and how many follow in it.
     """
     longest = max(omitted, key=lambda gap: (gap.whole_lines, gap.bytes.end - gap.bytes.start))
     arguments: dict[str, str | int]
     path = inputs.facts.path
-    if path is not None and _PAGE_OF_LIST.fullmatch(path) and shown is not None and shown.places:
+    if path is not None and _PAGE_OF_LIST.search(path) and shown is not None and shown.places:
         path = None  # any page of the list resembles the elements that are shown
     room = max(1, _ROOM * inputs.sizes.lines // max(1, inputs.sizes.tokens.count))
     if words is not None:
         matches = max(_FEWEST, room // _MATCH)
-        arguments = {"pattern": words, **({"limit": matches} if matches < DEFAULT_MATCHES else {})}
+        sought, first = words
+        begins = {"offset": first} if first > max(1, inputs.sizes.lines // 10) else {}
+        arguments = {"pattern": sought, **begins, **({"limit": matches} if matches < DEFAULT_MATCHES else {})}
     elif shown is not None and shown.has_told and path is None:
         return None
     elif section is not None:
-        title, lines = section
-        arguments = {"section": title, **({"limit": max(room, _LEAST)} if lines > max(room, _LEAST) else {})}
+        title, first, lines = section
+        limit = {"limit": max(room, _LEAST)} if lines > max(room, _LEAST) else {}
+        arguments = {"offset": first, "limit": min(lines, max(room, _LEAST))} if first else {"section": title, **limit}
     elif path is not None:
         arguments = {"path": path, **({"limit": _FEWEST} if _SEVERAL_VALUES.search(path) else {})}
     elif longest.whole_lines:

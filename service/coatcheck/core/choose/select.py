@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.worth import Worth
-from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WARNING, WORD
 from coatcheck.core.text.excerpt import counts
 from coatcheck.core.text.terminal import has_controls
 from coatcheck.core.tokens import Tokenizer
@@ -32,11 +31,6 @@ _DISTINCT: Final = 1.0
 """Least worth of a unit that states nothing, but differs from nearly all others."""
 _BETWEEN: Final = 1.5
 """How much more a unit between two shown ones is worth: a text without holes is read with less doubt."""
-
-
-def _states(flags: int) -> bool:
-    """Returns whether a line states that something is wrong."""
-    return flags & BENIGN == 0 and flags & (SURE | STRONG | WORD | WARNING) != 0
 
 
 @final
@@ -88,7 +82,7 @@ class Selection:
     def unseen(self, *, with_topics: bool) -> dict[int, float]:
         """Returns what units that are not chosen add to the chosen ones; only one of similar units counts.
 
-        Without topics, only statements count, and what distinguishes a unit from nearly all others.
+        Without topics, only what a run's outcome states counts, and what distinguishes a unit from nearly all others.
         """
         worth, units = self.worth, self._units
         seen = {b"", *[units.shape[place].strip() for place in self._taken]}
@@ -96,7 +90,7 @@ class Selection:
         found = {
             place: value
             for place, value in worth.stated.items()
-            if (value >= least or _states(worth.flags.get(place, 0))) and units.shape[place].strip() not in seen
+            if value >= least and units.shape[place].strip() not in seen
         }
         for place, words in worth.words.items() if with_topics else ():
             if new := words - self._said:

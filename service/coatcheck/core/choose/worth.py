@@ -146,7 +146,7 @@ def _has_stamps(text: list[bytes]) -> bool:
     step = -(-len(text) // _STAMPS) or 1
     lines = [line[:40] for line in text[::step] if line.strip()]
     rest = b"\n".join(lines).translate(_DIGITS_ALIKE).split(b"\n") if lines else []
-    rest = [line for line in rest if b"00:00:00" not in line and b"0000-00-00" not in line]
+    rest = [line for line in rest if b"00:00:00" not in line]
     most = len(lines) // 2 + 1 - (len(lines) - len(rest))
     return most <= 0 or _STAMP.count(b"\n".join(rest), most) >= most
 
