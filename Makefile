@@ -6,7 +6,7 @@ UV := .uv/bin/uv
 READY := $(VENV)/.ready
 SITE = $(BIN)/sphinx-build -W --keep-going -c maintenance/site -d dist/doctrees docs dist/docs
 
-.PHONY: help run setup test pythons browser promtool test-integrations test-resolve check format bench soak fuzz-api openapi reference picture screenshots docs lock clean
+.PHONY: help run setup test pythons browser promtool test-integrations test-resolve check format bench soak fuzz-api openapi reference golden picture screenshots docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -70,6 +70,9 @@ openapi: setup ## write openapi/openapi.json from the code
 
 reference: setup ## write docs/reference from the code
 	@$(BIN)/python maintenance/site/reference.py
+
+golden: setup ## write the digests of the golden set's cards; ENGINE has to be raised before, once a release
+	@PYTHONPATH=tests $(BIN)/python tests/golden/golden_cards.py
 
 picture: setup ## draw docs/card.svg from a real card
 	@PYTHONPATH=tests $(BIN)/python maintenance/site/picture.py

@@ -144,6 +144,20 @@ class CardText(Struct, frozen=True, kw_only=True):
     card: Card
 
 
+class ReceiptRecord(Struct, frozen=True, kw_only=True):
+    """The text that was returned when a payload was stored, for a model to read in its place."""
+
+    engine: int
+    sha256: str
+    tokens: int
+    budget: int | None
+    """Token budget of the card; None: the text was the payload itself."""
+    query: str | None
+    tools: bool
+    text: str | None
+    """The card's text, if a policy keeps it."""
+
+
 class Described(Struct, frozen=True, kw_only=True):
     """An artifact's metadata and its card."""
 
@@ -151,6 +165,8 @@ class Described(Struct, frozen=True, kw_only=True):
     text: str
     tokens: int
     card: Card
+    receipt: ReceiptRecord | None = None
+    """What a model got in its place when it was stored; None: nothing, or not known."""
 
 
 class Listing(Struct, frozen=True, kw_only=True):

@@ -39,6 +39,11 @@ def test_a_policy_is_set_in_parts_explained_and_removed(place: Service) -> None:
     assert first["policy"] == {"ttl": 604_800, "card_tokens": 256}
     second = loaded(place, "policy", "set", "--kind", "log", "ttl=forever", "card_tokens=")
     assert (second["policy"], second["version"]) == ({"ttl": None}, first["version"] + 1)
+    kept = loaded(place, "policy", "set", "--kind", "diff", "keep_card_text=TRUE")
+    assert kept["policy"] == {"keep_card_text": True}
+    assert "keep_card_text=true" in ask(place, "policy", "list").out.decode()
+    assert ask(place, "policy", "set", "--kind", "diff", "keep_card_text=perhaps").code != 0
+    loaded(place, "policy", "remove", "--kind", "diff")
     loaded(place, "policy", "set", "--namespace", "*", "max_ttl=30d")
     explained = ask(place, "policy", "explain", "--kind", "log")
     assert explained.text == "max_ttl = 2592000  (from *)\nttl = none  (from default/kind=log)\n"

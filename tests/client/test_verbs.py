@@ -259,6 +259,7 @@ def test_results_have_the_members_of_the_openapi_document(service: Service) -> N
         results.Tokens: "TokensView",
         results.CardText: "CardView",
         results.Described: "DescribedView",
+        results.ReceiptRecord: "ReceiptRecordView",
         results.Listing: "ListView",
         results.ReadNext: "Next",
         results.Read: "ReadAnswer",

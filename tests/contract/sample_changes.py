@@ -8,7 +8,16 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Blob, DeclaredMetadata, DetectedMetadata, Kind, Measure, Placement, Tokens
+from coatcheck.core.artifact import (
+    Blob,
+    DeclaredMetadata,
+    DetectedMetadata,
+    Kind,
+    Measure,
+    Placement,
+    ReceiptRecord,
+    Tokens,
+)
 from coatcheck.core.encoding.blob_ids import new_blob_id
 from coatcheck.core.encoding.seekable import FrameEncoder
 from coatcheck.core.views.view import TEXT, Section, View, ViewMeasure
@@ -55,6 +64,7 @@ def store(
     blob_id: str | None = None,
     text_view: NewView | None = None,
     survey: bytes | None = None,
+    receipt: ReceiptRecord | None = None,
 ) -> StoreArtifact:
     """The change that stores this content; without `said` it is a call of its own."""
     sha256 = hashlib.sha256(content).digest()
@@ -84,6 +94,7 @@ def store(
         key=key,
         text_view=text_view,
         survey=survey,
+        receipt=receipt,
     )
 
 

@@ -188,6 +188,7 @@ def test_every_field_is_checked_or_has_few_values() -> None:
         "max_artifacts",
         "max_artifact_bytes",
         "evict",
+        "keep_card_text",
         "tombstone_ttl",
         "card_tokens",
         "inline_tokens",

@@ -15,6 +15,8 @@ from coatcheck.core.policies.words import NO_LIMIT, SIZES, size_of
 _POLICIES = "/v1/admin/policies"
 _COUNTS = tuple(name for name in FIELDS if name in {"card_tokens", "inline_tokens"} or name.startswith("search_"))
 
+_FLAGS = ("keep_card_text",)
+
 
 def _scope(command: Callable[..., None]) -> Callable[..., None]:
     for part in reversed(PARTS):
@@ -141,6 +143,8 @@ def _field(text: str) -> tuple[str, Any]:
         fail(Exit.WRONG, f"{text!r} is not FIELD=VALUE with a FIELD of {', '.join(FIELDS)}.")
     if value.lower() in NO_LIMIT:
         return name, None
+    if name in _FLAGS and value.lower() in {"true", "false"}:
+        return name, value.lower() == "true"
     if value and name in (*SIZES, *_COUNTS):
         return name, _size(name, value)
     return name, int(value) if value.isascii() and value.isdecimal() else value
@@ -167,4 +171,4 @@ def _terms(policy: dict[str, Any]) -> str:
 
 
 def _value(value: object) -> str:
-    return "none" if value is None else str(value)
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -319,6 +319,28 @@ class Artifact(Struct, frozen=True, kw_only=True):
         return self.engine < _FORMS and self.facts.form is None
 
 
+MAX_KEPT_TEXT: Final = 32 * 1024
+"""Most characters of a card's text that are kept: those of 8,192 tokens, the largest budget, of ordinary text."""
+
+
+class ReceiptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the answer to the request that stored a payload put in its place, for a model to read."""
+
+    engine: int
+    """The engine that made it."""
+    sha256: bytes
+    """Digest of the text, in UTF-8."""
+    tokens: int
+    budget: int | None = None
+    """Token budget of the card; None: the text was the payload itself, as far as a model may see it."""
+    query: str | None = None
+    """What the card was cut for."""
+    tools: bool = True
+    """Whether the card may name the declared tool."""
+    text: str | None = None
+    """The card's text, if a policy keeps it."""
+
+
 class Gone(Struct, frozen=True, kw_only=True):
     """A tombstone: what remains of an artifact that was deleted or has expired."""
 

@@ -6,7 +6,7 @@ from typing import ClassVar, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 from typing_extensions import override
 
-from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure
+from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure, ReceiptRecord
 from coatcheck.core.policies.quota import QuotaExceeded, QuotaLimits
 from coatcheck.core.reads.view_inputs import ViewInputs
 from coatcheck.core.retention.audit import By
@@ -97,6 +97,9 @@ class StoreArtifact(
     text_view: NewView | None = None
     """Kept in the same transaction if this change creates the artifact or declares it anew; its blob is inline or
     absent. Otherwise it is only used to restore corrupt bytes that equal its own."""
+    receipt: ReceiptRecord | None = None
+    """What a model gets in its place; kept if this change creates the artifact, under the first number of its identity.
+    None: nothing."""
     unless_buried_since: datetime | None = None
     """A deletion at or after this moment prevails over this change; None: none does."""
     room: QuotaLimits | None = None
@@ -105,7 +108,8 @@ class StoreArtifact(
     @property
     @override
     def weight(self) -> int:
-        stored = len(self.inline or b"") + len(self.blob.index) + len(self.survey or b"")
+        text = "" if self.receipt is None else self.receipt.text or ""
+        stored = len(self.inline or b"") + len(self.blob.index) + len(self.survey or b"") + len(text)
         return ROW_BYTES + stored + (0 if self.text_view is None else self.text_view.weight)
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from coatcheck.core.artifact import Artifact, Blob, Gone, Kind
+from coatcheck.core.artifact import Artifact, Blob, Gone, Kind, ReceiptRecord
 from coatcheck.core.policies.quota import Usage
 from coatcheck.core.retention.holds import HoldConflict
 from coatcheck.ports.artifacts import (
@@ -25,6 +25,8 @@ class FoundArtifact(Struct, frozen=True):
     text_view: FoundView | None = None
     """If requested and kept."""
     survey: bytes | None = None
+    """If requested and kept."""
+    receipt: ReceiptRecord | None = None
     """If requested and kept."""
 
 
@@ -114,12 +116,13 @@ class Catalog(Commits, InlineBytes, CheckedStore, Protocol):
         with_bytes: bool = False,
         with_view: bool = False,
         with_survey: bool = False,
+        with_receipt: bool = False,
     ) -> FoundArtifact | Gone | None:
         """Returns the artifact if it is live at `now`, else its tombstone, else None; a single statement decides.
 
-        `with_view` includes its kept text view with that view's inline bytes, `with_survey` its survey. An artifact
-        that has expired but was not swept yet also returns its tombstone. None: this namespace never had it, or has
-        forgotten it.
+        `with_view` includes its kept text view with that view's inline bytes, `with_survey` its survey, `with_receipt`
+        what a model got in its place. An artifact that has expired but was not swept yet also returns its tombstone.
+        None: this namespace never had it, or has forgotten it.
         """
         ...
 

@@ -60,7 +60,8 @@ class FallbackPayload(Struct, frozen=True):
     def cost(self) -> int:
         """Approximate bytes of memory used."""
         view = self.change.text_view
-        beside = len(self.change.blob.index) + len(self.change.survey or b"")
+        text = "" if self.change.receipt is None else self.change.receipt.text or ""
+        beside = len(self.change.blob.index) + len(self.change.survey or b"") + len(text)
         return len(self.stored) + beside + _ROW_BYTES + (0 if view is None else _cost(view))
 
 
@@ -180,7 +181,7 @@ class FallbackBuffer:
             return None
         view = entry.change.text_view
         kept = None if view is None else FoundView(view.view, view.blob, view.inline)
-        return FoundArtifact(entry.artifact, entry.change.inline, kept, entry.change.survey)
+        return FoundArtifact(entry.artifact, entry.change.inline, kept, entry.change.survey, entry.change.receipt)
 
     def waits(self, entry: FallbackPayload) -> bool:
         """Returns whether this entry still waits."""

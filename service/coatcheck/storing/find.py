@@ -60,8 +60,9 @@ class Find:
         with_bytes: bool = False,
         with_view: bool = False,
         with_survey: bool = False,
+        with_receipt: bool = False,
     ) -> FoundArtifact:
-        """Returns the artifact, live at this moment; with its stored bytes, kept text view and survey if requested.
+        """Returns the artifact, live at this moment; with stored bytes, text view, survey and receipt if requested.
 
         Raises:
             CoatcheckError: `artifact_gone` while its tombstone lasts, otherwise `artifact_not_found`;
@@ -81,6 +82,7 @@ class Find:
                 with_bytes=with_bytes,
                 with_view=with_view,
                 with_survey=with_survey,
+                with_receipt=with_receipt,
             )
             found = await self._live_row(caller.namespace, number, now, find)
             if found is None:

@@ -53,7 +53,7 @@ from coatcheck.storing.find import gone, not_found
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt, fingerprint
 from coatcheck.storing.oversize import OversizeGuard, too_large
-from coatcheck.storing.receipts import is_inline, not_stored, receipt_of
+from coatcheck.storing.receipts import budget_of, is_inline, not_stored, receipt_of, record_of
 from coatcheck.storing.redacted_ingest import RedactedIngest
 from coatcheck.storing.stored_before import StoredBefore, key_reused
 from coatcheck.storing.upload_session import UploadSession, blocks, fenced
@@ -122,10 +122,11 @@ class Ingestion:
             await self._make_view(seen)
             with self._deps.approaching:
                 draft = await self._work(self._draft, seen)
-            stored = await self._store(draft)
-            return await (
-                self._refused(draft, stored) if isinstance(stored, CoatcheckError) else self._answer(draft, stored)
-            )
+                rendered = await self._work(self._rendered, draft)
+            stored = await self._store(draft, rendered)
+            if isinstance(stored, CoatcheckError):
+                return await self._refused(draft, stored)
+            return await self._answer(draft, stored, rendered)
 
     async def _work(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await self._steps.placement.run(self._encoder.size, work, *args, **kwargs)
@@ -220,11 +221,11 @@ class Ingestion:
         redacting = self._deps.redacting
         return None if redacting is None else redacting.mask(draft.namespace, draft.said, draft.facts.kind)
 
-    async def _store(self, draft: Draft) -> IngestResult | CoatcheckError:
+    async def _store(self, draft: Draft, rendered: RenderedCard) -> IngestResult | CoatcheckError:
         """Returns the commit's result, or why storage refused the payload."""
         try:
             await self._upload.durable()
-            stored = await self._upload.settled(self._commit(draft))
+            stored = await self._upload.settled(self._commit(draft, rendered))
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
@@ -233,7 +234,7 @@ class Ingestion:
         self._deps.fallback.forget(self._caller.namespace, ids.number(draft.identity))  # it no longer waits, if it did
         return stored
 
-    async def _commit(self, draft: Draft) -> IngestResult:
+    async def _commit(self, draft: Draft, rendered: RenderedCard) -> IngestResult:
         key = None
         if self._request.key is not None:
             key = IdempotencyKey(
@@ -244,9 +245,9 @@ class Ingestion:
             replay = await self._steps.before.answer(self._caller, key)
             if replay is not None:
                 return replay
-        return _settled(await self._steps.commit(self._change(draft, key)))
+        return _settled(await self._steps.commit(self._change(draft, rendered, key)))
 
-    def _change(self, draft: Draft, key: IdempotencyKey | None) -> StoreArtifact:
+    def _change(self, draft: Draft, rendered: RenderedCard, key: IdempotencyKey | None = None) -> StoreArtifact:
         deps, request = self._deps, self._request
         policy = policy_of(deps.rules(), draft)
         most = decided(policy.max_artifact_bytes, None)
@@ -270,9 +271,10 @@ class Ingestion:
             key=key,
             survey=None if draft.survey is None else pack_survey(draft.survey),
             text_view=None if self._view is None else self._view.new,
+            receipt=record_of(rendered, request, policy, self._mask(draft), deps.card_tokens),
         )
 
-    async def _answer(self, draft: Draft, stored: IngestResult) -> Receipt:
+    async def _answer(self, draft: Draft, stored: IngestResult, rendered: RenderedCard) -> Receipt:
         """Returns the receipt for the draft as stored, or for an existing artifact that keeps something of its own."""
         if self._steps.card_text is not None and (stored.created or stored.redeclared):
             await self._steps.card_text.keep(stored.artifact, self._view)
@@ -286,7 +288,9 @@ class Ingestion:
             draft.facts,
             draft.text,
         )
-        receipt = await self._receipt(stored, draft if same else redrafted(a, draft.sample, text, draft.survey))
+        if not same:
+            draft = redrafted(a, draft.sample, text, draft.survey)
+        receipt = await self._receipt(stored, draft, rendered if same else None)
         if stored.created:
             a = stored.artifact
             self._deps.ledger.took(a.namespace, a.said.session, a.measure.tokens.count, receipt.tokens)
@@ -297,8 +301,9 @@ class Ingestion:
 
         The buffer keeps it, if there is room, to store it later.
         """
+        rendered = await self._work(self._rendered, draft, stored=False)
         held = self._upload.held()
-        change = self._change(draft, None)
+        change = self._change(draft, rendered)
         waits = held is not None and self._deps.fallback.keep(draft.id, change, held)
         del held
         log.debug("%s is not stored%s: %s", draft.id, ", and waits" if waits else "", why.detail)
@@ -306,16 +311,16 @@ class Ingestion:
         notices = (*self._request.notices, Notice(str(why.code), told))
         self._request = structs.replace(self._request, notices=notices)
         artifact = IngestResult(unstored(draft.id, change), created=True, blob_used=False)
-        receipt = await self._receipt(artifact, draft, stored=False)
+        receipt = await self._receipt(artifact, draft, rendered)
         return structs.replace(receipt, stored=False, expires_at=None)
 
-    async def _receipt(self, result: IngestResult, draft: Draft, *, stored: bool = True) -> Receipt:
+    async def _receipt(self, result: IngestResult, draft: Draft, rendered: RenderedCard | None = None) -> Receipt:
         """Returns the receipt, with the payload itself if it is small, and otherwise with its card."""
         deps, request = self._deps, self._request
-        rendered = await self._work(self._rendered, draft, stored=stored)
+        rendered = rendered or await self._work(self._rendered, draft)
         return receipt_of(result, request, draft, rendered, rules=deps.rules(), ttl=deps.ttl)
 
-    def _rendered(self, draft: Draft, *, stored: bool) -> RenderedCard:
+    def _rendered(self, draft: Draft, *, stored: bool = True) -> RenderedCard:
         """Returns what replaces the payload, at the requested budget and for the requested query."""
         deps, request = self._deps, self._request
         policy, mask = policy_of(deps.rules(), draft), self._mask(draft)
@@ -324,10 +329,9 @@ class Ingestion:
             return RenderedCard(uncut(draft), *whole, inline=True)
         if not request.carded:
             return RenderedCard(uncut(draft), "", 0)
-        budget = request.card_tokens
         return cut(
             draft,
-            budget=decided(policy.card_tokens, deps.card_tokens) if budget is None else budget,
+            budget=budget_of(request, policy, deps.card_tokens),
             query=request.query,
             tokenizer=deps.tokenizer,
             stored=stored,

@@ -1,14 +1,17 @@
 """The receipt of a payload: the payload itself or its card, and what else the caller should know."""
 
+import hashlib
 from typing import Final
 
 from msgspec import UNSET
 
-from coatcheck.core.artifact import Artifact
+from coatcheck.core.artifact import ENGINE, MAX_KEPT_TEXT, Artifact, ReceiptRecord
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policies.policy import RetentionTerms, Rules, kept
+from coatcheck.core.policies.policy import Policy, RetentionTerms, Rules, kept
+from coatcheck.core.policies.policy import said as decided
 from coatcheck.core.reads.read_answer import is_read_answer
 from coatcheck.core.reads.read_bounds import MAX_TOKENS
+from coatcheck.core.redact.mask import Mask
 from coatcheck.ports.artifacts import IngestResult
 from coatcheck.storing.compare import PREVIOUS
 from coatcheck.storing.draft import Draft, RenderedCard, policy_of
@@ -54,6 +57,40 @@ def receipt_of(
         card=rendered.card,
         warnings=tuple(notices),
     )
+
+
+def record_of(
+    rendered: RenderedCard, request: IngestRequest, policy: Policy, mask: Mask | None, card_tokens: int
+) -> ReceiptRecord | None:
+    """Returns what is kept of the text that a model gets; None if it gets none.
+
+    Args:
+        rendered: what the model reads.
+        request: the request.
+        policy: what administrators decided for the payload.
+        mask: what masks its secrets; None: nothing is masked.
+        card_tokens: the budget of a card if neither the request nor the policy sets one.
+    """
+    if not request.carded:
+        return None
+    digest, query = hashlib.sha256(rendered.text.encode()).digest(), request.query
+    if rendered.inline:
+        return ReceiptRecord(engine=ENGINE, sha256=digest, tokens=rendered.tokens)
+    is_kept = decided(policy.keep_card_text, otherwise=False) and len(rendered.text) <= MAX_KEPT_TEXT
+    return ReceiptRecord(
+        engine=ENGINE,
+        sha256=digest,
+        tokens=rendered.tokens,
+        budget=budget_of(request, policy, card_tokens),
+        query=query if query is None or mask is None else mask.text(query),
+        tools=request.tools,
+        text=rendered.text if is_kept else None,
+    )
+
+
+def budget_of(request: IngestRequest, policy: Policy, card_tokens: int) -> int:
+    """Returns the token budget of a request's card: the request's, or the policy's, or the settings' `card_tokens`."""
+    return decided(policy.card_tokens, card_tokens) if request.card_tokens is None else request.card_tokens
 
 
 def is_inline(text: str, tokens: int, limit: int) -> bool:

@@ -21,7 +21,7 @@ from coatcheck.adapters.sql.engine import sqlite_url  # noqa: E402
 from coatcheck.adapters.sql.postgres import PostgresCatalog  # noqa: E402
 from coatcheck.adapters.sql.sqlite.store import SqliteCatalog  # noqa: E402
 from coatcheck.core import ids  # noqa: E402
-from coatcheck.core.artifact import DeclaredMetadata, Gone, Kind  # noqa: E402
+from coatcheck.core.artifact import DeclaredMetadata, Gone, Kind, ReceiptRecord  # noqa: E402
 from coatcheck.ports.artifacts import DeleteArtifact, IdempotencyKey, StoreArtifact  # noqa: E402
 from coatcheck.ports.catalog import FoundArtifact  # noqa: E402
 from coatcheck.ports.uploads import BeginUpload  # noqa: E402
@@ -29,6 +29,9 @@ from contract.sample_changes import DAY, START, Everything, store, view  # noqa:
 from support.postgres import BIN, Server, running_postgres  # noqa: E402
 
 HOUR = timedelta(hours=1)
+RECEIPT = ReceiptRecord(
+    engine=8, sha256=b"d" * 32, tokens=5, budget=600, query="why?", tools=False, text="[art_1]\nrun"
+)
 
 
 def changes() -> list[StoreArtifact]:
@@ -51,7 +54,7 @@ def changes() -> list[StoreArtifact]:
         store(b"other", namespace="other", said=DeclaredMetadata(tool_call_id="5")),
         store(b"<p>page", said=DeclaredMetadata(tool_call_id="6"), text_view=view(b"page\n")),
         store(b"# part\n", said=DeclaredMetadata(tool_call_id="7"), text_view=view(None)),
-        store(b"run", said=DeclaredMetadata(tool_call_id="8", command="make"), survey=b"\x00survey"),
+        store(b"run", said=DeclaredMetadata(tool_call_id="8", command="make"), survey=b"\x00survey", receipt=RECEIPT),
         store(
             b"run", said=DeclaredMetadata(tool_call_id="8", kind=Kind.LOG, command="make\nall"), survey=b"\x01survey"
         ),
@@ -74,7 +77,8 @@ async def fill(catalog: Everything, made: list[StoreArtifact]) -> list[str]:
 
 async def told(catalog: Everything, numbers: list[tuple[str, int]]) -> list[str]:
     """What a catalogue says of these, as JSON."""
-    found = [await catalog.find(*each, START, with_bytes=True, with_view=True, with_survey=True) for each in numbers]
+    all_of_it = {"with_bytes": True, "with_view": True, "with_survey": True, "with_receipt": True}
+    found = [await catalog.find(*each, START, **all_of_it) for each in numbers]
     return [msgspec.json.encode((each, _said_of(answer))).decode() for each, answer in zip(numbers, found, strict=True)]
 
 
@@ -83,6 +87,8 @@ def _said_of(answer: FoundArtifact | Gone | None) -> object:
     said = msgspec.to_builtins(answer)
     if isinstance(answer, FoundArtifact) and answer.survey is None:
         del said["survey"]
+    if isinstance(answer, FoundArtifact) and answer.receipt is None:
+        del said["receipt"]
     if isinstance(answer, FoundArtifact) and answer.text_view is not None and not answer.text_view.view.version:
         del said["text_view"]["view"]["version"]
     return said

@@ -1,6 +1,7 @@
 """When storage does not answer: a card all the same, memory for a while, and storing later."""
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from typing import Any, cast
@@ -123,6 +124,17 @@ class Degraded:
 
 CASES = [("catalog", SMALL), ("catalog", LARGE), ("blobs", LARGE)]
 IDS = ["catalogue, inline", "catalogue, file", "blob store"]
+
+
+async def test_what_is_recorded_of_a_receipt_is_what_it_said_while_storage_was_away(harness: Harness) -> None:
+    world = Degraded(harness, "catalog", Fault())
+    receipt = await world.put(SMALL)
+    assert "NOT STORED" in receipt.text
+    world.fault.down = False
+    assert await world.write_through() == 1
+    found = await world.find(CALLER, ids.parse(receipt.id), with_receipt=True)
+    assert found.receipt is not None
+    assert found.receipt.sha256 == hashlib.sha256(receipt.text.encode()).digest()
 
 
 @pytest.mark.parametrize(("broken", "payload"), CASES, ids=IDS)

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, FromClause
 
 from coatcheck.adapters.sql.tables import artifacts, blobs, views
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure
+from coatcheck.core.artifact import Artifact, Blob, DeclaredMetadata, DetectedMetadata, Gone, Measure, ReceiptRecord
 from coatcheck.core.views.view import View, ViewMeasure, unpack_sections
 from coatcheck.ports.artifacts import FoundView
 
@@ -57,6 +57,7 @@ _encoder = msgspec.json.Encoder()
 _said = msgspec.json.Decoder(DeclaredMetadata)
 _measure = msgspec.json.Decoder(Measure)
 _facts = msgspec.json.Decoder(DetectedMetadata)
+_receipt = msgspec.json.Decoder(ReceiptRecord)
 _labels = msgspec.json.Decoder(tuple[str, ...])
 _view_measure = msgspec.json.Decoder(ViewMeasure)
 
@@ -96,6 +97,11 @@ def blob(columns: Sequence[Any]) -> Blob:
         index=frames,
         condemned=bool(condemned),
     )
+
+
+def receipt_record(column: str | None) -> ReceiptRecord | None:
+    """Returns what a model got in the artifact's place; None if its row does not tell."""
+    return None if column is None else _receipt.decode(column)
 
 
 def unpack_metadata(said: str, facts: str) -> tuple[DeclaredMetadata, DetectedMetadata]:

@@ -24,11 +24,12 @@ from coatcheck.core.errors import CoatcheckError, Code
 if TYPE_CHECKING:
     from alembic.config import Config
 
-REVISION = "0006"
+REVISION = "0007"
 """The revision that this release works with. A test compares it with the newest migration."""
 
 _LATER: Final = frozenset(
-    {"activity", "audit_log", "events", "removed_surveys", "surveys", "artifacts.declared_at", "removed.declared_at"}
+    {"activity", "audit_log", "events", "removed_surveys", "surveys"}
+    | {f"{table}.{column}" for table in ("artifacts", "removed") for column in ("declared_at", "receipt")}
 )
 """Present tables and columns that the first revision did not have."""
 

@@ -12,6 +12,7 @@ from coatcheck.api.artifacts.wire import (
     ListView,
     PatchBody,
     artifact_views,
+    described_view,
 )
 from coatcheck.api.checks import checked_labels, plain
 from coatcheck.api.durations import given_seconds
@@ -56,12 +57,13 @@ async def list_artifacts(call: RouteCall, query: ListQuery) -> ListView:
 async def get_artifact(call: RouteCall, artifact_id: str) -> DescribedView:
     """Get an artifact.
 
-    Returns its metadata and its card at the default budget. The same engine renders the card that ingest returned, byte
-    for byte; a later engine may render another.
+    Returns its metadata, its card as the present engine makes it at the default budget, and in `receipt` what a model
+    got in its place when it was stored: by which engine, and the digest of the text. At that budget, for that query,
+    the same engine makes the same card, byte for byte; a later one may make another.
     """
     described = await call.services.describe(call.caller, cited(artifact_id)[0])
     (view,) = await artifact_views(call.services.holds, [described.artifact])
-    return copy_fields(DescribedView, described, artifact=view)
+    return described_view(described, view)
 
 
 @route(

@@ -15,6 +15,7 @@ from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.core.card import Card
 from coatcheck.core.fulltext import MAX_QUERY_CHARS
 from coatcheck.core.retention.holds import NAMED, Hold
+from coatcheck.usecases.payloads.describe import Described
 from coatcheck.usecases.retention.administer_holds import Holds
 
 Telling = Annotated[
@@ -141,6 +142,23 @@ class CardView(Struct, frozen=True, kw_only=True):
     card: Card
 
 
+class ReceiptRecordView(Struct, frozen=True, kw_only=True):
+    """The text that the request that stored a payload was answered with, for a model to read in its place."""
+
+    engine: Annotated[int, Meta(description="The engine that made it; `card.engine` is the one of `text`.")]
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="Digest of the text, in UTF-8.")]
+    tokens: TextTokens
+    budget: Annotated[
+        int | None, Meta(description="Token budget of the card. Null: the text was the payload itself, not a card.")
+    ]
+    query: Annotated[str | None, Meta(description="What the card was made for.")]
+    tools: Annotated[bool, Meta(description="False: the card names no tool (`tools=none`).")]
+    text: Annotated[
+        str | None,
+        Meta(description="The card's text, masked like everything that is read, if `keep_card_text` kept it."),
+    ]
+
+
 class DescribedView(Struct, frozen=True, kw_only=True):
     """An artifact's metadata and its card."""
 
@@ -148,6 +166,13 @@ class DescribedView(Struct, frozen=True, kw_only=True):
     text: Text
     tokens: TextTokens
     card: Card
+    receipt: Annotated[
+        ReceiptRecordView | None,
+        Meta(
+            description="What a model got in its place when it was stored. Null: nothing, or a release stored it that "
+            "did not record that."
+        ),
+    ]
 
 
 class ListView(Struct, frozen=True, omit_defaults=True):
@@ -193,6 +218,13 @@ def _artifact_view(artifact: Artifact, holds: Sequence[Hold] | None) -> Artifact
         sha256=measure.sha256.hex(),
         holds=None if holds is None else tuple(map(_hold_view, holds)),
     )
+
+
+def described_view(described: Described, artifact: ArtifactView) -> DescribedView:
+    """Returns an artifact's metadata and card as callers see them."""
+    record = described.receipt
+    receipt = None if record is None else copy_fields(ReceiptRecordView, record, sha256=record.sha256.hex())
+    return copy_fields(DescribedView, described, artifact=artifact, receipt=receipt)
 
 
 def _hold_view(hold: Hold) -> ArtifactHoldView:

@@ -1,4 +1,4 @@
-"""The page of an artifact: what the model saw, the payload, ways to read and search it, and what decides its expiry."""
+"""The page of an artifact: its card, what the model saw, the payload, ways to read it, and what decides its expiry."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -62,18 +62,29 @@ class KeepForm(Struct, kw_only=True, forbid_unknown_fields=True):
 async def show_artifact(call: PageCall, artifact_id: str) -> PageAnswer:
     """Shows the artifact's card and a part of the payload, with the parts marked that the card shows."""
     query = call.query(ArtifactQuery)
+    is_chosen = query.tokens is not None or query.query is not None or query.tools == "none"
     described = await call.inspection.describe(
-        call.who, ids.parse(artifact_id), budget=query.tokens, query=query.query, tools=query.tools != "none"
+        call.who,
+        ids.parse(artifact_id),
+        budget=query.tokens,
+        query=query.query,
+        tools=query.tools != "none",
+        as_received=not is_chosen,
     )
-    card = described.card
+    card, record = described.card, described.receipt
+    kept = None if is_chosen or record is None or described.is_unchanged else record.text
     reading = await call.inspection.open_view(
         call.who, ids.parse(artifact_id), view="raw" if card.text is None else "text"
     )
     part = await part_of(reading, card, query.at)
     values = {
         "artifact": (await artifact_views(call.services.holds, [described.artifact]))[0],
-        "card": described.text,
-        "card_tokens": described.tokens,
+        "card": described.text if kept is None else kept,
+        "card_tokens": described.tokens if kept is None or record is None else record.tokens,
+        "engine": card.engine,
+        "receipt": record,
+        "is_unchanged": described.is_unchanged,
+        "is_kept": kept is not None,
         "query": query,
         "part": part,
         "view": reading.view,

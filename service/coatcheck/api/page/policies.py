@@ -94,7 +94,7 @@ async def edit_policy(call: PageCall) -> PageAnswer:
         "scope": scope,
         "present": {name: written(name, value) for name, value in decisions(present).items()},
         "fields": [name for name in FIELDS if scope.part is None or name not in NAMESPACE_ONLY],
-        "choices": {"evict": get_args(Evict), "redaction": get_args(Redaction)},
+        "choices": {"evict": get_args(Evict), "redaction": get_args(Redaction), "keep_card_text": ("true", "false")},
         "hints": _HINTS,
     }
     return Shown("policy.jinja", values)

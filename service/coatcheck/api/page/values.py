@@ -40,13 +40,17 @@ def decided(name: str, value: Any) -> str:  # noqa: ANN401 - values of all field
         return ", ".join(cast("tuple[str, ...]", value)) or "none"
     if value is None:
         return "without end" if name.endswith("ttl") else "no limit"
+    if isinstance(value, bool):
+        return written(name, value)
     if not isinstance(value, int):
         return str(value)
     return lasting(value) if name.endswith("ttl") else size(value) if name.endswith("bytes") else f"{value:,}"
 
 
 def written(name: str, value: Any) -> str:  # noqa: ANN401 - values of all fields
-    """Returns a policy's value exactly, as its form takes it: `7d`, `10gib`, `none`, `a.example, b.example`."""
+    """Returns a policy's value exactly, as its form takes it: `7d`, `10gib`, `none`, `true`, `a.example, b.example`."""
+    if isinstance(value, bool):
+        return str(value).lower()
     if value is None:
         return "none"
     if isinstance(value, tuple):

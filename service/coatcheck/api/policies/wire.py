@@ -103,6 +103,13 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
         Literal["off", "shown", "stored", "refuse"] | UnsetType,
         Meta(description="What happens to secrets found in a payload."),
     ] = UNSET
+    keep_card_text: Annotated[
+        bool | UnsetType,
+        Meta(
+            description="Whether the text of the card that a payload got when it was stored is kept with it; if not, "
+            "only its digest is."
+        ),
+    ] = UNSET
 
 
 class ScopeQuery(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -194,7 +201,7 @@ class SourceView(Struct, frozen=True, kw_only=True):
     """Which scope decides a field."""
 
     field: str
-    value: Annotated[int | str | None, Meta(description="Null: forever, or no limit.")]
+    value: Annotated[int | str | bool | None, Meta(description="Null: forever, or no limit.")]
     scope: PolicyScopeView
 
 

@@ -73,6 +73,9 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     """Sites whose results a web search does not show, whatever the caller specifies."""
     redaction: Redaction | UnsetType = UNSET
     """What happens to secrets found in a payload."""
+    keep_card_text: bool | UnsetType = UNSET
+    """Whether the text of the card that a payload got when it was stored is kept with it (`false`, the default: only
+    its digest)."""
 
 
 NOTHING = Policy()

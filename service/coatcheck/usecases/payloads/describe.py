@@ -1,14 +1,16 @@
 """Describe an artifact again: its metadata, and its card at any budget, cut from what was recognised at ingest."""
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import Executor
 
 from msgspec import Struct, structs
 
-from coatcheck.core.artifact import Artifact, Caller, PayloadSample
+from coatcheck.core.artifact import Artifact, Caller, PayloadSample, ReceiptRecord
 from coatcheck.core.card import Card
 from coatcheck.core.encoding.payload_encoder import sample_ranges
 from coatcheck.core.policies.policy import NO_RULES, Rules, said
+from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import unpack_survey
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.runtime.pool import in_pool
@@ -28,6 +30,10 @@ class Described(Struct, frozen=True):
     """The card as the model reads it."""
     tokens: int
     """Of `text`."""
+    receipt: ReceiptRecord | None = None
+    """What a model got in its place when it was stored, as it may be seen now; None: nothing, or not known."""
+    is_unchanged: bool = False
+    """Whether `text` is exactly what that model got."""
 
 
 class Describe:
@@ -62,6 +68,7 @@ class Describe:
         budget: int | None = None,
         query: str | None = None,
         tools: bool = True,
+        as_received: bool = False,
     ) -> Described:
         """Returns the artifact and its card.
 
@@ -71,13 +78,22 @@ class Describe:
             budget: tokens of the card, 64 to 8192; None takes the policy's, or the service's default.
             query: what the caller looks for, which the excerpts then follow; None: nothing in particular.
             tools: whether the model that reads the card has the declared tool; if not, the card names no tool.
+            as_received: whether the three are those of the card that was made when the payload was stored, if known.
 
         Raises:
             CoatcheckError: `artifact_gone`, `artifact_not_found`, `integrity`.
         """
         found = await self._find(
-            caller, number, with_bytes=True, with_view=self._card_text is not None, with_survey=True
+            caller,
+            number,
+            with_bytes=True,
+            with_view=self._card_text is not None,
+            with_survey=True,
+            with_receipt=True,
         )
+        record = found.receipt
+        if as_received and record is not None and record.budget is not None:
+            budget, query, tools = record.budget, record.query, record.tools
         if self._card_text is not None:
             found = await self._card_text.describe(found)
         a = found.artifact
@@ -97,7 +113,12 @@ class Describe:
         shown = a if made.facts is None else structs.replace(a, facts=made.facts)
         if self._redacting is not None:
             shown = self._redacting.listed(shown)
-        return Described(shown, made.card, made.text, made.tokens)
+        is_unchanged = record is not None and hashlib.sha256(made.text.encode()).digest() == record.sha256
+        if record is not None and mask is not None:
+            record = structs.replace(
+                record, **{name: _masked(mask, getattr(record, name)) for name in ("text", "query")}
+            )
+        return Described(shown, made.card, made.text, made.tokens, record, is_unchanged)
 
     def _budget(self, a: Artifact) -> int:
         """Returns the budget of a card when the caller names none."""
@@ -109,3 +130,8 @@ class Describe:
             labels=a.said.labels,
         )
         return said(policy.card_tokens, self._card_tokens)
+
+
+def _masked(mask: Mask, text: str | None) -> str | None:
+    """Returns a text of several lines as it may be shown: without secrets in and across lines."""
+    return None if text is None else "\n".join(mask.lines(tuple(mask.text(text).split("\n"))))

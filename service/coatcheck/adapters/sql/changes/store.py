@@ -323,5 +323,9 @@ def artifact_row(change: StoreArtifact, artifact: Artifact, number: int, blob_se
         "labels": rows.encode_labels(said.labels),
         "measure": rows.encode(change.measure),
         "declared_at": None,
+        # The text names the ID that its request expected.
+        "receipt": None
+        if change.receipt is None or number != ids.number(change.identity)
+        else rows.encode(change.receipt),
         **rows.declared_columns(said, change.facts),
     }

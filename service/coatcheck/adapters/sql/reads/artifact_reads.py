@@ -52,7 +52,7 @@ _VIEW_BLOBS = blobs.alias("view_blobs")
 _VIEW_BYTES = inline_bytes.alias("view_bytes")
 
 
-def _find(*, with_bytes: bool, with_view: bool, with_survey: bool) -> Select[Any]:
+def _find(*, with_bytes: bool, with_view: bool, with_survey: bool, with_receipt: bool) -> Select[Any]:
     # Artifact and tombstone in one statement: if it were posted again between two, neither would be seen.
     anchor = select(literal_column("1", Integer()).label("one")).subquery("anchor")
     here = anchor.outerjoin(
@@ -92,6 +92,7 @@ def _find(*, with_bytes: bool, with_view: bool, with_survey: bool) -> Select[Any
         artifacts.c.session,
         stored,
         survey,
+        artifacts.c.receipt if with_receipt else null(),
         tombstones.c.reason,
         tombstones.c.at,
         tombstones.c.tool_name,
@@ -101,10 +102,8 @@ def _find(*, with_bytes: bool, with_view: bool, with_survey: bool) -> Select[Any
 
 
 _FIND = {
-    (with_bytes, with_view, with_survey): Prepared(
-        _find(with_bytes=with_bytes, with_view=with_view, with_survey=with_survey)
-    )
-    for with_bytes, with_view, with_survey in product((False, True), repeat=3)
+    flags: Prepared(_find(with_bytes=flags[0], with_view=flags[1], with_survey=flags[2], with_receipt=flags[3]))
+    for flags in product((False, True), repeat=4)
 }
 _LIVE = Prepared(
     select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
@@ -190,18 +189,19 @@ def find(
     with_bytes: bool = False,
     with_view: bool = False,
     with_survey: bool = False,
+    with_receipt: bool = False,
 ) -> FoundArtifact | Gone | None:
     """See Catalog."""
-    statement = _FIND[with_bytes, with_view, with_survey]
+    statement = _FIND[with_bytes, with_view, with_survey, with_receipt]
     row = statement.rows(conn, {"namespace": namespace, "number": number, "now": now})[0]
-    live, expires_at, tool_name, session, stored, survey, reason, at, *buried_and_view = row[_WIDTH:]
+    live, expires_at, tool_name, session, stored, survey, receipt, reason, at, *buried_and_view = row[_WIDTH:]
     buried, view = buried_and_view[:2], buried_and_view[2:]
     if row[0] is None:
         return None if reason is None else rows.gone(number, reason, at, *buried)
     if not live:
         return rows.gone(number, "expired", expires_at, tool_name, session)
     kept = rows.found_view(view[:-1], view[-1]) if view and view[0] is not None else None
-    return FoundArtifact(rows.artifact(row), stored, kept, survey)
+    return FoundArtifact(rows.artifact(row), stored, kept, survey, rows.receipt_record(receipt))
 
 
 def live_artifacts(conn: Connection, namespace: str, numbers: Collection[int], now: datetime) -> dict[int, Artifact]:

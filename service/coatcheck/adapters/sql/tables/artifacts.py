@@ -56,6 +56,9 @@ artifacts = Table(
     Column("measure", Text, nullable=False),  # JSON
     Column("facts", Text, nullable=False),  # JSON
     Column("declared_at", UtcDateTime),  # when `said` was replaced; NULL: it is the first request's declaration
+    Column(
+        "receipt", Text
+    ),  # JSON: what a model got in its place; NULL: nothing, or not known. Last, as it may be long
 )
 Index("uq_artifacts_namespace_number", artifacts.c.namespace, artifacts.c.number, unique=True)
 Index(  # lists, newest first: the index contains the most used filters, so that rows that do not match are not read

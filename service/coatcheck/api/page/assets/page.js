@@ -2,7 +2,7 @@
 "use strict";
 const read = async (answer) => new DOMParser().parseFromString(await answer.text(), "text/html");
 for (const form of document.querySelectorAll("form[data-live-card]")) {
-  const places = ["card-size", "card-text", "payload-part"].map((id) => document.getElementById(id));
+  const places = ["card-size", "card-text", "payload-part", "card-origin"].map((id) => document.getElementById(id));
   let waiting = 0, asked = 0;
   const show = async () => {
     const mine = ++asked;
