@@ -271,6 +271,8 @@ class EarlierRun(Struct, frozen=True, kw_only=True):
     lines: int
     survey: bytes | None
     """None: the sample is all of it, or its release made no survey."""
+    shown: "PayloadSample | None" = None
+    """The sample with its secrets masked; None: none are."""
 
 
 Placement = Literal["inline", "file", "s3"]

@@ -33,6 +33,7 @@ from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.parts.form import find_form, open_payload
 from coatcheck.core.policies.policy import NOTHING, Policy, Rules
+from coatcheck.core.redact.filler import reveal
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import noted, veiled
 from coatcheck.core.survey.survey import Survey
@@ -116,7 +117,7 @@ def look(
     if not spec_of(facts.kind).readable:
         survey = None
     if earlier is not None:
-        facts = compared(facts, earlier, sample, survey, measure)
+        facts = compared(facts, earlier, sample, survey, measure, reveal=reveal)
     return facts, sample, survey, ENGINE if wanted(facts.kind) else UNDESCRIBED, text
 
 
