@@ -80,6 +80,8 @@ class Receipt(Struct, frozen=True, kw_only=True):
     """None if the service could not be reached."""
     expires_at: datetime | None = None
     """When it expires; None: kept forever, or not stored."""
+    same_as: str | None = None
+    """ID of the artifact of the same bytes whose card `text` refers to, in two lines; None: it is a card or payload."""
     content: list[Any] | None = None
     """If there were images among the parts: what to put into the tool result in place of `text`."""
     image_tokens: int = 0
@@ -131,6 +133,8 @@ class Artifact(Struct, frozen=True, kw_only=True):
     command: str | None = None
     compared_to: str | None = None
     """ID of the artifact that it was compared with when it was stored."""
+    same_as: str | None = None
+    """ID of the artifact whose card the first receipt referred to, in two lines."""
     holds: tuple[Hold, ...] | None = None
     """The holds that keep it from being deleted; None: unknown, because storage is away or the service is older."""
 

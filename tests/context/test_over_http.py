@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from coatcheck.core.card.recognition import is_card
 from context.histories import FORMATS, LISTS, Call, Step, Turn, conversation, differences, moments
 from context.test_sdk_types import CHECKS
 from support.service import Service, serving
@@ -448,3 +449,11 @@ def test_an_embedded_resource_is_stored_and_an_image_stays(service: Service) -> 
     assert service.content(found[1].decode()) == b"%PDF-1.7 " + SHOT
     assert new.count(CODE[:200].encode()) == 1, "the image is for the model"
     assert b"a line of the log\\na line of the log\\n" * 30 not in new
+
+
+def test_a_card_that_names_fields_or_a_form_stays_in_a_history(service: Service) -> None:
+    log = "".join(f"2026-11-28T10:{n // 60:02}:{n % 60:02}Z step {n} of it is done\n" for n in range(900))
+    for payload, name in ((log.encode(), "· without time ("), (log.encode("utf-16"), "· from UTF-16")):
+        card = service.post(payload, tool_call_id="c", session="stays")["text"]
+        assert name in card.splitlines()[0]
+        assert is_card(card)

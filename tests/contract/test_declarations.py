@@ -1,14 +1,15 @@
 """A repeated put that declares something else declares its artifact anew, on every catalogue."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from coatcheck.core.artifact import Artifact, DeclaredMetadata, DetectedMetadata, Kind
+from coatcheck.core.artifact import Artifact, DeclaredMetadata, DetectedMetadata, GivenCard, Kind, RepeatedCard
 from coatcheck.ports.artifacts import IdempotencyKey, IngestResult, PatchArtifact, StoreArtifact
-from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact, RunKey
+from coatcheck.ports.catalog import ArtifactFilter, FoundArtifact, PayloadKey, RunKey
 from contract.sample_changes import DAY, START, Everything, number_of, store, view
 
 LATER = START + timedelta(minutes=5)
@@ -156,3 +157,42 @@ async def test_a_run_that_has_expired_is_none(catalog: Everything) -> None:
     await stored(catalog, store(b"new", said=make, ttl=60))
     assert await catalog.latest_run(run(make), START) == number_of(store(b"new", said=make))
     assert await catalog.latest_run(run(make), LATER) == number_of(store(b"old", said=make))
+
+
+async def test_given_cards_are_those_of_the_same_bytes_and_session_newest_first(catalog: Everything) -> None:
+    given = GivenCard(600, "")
+
+    async def keep(data: bytes, call: str, session: str = "s", ttl: int | None = None, **facts: Any) -> str:  # noqa: ANN401 - fields
+        said = DeclaredMetadata(session=session, tool_call_id=call)
+        change = store(data, said=said, ttl=ttl)
+        change = replace(change, facts=replace(change.facts, **facts))
+        return (await stored(catalog, change)).artifact.id
+
+    wanted = [await keep(b"same", f"c{n}", given=given) for n in range(3)]
+    await keep(b"same", "other session", session="t", given=given)
+    await keep(b"other", "other bytes", given=given)
+    await keep(b"same", "none given", title='"given":[600,""]')
+    await keep(b"same", "a repeat", repeats=RepeatedCard(wanted[0], given))
+    short = await keep(b"same", "short", ttl=60, given=given)
+    sha256 = store(b"same").measure.sha256
+
+    async def listed(now: datetime, namespace: str = "acme") -> list[str]:
+        payload = PayloadKey(namespace=namespace, session="s", sha256=sha256, size=4)
+        found = await catalog.given_cards(payload, now)
+        assert all(each.facts.given == given for each in found)
+        return [each.id for each in found]
+
+    assert await listed(START) == [short, *wanted[::-1]]
+    assert await listed(LATER) == wanted[::-1]
+    assert await listed(START, "other") == []
+    more = [await keep(b"same", f"d{n}", given=given) for n in range(9)]
+    assert await listed(LATER) == more[:0:-1]
+
+
+async def test_what_was_given_stays_when_an_artifact_is_declared_anew(catalog: Everything) -> None:
+    first = store(said=FIRST)
+    given, repeats = GivenCard(600, "ab"), RepeatedCard("art_1", GivenCard(700))
+    await stored(catalog, replace(first, facts=replace(first.facts, given=given, repeats=repeats)))
+    again = await stored(catalog, store(said=replace(FIRST, title="second"), now=LATER))
+    assert again.redeclared
+    assert (again.artifact.facts.given, again.artifact.facts.repeats) == (given, repeats)

@@ -268,3 +268,38 @@ def _call(client: httpx.Client, artifact: str, **arguments: object) -> str:
     response = client.post("/v1/tools/call", json=body)
     assert response.status_code == 200, response.text
     return response.text
+
+
+async def test_a_comparison_shows_no_secret_of_either_run(shown: Services) -> None:
+    run = DeclaredMetadata(session="s", tool_name="bash")
+    steps = "".join(f"step {n} of the build is done\n" for n in range(400))
+    private = [f"key {BODY.splitlines()[0]}", f"before {TOKEN} after"]
+    for extra in (f"{KEY}\n{private[1]}\n", f"{TOKEN}\n"):
+        payload = f"{steps}{extra}end\n".encode()
+        receipt = await shown.ingest(
+            CALLER, _once(payload), lambda: IngestRequest(said=run, compare_to="previous", card_tokens=2_000)
+        )
+    assert "Compared with art_" in receipt.text
+    one_line = DeclaredMetadata(session="t", tool_name="bash")
+    for extra in (f"{private[1]}\n", ""):
+        payload = f"{steps}{extra}end\n".encode()
+        receipt = await shown.ingest(
+            CALLER, _once(payload), lambda: IngestRequest(said=one_line, compare_to="previous")
+        )
+    assert "Gone, line 401: before [redacted: github-pat] after" in receipt.text.splitlines()
+    described = await shown.describe(CALLER, ids.parse(receipt.id))
+    assert described.text == receipt.text
+    assert "ghp_" not in msgspec.json.encode([receipt.card, described.artifact.facts]).decode()
+
+
+async def test_a_line_of_a_key_that_is_gone_is_masked_as_part_of_it(shown: Services) -> None:
+    run = DeclaredMetadata(session="k", tool_name="bash")
+    head, *lines, tail = KEY.splitlines()
+    rest = [f"{head}\n", *(f"{line}\n" for line in lines[1:]), f"{tail}\n"]
+    steps = "".join(f"step {n} of the build is done\n" for n in range(400))
+    for first in (f"{lines[0]}x/y+\n".replace("MIIE", "Completely different words ZZ/"), ""):
+        payload = f"{steps}{rest[0]}{first}{''.join(rest[1:])}end\n".encode()
+        receipt = await shown.ingest(CALLER, _once(payload), lambda: IngestRequest(said=run, compare_to="previous"))
+    assert "of it gone" in receipt.text
+    assert "QwErTyUiOp" not in receipt.text
+    assert "Completely" not in receipt.text

@@ -73,7 +73,7 @@ _OWN: Final = re.compile(r"(?:\A|(?<=\n))([ \t]*)([\[(])(?=art_[0-9]|Lines [0-9]
 _LIKE: Final = re.compile(
     "((?:\\A|\n)[ \t]*)[\u00a6\uffe4\u2502\u2503\u2506\u2507\u250a\u250b\u254e\u254f\u2223\u01c0\u205e\ufe19\u2758]"
     "(?=[ \u00a0]*(?:\u2026|lines? [0-9]|left out:|verbatim text |Next: |End[. ]|[0-9]+ bytes never|"
-    "It could not be|Not stored))"
+    "It could not be|Not stored|Same as art_))"
 )
 """Matches what looks like MARK, in places where MARK would be."""
 _SPEAKERS: Final = ("Human", "Assistant", "System", "User", "Instruction:", "Response:", "Input:")

@@ -161,6 +161,27 @@ class Novelty(Struct, frozen=True, array_like=True):
     """Lines of the earlier output that resemble none of this one."""
 
 
+class GivenCard(Struct, frozen=True, array_like=True):
+    """What the card in a receipt was cut for."""
+
+    budget: int
+    """In tokens."""
+    query: str = ""
+    """A digest of the query; empty if there was none."""
+
+    def covers(self, other: "GivenCard") -> bool:
+        """Returns whether a reader of this card has no use for the other one: it is no larger and no other answer."""
+        return other.budget <= self.budget and other.query in {"", self.query}
+
+
+class RepeatedCard(Struct, frozen=True, array_like=True):
+    """A card that a session was given before, for the same bytes under another tool call ID."""
+
+    id: str
+    """The artifact that it was a card of."""
+    card: GivenCard
+
+
 class Charset(Struct, frozen=True, omit_defaults=True):
     """How bytes are decoded."""
 
@@ -243,6 +264,11 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether it has headings, so that what it says at its end is hardly how a run ended."""
     novelty: Novelty | None = None
     """What is new since the artifact that it was compared with. Determined once, like `comparison`."""
+    given: GivenCard | None = None
+    """The card that the first receipt had, which later ones of the session may refer to; None: it had none of its own.
+    Determined once, like `comparison`."""
+    repeats: RepeatedCard | None = None
+    """The earlier card that the first receipt referred to instead of having one. Determined once, like `comparison`."""
     redacted: str = ""
     """What is masked in it, in words; empty if nothing is. See core/redact."""
     comparison: tuple[str, ...] = ()
@@ -250,10 +276,9 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created."""
 
     def beside(self, stored: "DetectedMetadata") -> "DetectedMetadata":
-        """Returns this with what a repeated request never changes: redaction and comparison of `stored`."""
-        return msgspec.structs.replace(
-            self, redacted=stored.redacted, comparison=stored.comparison, novelty=stored.novelty
-        )
+        """Returns this with what a repeated request never changes: what `stored` determined when it was created."""
+        kept = {name: getattr(stored, name) for name in ("redacted", "comparison", "novelty", "given", "repeats")}
+        return msgspec.structs.replace(self, **kept)
 
     def of_form(self, form: PayloadForm | None, declared: DeclaredMetadata) -> "DetectedMetadata":
         """Returns this as facts of a text of that form, with the URL that stands beside a page."""
@@ -271,6 +296,8 @@ class EarlierRun(Struct, frozen=True, kw_only=True):
     lines: int
     survey: bytes | None
     """None: the sample is all of it, or its release made no survey."""
+    shown: "PayloadSample | None" = None
+    """The sample with its secrets masked; None: none are."""
 
 
 Placement = Literal["inline", "file", "s3"]

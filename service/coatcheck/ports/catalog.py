@@ -44,6 +44,18 @@ class RunKey(Struct, frozen=True, kw_only=True):
     """An identity to skip: that of the run to be compared."""
 
 
+class PayloadKey(Struct, frozen=True, kw_only=True):
+    """Identifies artifacts of the same bytes in one session.
+
+    Only the 1,000 artifacts of these bytes that were stored last in the namespace are examined.
+    """
+
+    namespace: str
+    session: str
+    sha256: bytes
+    size: int
+
+
 class ArtifactFilter(Struct, frozen=True, kw_only=True):
     """Selects artifacts to list; all given conditions must hold."""
 
@@ -132,6 +144,10 @@ class Catalog(Commits, InlineBytes, CheckedStore, Protocol):
 
     async def latest_run(self, run: RunKey, now: datetime) -> int | None:
         """Returns the number of the live artifact of a run that was stored last; None if there is none. See RunKey."""
+        ...
+
+    async def given_cards(self, payload: PayloadKey, now: datetime) -> list[Artifact]:
+        """Returns live artifacts of a payload whose receipts had a card (`facts.given`): the newest 8, newest first."""
         ...
 
     async def find_key(self, namespace: str, /, key: str, now: datetime) -> KeyRecord | None:

@@ -11,6 +11,7 @@ from coatcheck.core.encoding.payload_encoder import sample_ranges
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.catalog import FoundArtifact, RunKey
 from coatcheck.runtime.circuit_breaker import REFUSALS
+from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest
@@ -56,7 +57,13 @@ async def _found(
         content, m = open_content(found), found.artifact.measure
         head, tail = sample_ranges(m.size)
         sample = PayloadSample(await content.read(*head), await content.read(*tail), m.size)
-        return EarlierRun(id=found.artifact.id, sha256=m.sha256, sample=sample, lines=m.lines, survey=found.survey)
+        mask = None if deps.redacting is None else deps.redacting.mask_of(found.artifact)
+        shown = None
+        if mask is not None and sample.whole:  # only lines of a whole sample are shown
+            shown, *_ = await in_pool(deps.pool, mask.sample, sample)
+        return EarlierRun(
+            id=found.artifact.id, sha256=m.sha256, sample=sample, lines=m.lines, survey=found.survey, shown=shown
+        )
     if wanted == PREVIOUS:
         return None  # it was deleted between the two queries
     raise CoatcheckError(

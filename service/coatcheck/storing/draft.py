@@ -26,6 +26,7 @@ from coatcheck.core.artifact import (
 )
 from coatcheck.core.card import Card, CardSource
 from coatcheck.core.card.model import CardInput
+from coatcheck.core.card.repeat import SMALLEST, repeat
 from coatcheck.core.choose.novelty import compared
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
@@ -33,6 +34,7 @@ from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.parts.form import find_form, open_payload
 from coatcheck.core.policies.policy import NOTHING, Policy, Rules
+from coatcheck.core.redact.filler import reveal
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import noted, veiled
 from coatcheck.core.survey.survey import Survey
@@ -77,6 +79,8 @@ class RenderedCard:
     """Detected metadata as a model may see it; None: unmasked."""
     inline: bool = False
     """Whether `text` is the payload."""
+    same_as: str | None = None
+    """The artifact whose card `text` refers to, instead of being one."""
 
 
 def look(
@@ -116,7 +120,7 @@ def look(
     if not spec_of(facts.kind).readable:
         survey = None
     if earlier is not None:
-        facts = compared(facts, earlier, sample, survey, measure)
+        facts = compared(facts, earlier, sample, survey, measure, reveal=reveal)
     return facts, sample, survey, ENGINE if wanted(facts.kind) else UNDESCRIBED, text
 
 
@@ -179,8 +183,13 @@ def cut(
     stored: bool = True,
     tools: bool = True,
     mask: Mask | None = None,
+    earlier: str | None = None,
 ) -> RenderedCard:
-    """Returns a draft's card; unless `stored` it says that nothing can be read back; without `tools` it names none."""
+    """Returns a draft's card; unless `stored` it says that nothing can be read back; without `tools` it names none.
+
+    Given `earlier`, the ID of an artifact of the same bytes, it returns the two lines that stand for its card, if
+    they fit.
+    """
     d = draft if draft.engine == ENGINE else _described(draft)
     veil = None if mask is None else d.veil or masked_draft(mask, d.said, d.facts, d.sample, d.survey, d.text)
     inputs = CardInput(
@@ -197,7 +206,9 @@ def cut(
         stored=stored,
         tools=tools,
     )
-    return RenderedCard(*card.cut(inputs), None if veil is None else veil.plain)
+    lines = None if earlier is None else repeat(inputs, earlier)
+    shown = None if veil is None else veil.plain
+    return RenderedCard(*(lines or card.cut(inputs)), shown, same_as=None if lines is None else earlier)
 
 
 @dataclass(frozen=True)
@@ -246,6 +257,14 @@ def is_whole(measure: Measure, kind: Kind) -> bool:
     return (
         measure.tokens.exact and not measure.dropped and measure.utf8 and spec.readable and spec.text_view != "document"
     )
+
+
+def may_repeat(draft: Draft) -> bool:
+    """Returns whether two lines may stand for the draft's card: it is text, complete, and longer than they are."""
+    d = draft
+    sizes = d.measure if d.text is None else d.text.measure
+    readable = d.text is not None or spec_of(d.facts.kind).readable
+    return readable and not d.measure.dropped and d.facts.novelty is None and sizes.tokens.count > SMALLEST
 
 
 def whole_text(draft: Draft, mask: Mask | None, tokenizer: Tokenizer) -> tuple[str, int] | None:

@@ -37,6 +37,9 @@ class IngestRequest(Struct, frozen=True, kw_only=True):
     """False: the model has no tool to read on with, so the card names none."""
     carded: bool = True
     """False: nobody reads the card, so it is not cut."""
+    standalone: bool | UnsetType = UNSET
+    """True: whoever reads the card may not have seen earlier ones, and may yet get a smaller one. So no two lines refer
+    to an earlier card, and no later ones to this. Unset otherwise, as fingerprints contain what is set."""
     key: str | None = None
     """The Idempotency-Key."""
     notices: tuple["Notice", ...] = ()
@@ -68,6 +71,8 @@ class Receipt(Struct, frozen=True, kw_only=True):
     """Exactly what to put into the tool result."""
     tokens: int
     """Tokens of `text`."""
+    same_as: str | None = None
+    """The artifact of the same bytes whose card `text` refers to, in two lines; None: `text` is a card or payload."""
     card: Card
     pictures: Pictures | None = None
     """What goes beside `text` in the tool result."""

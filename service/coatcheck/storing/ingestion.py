@@ -6,6 +6,7 @@ the answer. A crash before the commit leaves an intent, which the reaper turns i
 an artifact that nobody was told about, which posting again finds.
 """
 
+import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import ParamSpec, TypeVar
 from msgspec import UNSET, structs
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Caller, Gone, Kind, Measure
+from coatcheck.core.artifact import Artifact, Caller, GivenCard, Gone, Kind, Measure
 from coatcheck.core.card import CardSource
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.errors import CoatcheckError
@@ -42,6 +43,7 @@ from coatcheck.storing.draft import (
     is_whole,
     look,
     masked_draft,
+    may_repeat,
     policy_for,
     policy_of,
     redrafted,
@@ -121,7 +123,7 @@ class Ingestion:
                 seen = await self._work(look, self._encoder, self._request.said, self._request.earlier, self._is_carded)
             await self._make_view(seen)
             with self._deps.approaching:
-                draft = await self._work(self._draft, seen)
+                draft = await self._with_terms(await self._work(self._draft, seen))
                 rendered = await self._work(self._rendered, draft)
             stored = await self._store(draft, rendered)
             if isinstance(stored, CoatcheckError):
@@ -217,6 +219,27 @@ class Ingestion:
         veil = masked_draft(mask, draft.said, draft.facts, draft.sample, draft.survey, draft.text)
         return replace(draft, facts=veil.plain, veil=veil)
 
+    async def _with_terms(self, draft: Draft) -> Draft:
+        """Returns the draft with the card that its receipt gives, or the earlier one that stands for it."""
+        request, said = self._request, self._request.said
+        if said.session is None or said.tool_call_id is None or not (request.carded and request.tools):
+            return draft
+        if request.standalone is True or not may_repeat(draft):
+            return draft
+        if await self._work(self._inline, draft, self._mask(draft)) is not None:
+            return draft
+        terms = self._terms(draft)
+        earlier = None if self._upload.sheds else await self._steps.before.given_card(draft, terms)
+        named = {"given": terms} if earlier is None else {"repeats": earlier}
+        return replace(draft, facts=structs.replace(draft.facts, **named))
+
+    def _terms(self, draft: Draft) -> GivenCard:
+        """Returns what the card of this request is cut for."""
+        deps, request = self._deps, self._request
+        budget = budget_of(request, policy_of(deps.rules(), draft), deps.card_tokens)
+        query = " ".join((request.query or "").split())
+        return GivenCard(budget, hashlib.sha256(query.encode()).hexdigest()[:16] if query else "")
+
     def _mask(self, draft: Draft) -> Mask | None:
         redacting = self._deps.redacting
         return None if redacting is None else redacting.mask(draft.namespace, draft.said, draft.facts.kind)
@@ -301,6 +324,8 @@ class Ingestion:
 
         The buffer keeps it, if there is room, to store it later.
         """
+        if draft.facts.repeats is not None:  # its card says what is not stored, so it has one of its own
+            draft = replace(draft, facts=structs.replace(draft.facts, given=self._terms(draft), repeats=None))
         rendered = await self._work(self._rendered, draft, stored=False)
         held = self._upload.held()
         change = self._change(draft, rendered)
@@ -320,23 +345,31 @@ class Ingestion:
         rendered = rendered or await self._work(self._rendered, draft)
         return receipt_of(result, request, draft, rendered, rules=deps.rules(), ttl=deps.ttl)
 
+    def _inline(self, draft: Draft, mask: Mask | None) -> tuple[str, int] | None:
+        """Returns the whole payload as a model may read it, and its tokens; None if its card replaces it."""
+        whole = whole_text(draft, mask, self._deps.tokenizer)
+        limit = self._inline_limit(policy_of(self._deps.rules(), draft))
+        return whole if whole is not None and is_inline(*whole, limit) else None
+
     def _rendered(self, draft: Draft, *, stored: bool = True) -> RenderedCard:
         """Returns what replaces the payload, at the requested budget and for the requested query."""
-        deps, request = self._deps, self._request
-        policy, mask = policy_of(deps.rules(), draft), self._mask(draft)
-        whole = whole_text(draft, mask, deps.tokenizer)
-        if whole is not None and is_inline(*whole, self._inline_limit(policy)):
+        request, mask, repeats = self._request, self._mask(draft), draft.facts.repeats
+        whole = self._inline(draft, mask)
+        if whole is not None:
             return RenderedCard(uncut(draft), *whole, inline=True)
         if not request.carded:
             return RenderedCard(uncut(draft), "", 0)
+        terms = self._terms(draft)
+        is_repeat = stored and request.tools and request.standalone is not True
         return cut(
             draft,
-            budget=budget_of(request, policy, deps.card_tokens),
+            budget=terms.budget,
             query=request.query,
-            tokenizer=deps.tokenizer,
+            tokenizer=self._deps.tokenizer,
             stored=stored,
             tools=request.tools,
             mask=mask,
+            earlier=repeats.id if repeats is not None and is_repeat and repeats.card.covers(terms) else None,
         )
 
 

@@ -54,6 +54,7 @@ def receipt_of(
         inline=rendered.inline,
         text=rendered.text,
         tokens=rendered.tokens,
+        same_as=rendered.same_as,
         card=rendered.card,
         warnings=tuple(notices),
     )

@@ -4,14 +4,15 @@ Looking only saves work or repeats an answer. If storage refuses, the commit rep
 """
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, Caller, Gone
+from coatcheck.core.artifact import Artifact, Caller, GivenCard, Gone, RepeatedCard
 from coatcheck.core.card import CardSource
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.ports.artifacts import IdempotencyKey, IngestResult
-from coatcheck.ports.catalog import FoundArtifact
+from coatcheck.ports.catalog import FoundArtifact, PayloadKey
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.storing.blob_health import BlobHealth
 from coatcheck.storing.card_text import CardText
+from coatcheck.storing.draft import Draft
 from coatcheck.storing.find import gone, not_found
 from coatcheck.storing.ingest_deps import IngestDeps
 
@@ -68,6 +69,29 @@ class StoredBefore:
             if not await self._health.holds(caller.namespace, found.artifact.blob):
                 return None
             return IngestResult(found.artifact, created=record.created, blob_used=False, replayed=True)
+
+    async def given_card(self, draft: Draft, terms: GivenCard) -> RepeatedCard | None:
+        """Returns the card that the draft's session was given before for these bytes, by another call.
+
+        None if there is none that covers what is asked for now, or this cannot be determined.
+        """
+        d, said = self._deps, draft.said
+        payload = PayloadKey(
+            namespace=draft.namespace, session=said.session or "", sha256=draft.measure.sha256, size=draft.measure.size
+        )
+        try:
+            with d.catalog_breaker.watched():
+                earlier = await d.catalog.given_cards(payload, d.clock.now())
+        except CoatcheckError as error:
+            if error.code not in REFUSALS:
+                raise
+            return None
+        for a in earlier:
+            given = a.facts.given
+            is_another = a.said.tool_call_id != said.tool_call_id and a.facts.kind == draft.facts.kind
+            if given is not None and is_another and given.covers(terms):
+                return RepeatedCard(a.id, given)
+        return None
 
     async def card_source(self, caller: Caller, artifact: Artifact, otherwise: CardSource | None) -> CardSource | None:
         """Returns the text view that the artifact's card is cut from; `otherwise` while storage does not answer."""

@@ -159,6 +159,27 @@ async def test_what_storage_refuses_is_readable_at_once_and_stored_later_under_t
     assert again.text != receipt.text or again.inline
 
 
+@pytest.mark.parametrize("answers", [0, 1], ids=["the look-up fails", "the commit fails"])
+async def test_what_storage_refuses_has_a_card_of_its_own_though_it_repeats_another(
+    harness: Harness, answers: int
+) -> None:
+    said = {"session": "s", "tool_call_id": "call_1"}
+    first = await harness.put(SMALL, said=said)
+    world = Degraded(harness, "catalog", Fault())
+    world.fault.answers = answers
+    receipt = await world.put(SMALL, said=said | {"tool_call_id": "call_2"})
+    assert (receipt.stored, receipt.same_as) == (False, None)
+    assert "NOT STORED" in receipt.text.splitlines()[0]
+    assert receipt.text.count("\n") > 4
+    world.fault.down = False
+    harness.clock.forward(PAUSE)
+    assert await world.write_through() == 1
+    again = await world.put(SMALL, said=said | {"tool_call_id": "call_2"})
+    assert (again.id, again.created, again.same_as) == (receipt.id, False, None)
+    third = await world.put(SMALL, said=said | {"tool_call_id": "call_3"})
+    assert third.same_as in {first.id, receipt.id}
+
+
 @pytest.mark.parametrize("broken", ["catalog", "blobs"])
 async def test_a_fault_at_any_call_of_an_upload_says_not_stored_and_leaves_nothing(
     harness: Harness, broken: str

@@ -30,9 +30,9 @@ from coatcheck.adapters.sql.reads import (
     texts,
 )
 from coatcheck.adapters.sql.schema import check_revision, give_room, take_room, try_write
-from coatcheck.core.artifact import Blob
+from coatcheck.core.artifact import Artifact, Blob
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, RunKey
+from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage, PayloadKey, RunKey
 
 T = TypeVar("T")
 _PAGE = 500
@@ -102,6 +102,10 @@ class SqlCatalog(SqlAccess):
     async def latest_run(self, run: RunKey, now: datetime) -> int | None:
         """See Catalog."""
         return await self.ask(run.namespace, lambda conn: reads.latest_run(conn, run, now))
+
+    async def given_cards(self, payload: PayloadKey, now: datetime) -> list[Artifact]:
+        """See Catalog."""
+        return await self.ask(payload.namespace, lambda conn: reads.given_cards(conn, payload, now))
 
     async def list_artifacts(
         self, namespace: str, where: ArtifactFilter, now: datetime, *, before: int | None, limit: int

@@ -116,6 +116,9 @@ class ArtifactView(Struct, frozen=True, kw_only=True):
     title: str | None
     labels: tuple[str, ...]
     compared_to: Annotated[str | None, Meta(description="ID of the artifact that it was compared with at ingest.")]
+    same_as: Annotated[
+        str | None, Meta(description="ID of the artifact whose card the first receipt referred to, in two lines.")
+    ]
     size: SizeView
     utf8: Annotated[bool, Meta(description="Whether the payload is valid UTF-8.")]
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="Digest of the payload.")]
@@ -210,6 +213,7 @@ def _artifact_view(artifact: Artifact, holds: Sequence[Hold] | None) -> Artifact
         artifact,
         said,
         kind=facts.kind,
+        same_as=None if facts.repeats is None else facts.repeats.id,
         media_type=said.media_type or facts.media_type,
         url=said.url or facts.url,
         title=said.title or facts.title,

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from litestar.types import Scope
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.body import content_length, is_coded, open_body
@@ -164,7 +164,7 @@ async def store_artifacts(call: RouteCall) -> BatchView:
 
     async def one(index: int, raw: bytes) -> Receipt | CoatcheckError:
         async with places:
-            return await _item(call, raw, None if key is None else f"{key}#{index}")
+            return await _item(call, raw, None if key is None else f"{key}#{index}", UNSET if most is None else True)
 
     async def shorter(raw: bytes, receipt: Receipt | CoatcheckError, room: int) -> Receipt | CoatcheckError:
         if isinstance(receipt, CoatcheckError) or receipt.tokens <= room:
@@ -200,10 +200,13 @@ async def _items(data: bytes) -> tuple[list[bytes], int | None]:
     return [bytes(item) for item in batch.items], most
 
 
-async def _item(call: RouteCall, raw: bytes, key: str | None) -> Receipt | CoatcheckError:
-    """Stores one item of a batch. A bug fails the batch; an expected failure is the item's own answer."""
+async def _item(call: RouteCall, raw: bytes, key: str | None, standalone: bool | UnsetType) -> Receipt | CoatcheckError:
+    """Stores one item of a batch, with a card that is `standalone` if it may yet be shortened.
+
+    A bug fails the batch; an expected failure is the item's own answer.
+    """
     try:
-        return await _store(call, raw, key)
+        return await _store(call, raw, key, standalone)
     except CoatcheckError as e:
         call.context.log.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
         return e
@@ -225,9 +228,10 @@ async def _shorter(call: RouteCall, raw: bytes, receipt: Receipt, room: int) -> 
         return e
 
 
-async def _store(call: RouteCall, data: bytes, key: str | None) -> Receipt:
+async def _store(call: RouteCall, data: bytes, key: str | None, standalone: bool | UnsetType = UNSET) -> Receipt:
     """Stores the payload of a JSON body."""
     payload, request, pictures = await _read(data, key)
+    request = structs.replace(request, standalone=standalone)
     receipt = await call.services.ingest(call.caller, _pieces(payload), lambda: request, keep_ends=request.keep_ends)
     return structs.replace(receipt, pictures=pictures)
 

@@ -131,11 +131,18 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
     inline: Annotated[bool, Meta(description="Whether `text` is the payload itself, byte for byte.")]
     text: Text
     tokens: TextTokens
+    same_as: Annotated[
+        str | None,
+        Meta(
+            description="ID of the artifact of the same bytes whose card `text` refers to, in two lines, because the "
+            "session was given it before. Null: `text` is a card, or the payload."
+        ),
+    ]
     card: Annotated[
         Card,
         Meta(
-            description="The card as data. For an inline payload it has only names and sizes, since `text` is "
-            "complete; `GET …/card` renders a full one."
+            description="The card as data. For an inline payload, or beside `same_as`, it has only names and sizes; "
+            "`GET …/card` renders a full one."
         ),
     ]
     content: Annotated[

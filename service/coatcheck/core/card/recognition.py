@@ -10,7 +10,7 @@ from coatcheck.core.card.compose import MAX_BUDGET
 from coatcheck.core.ids import is_id
 
 _FIRST: Final = re.compile(
-    r"\[(art_[0-9]{18}) · [a-z_]{1,40}(?: · [0-9a-z,~ ]{1,60})? · "
+    r"\[(art_[0-9]{18}) · [a-z_]{1,40} · (?:[^\n]{1,400} · )?"
     r"(?:stored outside this conversation|NOT STORED)(?:; below: [^\n]{1,200})?\](?=\r?\n|\Z)"
 )
 MAX_CARD_CHARS: Final = 32 * MAX_BUDGET

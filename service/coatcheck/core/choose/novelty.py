@@ -7,6 +7,7 @@ their rarest words, so that the cost is bounded however long both outputs are.
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from coatcheck.core.artifact import DetectedMetadata, EarlierRun, Measure, Novel
 from coatcheck.core.choose.units import Units, units_of
 from coatcheck.core.survey.survey import Survey, unpack_survey
 from coatcheck.core.text.plural import counted
+from coatcheck_client.contract.inert import one_line
 
 _WORD: Final = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
 _ADDRESS: Final = re.compile(rb"0x[0-9a-fA-F]+|\b(?=[0-9a-fA-F-]*\d)[0-9a-fA-F]{7,}(?:-[0-9a-fA-F]{2,})*\b")
@@ -30,25 +32,48 @@ _CANDIDATES: Final = 40
 """Lines compared for each of these words."""
 _KEPT: Final = 400
 """New lines that are kept."""
+_SHOWN: Final = 3
+"""Lines that are gone up to which the card shows them: so few may be what matters, and the new output lacks them."""
+_GONE_CHARS: Final = 200
+"""Maximum characters of such a line: three of them leave most of a card of 300 tokens to the new output."""
 
 
 def compared(
-    facts: DetectedMetadata, earlier: EarlierRun, sample: PayloadSample, survey: Survey | None, measure: Measure
+    facts: DetectedMetadata,
+    earlier: EarlierRun,
+    sample: PayloadSample,
+    survey: Survey | None,
+    measure: Measure,
+    *,
+    reveal: Callable[[str, tuple[str, ...]], str],
 ) -> DetectedMetadata:
     """Returns the facts including what is new since an earlier run, and a line for the card that says how much.
 
     Lines are counted if both outputs are available in full; of larger ones, only what is available is compared.
+    If few are gone, they are shown. `reveal` replaces fillers in the earlier output by the names of what they hide.
     """
     if earlier.sha256 == measure.sha256:
         return replace(facts, comparison=(f"Same as {earlier.id}, byte for byte.",))
     kept = None if earlier.survey is None else unpack_survey(earlier.survey)
-    found = novelty(
-        units_of(sample, measure.lines, survey, sought=True), units_of(earlier.sample, earlier.lines, kept, sought=True)
-    )
-    counts = ""
+    units = units_of(sample, measure.lines, survey, sought=True)
+    before = units_of(earlier.sample, earlier.lines, kept, sought=True)
+    found = novelty(units, before)
+    counts, gone = "", list[str]()
     if sample.whole and earlier.sample.whole:
         counts = f": {counted(found.lines, 'line')} new, {counted(found.gone, 'line')} of it gone, numbers aside"
-    return replace(facts, novelty=found, comparison=(f"Compared with {earlier.id}{counts}",))
+        if found.gone <= _SHOWN:
+            gone = [_gone_line(earlier, before, place, reveal) for _, place in _unlike(before, units)]
+    return replace(facts, novelty=found, comparison=(f"Compared with {earlier.id}{counts}", *gone))
+
+
+def _gone_line(earlier: EarlierRun, units: Units, place: int, reveal: Callable[[str, tuple[str, ...]], str]) -> str:
+    """Returns a line for the card with what a unit of the earlier output said, shortened to whole words."""
+    sample = earlier.shown or earlier.sample
+    text = sample.head[units.start[place] : units.end[place]].decode("utf-8", "replace")
+    text = one_line(reveal(text, sample.masked) if sample.masked else text)
+    if len(text) > _GONE_CHARS:  # half a secret would not be masked
+        text = f"{text[: text.rfind(' ', 0, _GONE_CHARS) + 1]}…"
+    return f"Gone, line {units.line[place]}: {text}"
 
 
 def novelty(units: Units, earlier: Units) -> Novelty:

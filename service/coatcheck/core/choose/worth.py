@@ -141,6 +141,11 @@ def _situation(units: Units, flags: dict[int, int], *, document: bool) -> tuple[
     return bool(sure) and (units.has_times or _has_stamps(text)), verdict
 
 
+def verdict_of(units: Units, *, document: bool) -> int | None:
+    """Returns the unit that says how an outcome ended; None if none does. For `document`, see `worth_of`."""
+    return _situation(units, _flags_of(units), document=document)[1]
+
+
 def _has_stamps(text: list[bytes]) -> bool:
     """Returns whether most lines begin with a time that is no field of theirs."""
     step = -(-len(text) // _STAMPS) or 1

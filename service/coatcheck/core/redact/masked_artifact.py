@@ -36,7 +36,7 @@ def veiled(
     clean = said_of(mask, said)
     if masked.count:
         again = recognise(seen, replace(clean, kind=facts.kind), survey, fields=facts.fields)
-        facts = replace(again, kind=facts.kind, redacted=facts.redacted, form=facts.form)
+        facts = replace(again.beside(facts), kind=facts.kind, form=facts.form)
     return MaskedArtifact(clean, facts_of(mask, facts, hidden=bool(masked.count)), seen, survey, masked)
 
 

@@ -266,6 +266,7 @@ class FindOrIngest:
             card_tokens=budget,
             inline_tokens=0,
             carded=budget is not None,
+            standalone=True,
         )
         receipt = await self._ingest(caller, self._streamed(source), lambda: offer)
         if receipt.stored and not receipt.created:  # another request was faster, and may have declared it differently

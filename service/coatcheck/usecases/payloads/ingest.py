@@ -107,7 +107,7 @@ class Ingest:
         Raises:
             CoatcheckError: as the ingest itself.
         """
-        shorter = replace(request, key=None, inline_tokens=0, card_tokens=min(room, MAX_BUDGET))
+        shorter = replace(request, key=None, inline_tokens=0, card_tokens=min(room, MAX_BUDGET), standalone=True)
         opening = await _Opening.read(source)
         with await self._deps.limiters.payloads.acquire(_holder(caller, request.said)):
             again = await self._take_in(caller, opening, lambda: shorter, request.said, keep_ends=request.keep_ends)

@@ -42,7 +42,7 @@ from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.core.artifact import Artifact, Blob, Gone
 from coatcheck.core.views.view import TEXT
 from coatcheck.ports.artifacts import KeyRecord
-from coatcheck.ports.catalog import FoundArtifact, RunKey
+from coatcheck.ports.catalog import FoundArtifact, PayloadKey, RunKey
 from coatcheck.ports.maintenance import DeadBlob
 
 _WIDTH = rows.WIDTH
@@ -115,7 +115,7 @@ _LIVE = Prepared(
     )
 )
 _LOOKED_AT = 1_000
-"""Artifacts of a session among which an earlier run is searched for, newest first."""
+"""Artifacts, of a session or of the same content, among which an earlier one is searched for, newest first."""
 _RECENT = (
     select(artifacts)
     .where(artifacts.c.namespace == _NAMESPACE, artifacts.c.session == bindparam("session", type_=Text()))
@@ -134,6 +134,34 @@ _LATEST = (
     )
     .order_by(_RECENT.c.seq.desc())
     .limit(1)
+)
+_SAME_CONTENT = (  # a condition on a session's artifacts would invite the planner to read all of those
+    select(artifacts.c.seq, artifacts.c.session, artifacts.c.expires_at, artifacts.c.facts)
+    .join_from(blobs, artifacts, artifacts.c.blob_seq == blobs.c.seq)
+    .where(
+        blobs.c.digest == bindparam("digest"),
+        blobs.c.dead_at.is_(None),
+        blobs.c.namespace == _NAMESPACE,
+        blobs.c.sha256 == bindparam("sha256"),
+        blobs.c.size == bindparam("size"),
+    )
+    .order_by(artifacts.c.seq.desc())
+    .limit(_LOOKED_AT)
+    .subquery("same_content")
+)
+_MOST_CARDS = 8
+_GIVEN = Prepared(
+    select(*rows.ARTIFACT_COLUMNS, *rows.BLOB_COLUMNS)
+    .join_from(_SAME_CONTENT, artifacts, artifacts.c.seq == _SAME_CONTENT.c.seq)
+    .join(blobs, blobs.c.seq == artifacts.c.blob_seq)
+    .where(
+        _SAME_CONTENT.c.session == bindparam("session", type_=Text()),
+        or_(_SAME_CONTENT.c.expires_at.is_(None), _SAME_CONTENT.c.expires_at > NOW),
+        # No text in the JSON contains this: its quotation marks have backslashes.
+        contains_text(_SAME_CONTENT.c.facts, literal_column("'\"given\":['", Text())),
+    )
+    .order_by(_SAME_CONTENT.c.seq.desc())
+    .limit(_MOST_CARDS)
 )
 _STORED = (
     select(inline_bytes.c.stored)
@@ -223,6 +251,19 @@ def latest_run(conn: Connection, run: RunKey, now: datetime) -> int | None:
     }
     found: int | None = conn.execute(_LATEST, wanted).scalar()
     return found
+
+
+def given_cards(conn: Connection, payload: PayloadKey, now: datetime) -> list[Artifact]:
+    """See Catalog."""
+    wanted = {
+        "digest": rows.digest(payload.sha256),
+        "namespace": payload.namespace,
+        "sha256": payload.sha256,
+        "size": payload.size,
+        "session": payload.session,
+        "now": now,
+    }
+    return [rows.artifact(row) for row in _GIVEN.rows(conn, wanted)]
 
 
 def stored_bytes(conn: Connection, namespace: str, blob_id: str) -> bytes | None:
