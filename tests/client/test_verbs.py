@@ -60,7 +60,8 @@ def test_what_is_said_of_a_payload_is_kept(client: Client, tmp_path: Path) -> No
 def test_a_run_is_compared_with_the_one_before_and_a_card_can_do_without_tools(client: Client) -> None:
     long = "make " + "ä" * 3_900
     run: dict[str, Any] = {"session": "runs", "tool_name": "bash", "command": long, "compare_to": "previous"}
-    first, second = client.put(LOG, **run), client.put((LOG + "done\n").encode(), tools="none", **run)
+    text = "".join(f"## Part {n}\n\n{f'What part {n} says of everything. ' * 90}\n\n" for n in range(30))
+    first, second = client.put(text, **run), client.put((text + "The end.\n").encode(), tools="none", **run)
     known = client.describe(second.id or "").artifact
     assert (known.command, known.compared_to) == (long, first.id)
     assert ["read_artifact" in receipt.text for receipt in (first, second)] == [True, False]

@@ -7,6 +7,7 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller, GivenCard, Gone, RepeatedCard
 from coatcheck.core.card import CardSource
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.kinds.spec import spec_of
 from coatcheck.ports.artifacts import IdempotencyKey, IngestResult
 from coatcheck.ports.catalog import FoundArtifact, PayloadKey
 from coatcheck.runtime.circuit_breaker import REFUSALS
@@ -88,7 +89,7 @@ class StoredBefore:
             return None
         for a in earlier:
             given = a.facts.given
-            is_another = a.said.tool_call_id != said.tool_call_id and a.facts.kind == draft.facts.kind
+            is_another = a.said.tool_call_id != said.tool_call_id and spec_of(a.facts.kind) is spec_of(draft.facts.kind)
             if given is not None and is_another and given.covers(terms):
                 return RepeatedCard(a.id, given)
         return None

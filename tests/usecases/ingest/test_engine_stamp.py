@@ -48,7 +48,7 @@ async def test_the_comparison_made_at_ingest_outlives_its_engine(harness: Harnes
 
 
 LOG = b"".join(
-    b"2026-03-%02dT10:00:00Z %s worker: step %d\n" % (n % 28 + 1, (b"INFO", b"WARN")[n % 3 == 0], n) for n in range(24)
+    b"tests/test_a.py::test_%d %s [%3d%%]\n" % (n, (b"PASSED", b"SKIPPED")[n % 3 == 0], n * 4) for n in range(24)
 )
 
 
@@ -58,7 +58,7 @@ async def test_a_payload_that_is_answered_whole_gets_the_card_that_it_would_have
     for session, offer in offers:
         receipt = await harness.put(LOG, said={"session": session}, **offer)
         assert receipt.text in {LOG.decode(), ""}
-        assert "Levels: " in carded.text  # a fact that only a card shows
+        assert "Outcomes: " in carded.text  # a fact that only a card shows
         assert await card_of(harness, receipt.id) == carded.text.replace(carded.id, receipt.id)
         again = await harness.put(LOG, said={"session": session}, inline_tokens=0)
         assert (again.id, again.created, again.text) == (receipt.id, False, await card_of(harness, receipt.id))

@@ -37,14 +37,14 @@ async def test_the_first_is_created_and_the_same_again_is_not(harness: Harness) 
 async def test_the_last_declaration_counts_and_budget_and_query_follow_the_request(harness: Harness, size: int) -> None:
     payload = lines(size) + b"a needle in the hay\n" + lines(size, seed=2)
     first = await harness.put(payload, said={"title": "First", "tool_name": "bash"}, inline_tokens=0)
-    second = await harness.put(payload, said={"title": "Second", "tool_name": "curl"}, inline_tokens=0, card_tokens=200)
+    second = await harness.put(payload, said={"title": "Second", "tool_name": "curl"}, inline_tokens=0, card_tokens=120)
     third = await harness.put(payload, said={"title": "Third"}, inline_tokens=0, query="needle")
     assert (second.id, third.id, second.created, third.created) == (first.id, first.id, False, False)
     assert ["First" in first.text, "Second" in second.text, "Third" in third.text] == [True] * 3
     # a brief card has no room for the tool's name, which the reader knows from its call
     tools = [receipt.card.tool_name for receipt in (first, second, third)]
     assert (tools, "Tool: bash" in first.text, "Tool" in third.text) == (["bash", "curl", None], True, False)
-    assert second.tokens <= 200 < first.tokens
+    assert second.tokens <= 120 < first.tokens
     assert "a needle in the hay" in third.text
     said = (await harness.find(CALLER, ids.parse(first.id))).artifact.said
     assert (said.title, said.tool_name) == ("Third", None)

@@ -103,6 +103,7 @@ class ShownUnits:
         left = sorted(set(range(len(lines))) - shown)
         failed = any(flags & (SURE | BENIGN) == SURE for flags in self._selection.worth.flags.values())
         block = b""
+        sought: tuple[str, int] | None = None
         named: list[tuple[str, int, int]] = []
         for stated in classes[:1] if failed else classes:
             if stated not in self._words:
@@ -111,8 +112,9 @@ class ShownUnits:
                 block = block or b"\n".join([self.units.text[place] for place in left])
                 named = self._named(stated, words, block, left, begun)
             if named:
+                if stated == SURE:
+                    sought = next(((words, line) for words, _, line in named if line), None)
                 break
-        sought = next(((words, line) for words, _, line in named if line and stated == SURE), None)
         return sought, ", ".join([*(f"{count} with {words}" for words, count, _ in named if count), *self._like(left)])
 
     def _like(self, left: list[int]) -> list[str]:
@@ -193,8 +195,8 @@ def next_call(
     inputs: CardInput,
     shown: ShownUnits | None,
     omitted: list[Omission],
-    words: str | None,
-    section: tuple[str, int] | None,
+    words: tuple[str, int] | None,
+    section: tuple[str, int, int] | None,
 ) -> NextCall | None:
     """Returns the call that helps most: the commonest failure left out, a section, a path, lines.
 
