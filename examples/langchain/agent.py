@@ -75,7 +75,7 @@ class Script(BaseChatModel):
                 return _calls("build", {})
             case 1:
                 card = str(results[0].content)
-                found = re.search(r'read_artifact\(artifact_id="(art_\d+)"', card)
+                found = re.match(r"\[(art_\d+) ", card)
                 assert found is not None, card
                 return _calls("read_artifact", {"artifact_id": found[1], "pattern": "ERROR", "context": 0})
             case 2:

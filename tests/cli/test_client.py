@@ -45,11 +45,12 @@ def test_a_small_output_comes_back_from_the_pipe_byte_for_byte(service: Service)
 
 def test_what_was_run_and_what_to_compare_with_are_said_beside_the_payload(service: Service) -> None:
     run = ("--session", "runs", "--tool-name", "bash", "--command", "make all", "--compare-to", "previous")
-    first, second = put(service, LOG, *run), put(service, LOG + b"done\n", *run)
+    text = "".join(f"## Part {n}\n\n{f'What part {n} says of everything. ' * 90}\n\n" for n in range(30)).encode()
+    first, second = put(service, text, *run), put(service, text + b"The end.\n", *run)
     known = service.client.get(f"/v1/artifacts/{second}").json()["artifact"]
     assert (known["command"], known["compared_to"]) == ("make all", first)
-    assert b"read_artifact" in ask(service, "put", "-", *run, stdin=LOG).out
-    assert b"read_artifact" not in ask(service, "put", "-", *run, "--no-tools", stdin=LOG).out
+    assert b"read_artifact" in ask(service, "put", "-", *run, stdin=text).out
+    assert b"read_artifact" not in ask(service, "put", "-", *run, "--no-tools", stdin=text).out
     assert b"read_artifact" in ask(service, "card", first).out
     assert b"read_artifact" not in ask(service, "card", first, "--no-tools").out
 
@@ -111,6 +112,7 @@ def test_json_is_the_services_whole_answer(service: Service) -> None:
         "inline",
         "text",
         "content",
+        "same_as",
         "tokens",
         "image_tokens",
         "card",

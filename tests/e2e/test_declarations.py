@@ -11,7 +11,7 @@ from support.service import Service
 
 Json = Any
 PAGE = "<html><head><title>T</title></head><body>" + "".join(f"<p>Paragraph {n} of it.</p>\n" for n in range(900))
-LOG = "".join(f"{n:05d} step {random.Random(n).randrange(999)} took {n % 97} ms\n" for n in range(4000))
+LOG = "".join(f"## Part {n}\n\n{f'What part {n} says of everything. ' * 90}\n\n" for n in range(30))
 DOCUMENT = '{"rows": [' + ", ".join(f'{{"id": {n}, "name": "n{n}"}}' for n in range(3000)) + "]}"
 DECLARED: list[Json] = [
     {"kind": "text"},

@@ -26,12 +26,12 @@ _ROOM: Final = 600
 _MATCH: Final = 5
 """Lines that a search shows for a match, with its context."""
 _FEWEST: Final = 3
-"""Matches or values that a call requests at least."""
-_SEVERAL_VALUES: Final = re.compile(r"\[\?|\[\d*:|\*")
+"""Minimum matches that a call requests."""
+_SEVERAL_VALUES: Final = re.compile(r"\[\?|\*")
 """Matches in a JSONPath what may select many values."""
 _PAGE_OF_LIST: Final = re.compile(r"\[[1-9]\d*:\d+\]$")
 _LEAST: Final = 10
-"""Minimum lines that a call requests."""
+"""Minimum lines that a call requests, and maximum values."""
 _NAMED: Final = 3
 """Words of statements that a card counts."""
 _LOOKED: Final = 12
@@ -224,10 +224,10 @@ def next_call(
         return None
     elif section is not None:
         title, first, lines = section
-        limit = {"limit": max(room, _LEAST)} if lines > max(room, _LEAST) else {}
+        limit = {"limit": max(room, _LEAST)} if max(room, _LEAST) < lines <= inputs.sizes.lines else {}
         arguments = {"offset": first, "limit": min(lines, max(room, _LEAST))} if first else {"section": title, **limit}
     elif path is not None:
-        arguments = {"path": path, **({"limit": _FEWEST} if _SEVERAL_VALUES.search(path) else {})}
+        arguments = {"path": path, **({"limit": _LEAST} if _SEVERAL_VALUES.search(path) else {})}
     elif longest.whole_lines:
         prose = inputs.facts.document or inputs.spec.prose
         extent = _lines(longest, shown, room, inputs.sizes.lines, with_topics=prose)
