@@ -115,7 +115,7 @@ def test_a_passed_test_states_nothing_whatever_its_name(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["not ok 12 - reports failure", "test_error ... not ok", "2 FAILED, 7 PASSED", "1 failed, 2 passed"]
+    "line", ["not ok 12 - fails", "x ... not ok", "2 FAILED, 7 PASSED", "1 failed, 2 passed", "PASSED: 10, FAILED: 2"]
 )
 def test_a_failed_test_is_none_that_passed(line: str) -> None:
     assert not classify(line.encode()) & PASSED

@@ -30,6 +30,9 @@ _FEWEST: Final = 3
 _SEVERAL_VALUES: Final = re.compile(r"\[\?|\*")
 """Matches in a JSONPath what may select many values."""
 _PAGE_OF_LIST: Final = re.compile(r"\[[1-9]\d*:\d+\]$")
+"""Matches a JSONPath to elements in the middle of a list."""
+_NEAR_BEGINNING: Final = 0.1
+"""Share of a text in which a search may as well begin with its first line."""
 _LEAST: Final = 10
 """Minimum lines that a call requests, and maximum values."""
 _NAMED: Final = 3
@@ -85,8 +88,8 @@ class ShownUnits:
         return self._selection is not None and self._selection.drop(tokens)
 
     @property
-    def has_told(self) -> bool:
-        """Whether this is the outcome of a run, which statements tell, rather than a document."""
+    def is_outcome(self) -> bool:
+        """Whether this is the outcome of a run, which its statements tell, rather than a document."""
         return self._selection is not None and self._selection.worth.weights is OUTCOME
 
     def rest(self, classes: Sequence[int]) -> tuple[tuple[str, int] | None, str]:
@@ -218,14 +221,14 @@ def next_call(
     if words is not None:
         matches = max(_FEWEST, room // _MATCH)
         sought, first = words
-        begins = {"offset": first} if first > max(1, inputs.sizes.lines // 10) else {}
-        arguments = {"pattern": sought, **begins, **({"limit": matches} if matches < DEFAULT_MATCHES else {})}
-    elif shown is not None and shown.has_told and path is None:
+        start = {"offset": first} if first > max(1, _NEAR_BEGINNING * inputs.sizes.lines) else {}
+        arguments = {"pattern": sought, **start, **({"limit": matches} if matches < DEFAULT_MATCHES else {})}
+    elif shown is not None and shown.is_outcome and path is None:
         return None
     elif section is not None:
-        title, first, lines = section
-        limit = {"limit": max(room, _LEAST)} if max(room, _LEAST) < lines <= inputs.sizes.lines else {}
-        arguments = {"offset": first, "limit": min(lines, max(room, _LEAST))} if first else {"section": title, **limit}
+        (title, first, lines), most = section, max(room, _LEAST)
+        limit = {"limit": most} if most < lines <= inputs.sizes.lines else {}
+        arguments = {"offset": first, "limit": min(lines, most)} if first else {"section": title, **limit}
     elif path is not None:
         arguments = {"path": path, **({"limit": _LEAST} if _SEVERAL_VALUES.search(path) else {})}
     elif longest.whole_lines:

@@ -187,8 +187,8 @@ def worth_of(
     outcome, verdict = (False, None) if weights is not None else _situation(units, flags, document=document)
     chosen = weights or (OUTCOME if outcome else DOCUMENT)
     base: dict[int, float] = {}
-    well = verdict is not None and verdict >= len(units) - _LAST and flags[verdict] & (SURE | STRONG | ENDED) == 0
-    ends = failed_ends(units, flags) if outcome and not well else []
+    ended_well = verdict is not None and verdict >= len(units) - _LAST and flags[verdict] & (SURE | STRONG | ENDED) == 0
+    ends = failed_ends(units, flags) if outcome and not ended_well else []
     add_statements(base, units, flags, chosen.statements, lines, ends)
     if compared is not None:
         _novel(base, units, compared)

@@ -46,7 +46,6 @@ def _codes(values: Iterable[int]) -> str:
 
 
 _ESCAPE: Final = 0x1B
-_BACKSPACE: Final = 0x08
 _EQUALS: Final = 0x3D
 _ESC: Final = r"(?:\x1b|\^\[|\xe2\x90\x9b)"
 """Escape, also as `cat -v` and this service print it."""

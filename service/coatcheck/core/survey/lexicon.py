@@ -97,7 +97,7 @@ _STATED: Final[dict[int, tuple[str, ...]]] = {
     ),
     SUMMARY: (r"^(?:[^\s\d,][^\d,]*)?\d+ [A-Za-z][^,\d]*, \d+ [A-Za-z][^,\d]*,? (?:and )?\d+ [A-Za-z]",),
     PASSED: (
-        r"^\s*(?:[✓✔√☑✅]|ok \d+\b|ok  +\S|--- PASS\b|PASS(?:ED)?(?::| +\S)|\[ +OK +\]|\[PASS(?:ED)?\])|(?:\.\.\.+|:|\t) *(?:ok|OK|PASS(?:ED)?|passed)(?: \(?[\d.]+ ?m?s\)?)?\s*$|[^\d\s,:]\s+PASSED(?:\s+\[ *\d+%\])?\s*$",
+        r"^\s*(?:[✓✔√☑✅]|ok \d+\b|ok  +\S|--- PASS\b|PASS(?:ED)?:? +[^\s\d]|\[ +OK +\]|\[PASS(?:ED)?\])|(?:\.\.\.+|:|\t) *(?:ok|OK|PASS(?:ED)?|passed)(?: \(?[\d.]+ ?m?s\)?)?\s*$|[^\d\s,:]\s+PASSED(?:\s+\[ *\d+%\])?\s*$",
     ),
     BENIGN: (
         r"(?i)\b(?:0(?: with)?|no|zero|without)(?: [\w/]+)? (?:errors?|failures?|failed|warnings?|problems?|issues?)\b|\b(?:errors?|failures?|failed|fail|warnings?) ?[=:] ?0\b",
