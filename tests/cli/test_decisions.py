@@ -43,6 +43,9 @@ def test_a_policy_is_set_in_parts_explained_and_removed(place: Service) -> None:
     assert kept["policy"] == {"keep_card_text": True}
     assert "keep_card_text=true" in ask(place, "policy", "list").out.decode()
     assert ask(place, "policy", "set", "--kind", "diff", "keep_card_text=perhaps").code != 0
+    automatic = loaded(place, "policy", "set", "--kind", "diff", "card_tokens=auto", "keep_card_text=")
+    assert automatic["policy"] == {"card_tokens": "auto"}
+    assert ask(place, "policy", "explain", "--kind", "diff").text == "card_tokens = auto  (from default/kind=diff)\n"
     loaded(place, "policy", "remove", "--kind", "diff")
     loaded(place, "policy", "set", "--namespace", "*", "max_ttl=30d")
     explained = ask(place, "policy", "explain", "--kind", "log")
@@ -57,7 +60,8 @@ def test_a_policy_is_set_in_parts_explained_and_removed(place: Service) -> None:
 
 
 def test_what_cannot_be_decided_is_refused_with_the_reason(place: Service) -> None:
-    for wrong in (("colour=red",), ("ttl",), ("max_bytes=many",), ("--kind", "log", "max_bytes=1gib"), ("ttl=0",)):
+    wrong_ones = [("colour=red",), ("ttl",), ("max_bytes=many",), ("--kind", "log", "max_bytes=1gib"), ("ttl=0",)]
+    for wrong in (*wrong_ones, ("card_tokens=automatic",), ("card_tokens=63",), ("inline_tokens=auto",)):
         ended = ask(place, "policy", "set", *wrong)
         assert (ended.code, ended.out) == (2, b"")
         assert ended.err.startswith("coatcheck: ")

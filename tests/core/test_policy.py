@@ -43,7 +43,7 @@ FIELD_VALUES: dict[str, list[Any]] = {
     "ttl": [None, 60, 3600],
     "max_ttl": [None, 60, 3600],
     "max_artifact_bytes": [None, 10, 1000],
-    "card_tokens": [64, 100],
+    "card_tokens": [64, 100, "auto"],
     "evict": ["off", "least_recently_read"],
 }
 

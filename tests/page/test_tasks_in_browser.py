@@ -267,7 +267,7 @@ def test_words_and_lists_of_a_policy_are_taken_as_people_write_them(page: Page, 
         ("max_artifacts", "None"),
         ("search_allowed_domains", "a.example, b.example"),
         ("search_excluded_domains", "none"),
-        ("card_tokens", "700"),
+        ("card_tokens", "auto"),
     ]:
         form.get_by_label(name, exact=True).fill(value)
     form.locator("[name=evict]").select_option("least_recently_read")
@@ -280,7 +280,7 @@ def test_words_and_lists_of_a_policy_are_taken_as_people_write_them(page: Page, 
         "max_artifacts": None,
         "search_allowed_domains": ["a.example", "b.example"],
         "search_excluded_domains": [],
-        "card_tokens": 700,
+        "card_tokens": "auto",
         "evict": "least_recently_read",
     }
 
@@ -327,7 +327,10 @@ def test_a_policy_that_changes_while_its_change_is_confirmed_is_asked_about_agai
     assert running.get("/v1/admin/policies")["items"][0]["policy"] == {"ttl": 172_800}
 
 
-@pytest.mark.parametrize(("field", "value"), [("ttl", "soon"), ("max_artifact_bytes", "much"), ("card_tokens", "none")])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("ttl", "soon"), ("max_artifact_bytes", "much"), ("card_tokens", "none"), ("card_tokens", "automatic")],
+)
 def test_a_policy_that_cannot_be_says_which_field_is_wrong(
     chromium: Browser, running: Service, field: str, value: str
 ) -> None:

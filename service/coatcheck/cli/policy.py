@@ -13,7 +13,7 @@ from coatcheck.core.policies.policy import FIELDS, PARTS
 from coatcheck.core.policies.words import NO_LIMIT, SIZES, size_of
 
 _POLICIES = "/v1/admin/policies"
-_COUNTS = tuple(name for name in FIELDS if name in {"card_tokens", "inline_tokens"} or name.startswith("search_"))
+_COUNTS = tuple(name for name in FIELDS if name == "inline_tokens" or name.startswith("search_"))
 
 _FLAGS = ("keep_card_text",)
 

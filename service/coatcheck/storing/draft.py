@@ -20,11 +20,13 @@ from coatcheck.core.artifact import (
     DeclaredMetadata,
     DetectedMetadata,
     EarlierRun,
+    GivenCard,
     Kind,
     Measure,
     PayloadSample,
 )
 from coatcheck.core.card import Card, CardSource
+from coatcheck.core.card.compose import choose_budget
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.card.repeat import SMALLEST, repeat
 from coatcheck.core.choose.novelty import compared
@@ -34,6 +36,7 @@ from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.parts.form import find_form, open_payload
 from coatcheck.core.policies.policy import NOTHING, Policy, Rules
+from coatcheck.core.policies.policy import said as decided
 from coatcheck.core.redact.filler import reveal
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.masked_artifact import noted, veiled
@@ -65,6 +68,8 @@ class Draft:
     namespace: str = ""
     veil: "MaskedDraft | None" = None
     """What a model may see, with secrets masked; None: not determined yet, or nothing is masked."""
+    terms: GivenCard | None = None
+    """What its card is cut for; None: not determined yet."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,8 @@ class RenderedCard:
     """Whether `text` is the payload."""
     same_as: str | None = None
     """The artifact whose card `text` refers to, instead of being one."""
+    budget: int | None = None
+    """The maximum of `tokens`; None: no card was cut."""
 
 
 def look(
@@ -190,25 +197,44 @@ def cut(
     Given `earlier`, the ID of an artifact of the same bytes, it returns the two lines that stand for its card, if
     they fit.
     """
+    d = prepare(draft, mask)
+    inputs = replace(_inputs(d, budget, tokenizer), query=query, stored=stored, tools=tools)
+    lines = None if earlier is None else repeat(inputs, earlier)
+    shown = None if d.veil is None else d.veil.plain
+    same_as = None if lines is None else earlier
+    return RenderedCard(*(lines or card.cut(inputs)), shown, same_as=same_as, budget=budget)
+
+
+def budget_of(draft: Draft, policy: Policy, usual: int, *, tokenizer: Tokenizer, mask: Mask | None) -> int:
+    """Returns the token budget of a draft's card if the caller specifies none.
+
+    That is what the policy says, or what the payload itself asks for if the policy says so, or else the `usual` one.
+    """
+    budget = decided(policy.card_tokens, usual)
+    return budget if isinstance(budget, int) else choose_budget(_inputs(prepare(draft, mask), usual, tokenizer))
+
+
+def prepare(draft: Draft, mask: Mask | None) -> Draft:
+    """Returns a draft with what this engine recognises and what a model may see of it, both determined only once."""
     d = draft if draft.engine == ENGINE else _described(draft)
     veil = None if mask is None else d.veil or masked_draft(mask, d.said, d.facts, d.sample, d.survey, d.text)
-    inputs = CardInput(
-        d.id,
-        d.said if veil is None else veil.said,
-        d.measure,
-        d.facts if veil is None else veil.facts,
-        d.sample if veil is None else veil.sample,
+    return d if veil is d.veil else dataclass_replace(d, veil=veil)
+
+
+def _inputs(draft: Draft, budget: int, tokenizer: Tokenizer) -> CardInput:
+    """Returns what a card of a prepared draft is made of, without a query."""
+    d = draft.veil or draft
+    return CardInput(
+        draft.id,
+        d.said,
+        draft.measure,
+        d.facts,
+        d.sample,
         budget=budget,
-        query=query,
         tokenizer=tokenizer,
-        survey=d.survey if veil is None else veil.survey,
-        text=d.text if veil is None else veil.text,
-        stored=stored,
-        tools=tools,
+        survey=d.survey,
+        text=d.text,
     )
-    lines = None if earlier is None else repeat(inputs, earlier)
-    shown = None if veil is None else veil.plain
-    return RenderedCard(*(lines or card.cut(inputs)), shown, same_as=None if lines is None else earlier)
 
 
 @dataclass(frozen=True)

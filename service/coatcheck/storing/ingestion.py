@@ -38,6 +38,7 @@ from coatcheck.storing.draft import (
     Draft,
     RenderedCard,
     Seen,
+    budget_of,
     cut,
     drafted,
     is_whole,
@@ -55,7 +56,7 @@ from coatcheck.storing.find import gone, not_found
 from coatcheck.storing.ingest_deps import IngestDeps
 from coatcheck.storing.ingest_request import IngestRequest, Notice, Receipt, fingerprint
 from coatcheck.storing.oversize import OversizeGuard, too_large
-from coatcheck.storing.receipts import budget_of, is_inline, not_stored, receipt_of, record_of
+from coatcheck.storing.receipts import is_inline, not_stored, receipt_of, record_of
 from coatcheck.storing.redacted_ingest import RedactedIngest
 from coatcheck.storing.stored_before import StoredBefore, key_reused
 from coatcheck.storing.upload_session import UploadSession, blocks, fenced
@@ -226,17 +227,21 @@ class Ingestion:
             return draft
         if request.standalone is True or not may_repeat(draft):
             return draft
-        if await self._work(self._inline, draft, self._mask(draft)) is not None:
+        terms = await self._work(lambda: None if self._inline(draft, self._mask(draft)) else self._terms(draft))
+        if terms is None:
             return draft
-        terms = self._terms(draft)
         earlier = None if self._upload.sheds else await self._steps.before.given_card(draft, terms)
         named = {"given": terms} if earlier is None else {"repeats": earlier}
-        return replace(draft, facts=structs.replace(draft.facts, **named))
+        return replace(draft, facts=structs.replace(draft.facts, **named), terms=terms)
 
     def _terms(self, draft: Draft) -> GivenCard:
         """Returns what the card of this request is cut for."""
-        deps, request = self._deps, self._request
-        budget = budget_of(request, policy_of(deps.rules(), draft), deps.card_tokens)
+        if draft.terms is not None:
+            return draft.terms
+        deps, request, budget = self._deps, self._request, self._request.card_tokens
+        if budget is None:
+            policy, mask = policy_of(deps.rules(), draft), self._mask(draft)
+            budget = budget_of(draft, policy, deps.card_tokens, tokenizer=deps.tokenizer, mask=mask)
         query = " ".join((request.query or "").split())
         return GivenCard(budget, hashlib.sha256(query.encode()).hexdigest()[:16] if query else "")
 
@@ -294,7 +299,7 @@ class Ingestion:
             key=key,
             survey=None if draft.survey is None else pack_survey(draft.survey),
             text_view=None if self._view is None else self._view.new,
-            receipt=record_of(rendered, request, policy, self._mask(draft), deps.card_tokens),
+            receipt=record_of(rendered, request, policy, self._mask(draft)),
         )
 
     async def _answer(self, draft: Draft, stored: IngestResult, rendered: RenderedCard) -> Receipt:

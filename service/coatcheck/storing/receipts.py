@@ -61,7 +61,7 @@ def receipt_of(
 
 
 def record_of(
-    rendered: RenderedCard, request: IngestRequest, policy: Policy, mask: Mask | None, card_tokens: int
+    rendered: RenderedCard, request: IngestRequest, policy: Policy, mask: Mask | None
 ) -> ReceiptRecord | None:
     """Returns what is kept of the text that a model gets; None if it gets none.
 
@@ -70,7 +70,6 @@ def record_of(
         request: the request.
         policy: what administrators decided for the payload.
         mask: what masks its secrets; None: nothing is masked.
-        card_tokens: the budget of a card if neither the request nor the policy sets one.
     """
     if not request.carded:
         return None
@@ -82,16 +81,11 @@ def record_of(
         engine=ENGINE,
         sha256=digest,
         tokens=rendered.tokens,
-        budget=budget_of(request, policy, card_tokens),
+        budget=rendered.budget,
         query=query if query is None or mask is None else mask.text(query),
         tools=request.tools,
         text=rendered.text if is_kept else None,
     )
-
-
-def budget_of(request: IngestRequest, policy: Policy, card_tokens: int) -> int:
-    """Returns the token budget of a request's card: the request's, or the policy's, or the settings' `card_tokens`."""
-    return decided(policy.card_tokens, card_tokens) if request.card_tokens is None else request.card_tokens
 
 
 def is_inline(text: str, tokens: int, limit: int) -> bool:

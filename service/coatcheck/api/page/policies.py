@@ -45,6 +45,7 @@ _HINTS: Final = {
     **dict.fromkeys(("max_bytes", "max_artifact_bytes"), "10gib, none"),
     **dict.fromkeys(_DOMAINS, "a.example, b.example"),
     "max_artifacts": "10000, none",
+    "card_tokens": "600, auto",
     "tombstone_ttl": "30d",
 }
 """What a field may look like."""

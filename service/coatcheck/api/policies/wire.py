@@ -10,7 +10,7 @@ from coatcheck.api.parameters import DURATION, AnyNamespace, DomainNames, Name, 
 from coatcheck.api.views import copy_fields
 from coatcheck.core.artifact import Kind
 from coatcheck.core.errors import CoatcheckError, Code
-from coatcheck.core.policies.policy import MAX_BYTES, PARTS, Part, Policy, PolicyScope, decisions
+from coatcheck.core.policies.policy import MAX_BYTES, PARTS, Automatic, Part, Policy, PolicyScope, decisions
 from coatcheck.core.search.limits import BOUNDS
 from coatcheck.ports.decisions import PolicyVersion
 from coatcheck.storing.policies import EffectivePolicy
@@ -65,8 +65,11 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
         int | str | UnsetType, Meta(description="How long a removed artifact is reported as gone, with the reason.")
     ] = UNSET
     card_tokens: Annotated[
-        Annotated[int, Meta(ge=64, le=8192)] | UnsetType,
-        Meta(description="Budget of a card if the caller specifies none."),
+        Annotated[int, Meta(ge=64, le=8192)] | Automatic | UnsetType,
+        Meta(
+            description="Budget of a card if the caller specifies none. `auto`: up to 2,048 tokens where a run states "
+            "many different failures, at most 300 where it states one, otherwise the setting's."
+        ),
     ] = UNSET
     inline_tokens: Annotated[
         Annotated[int, Meta(ge=0, le=100_000)] | UnsetType,

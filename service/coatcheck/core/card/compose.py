@@ -19,7 +19,7 @@ from coatcheck.core.card.own_lines import OwnLines
 from coatcheck.core.card.text import TEXT_BYTES
 from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units, units_of
-from coatcheck.core.choose.worth import worth_of
+from coatcheck.core.choose.worth import failures_of, worth_of
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.media.documents import is_document
@@ -41,6 +41,15 @@ _SPARE: Final = 12
 """Tokens left over from which more is shown: a line and what is above it."""
 _DENSE: Final = 16
 """Maximum bytes per token in a payload that is tried as a whole."""
+_ONE: Final = 300
+"""Largest budget chosen for an outcome that states one failure. Cards of seven such outcomes show the same at 300 and
+at 600 tokens; of 16 that state none or two, four show less at 300."""
+_EACH: Final = 100
+"""Tokens for each different sure failure in a chosen budget. Of what people marked in 167 outcomes, the cards then show
+2 points more than those of one budget with the same mean; with 75, 1 point; with 150, 2 points, for 15 % more."""
+_LARGEST: Final = 2_048
+"""Largest chosen budget. The cards of 11 outcomes with more failures show 64 % of what people marked at 1,024 tokens,
+87 % at 2,048, and 94 % at 4,096."""
 
 
 def cut(inputs: CardInput) -> tuple[Card, str, int]:
@@ -58,6 +67,20 @@ def cut(inputs: CardInput) -> tuple[Card, str, int]:
     if made[2] <= inputs.budget:
         return made
     return _assembled(replace(smallest, facts=replace(inputs.facts, path=None)), None, None)
+
+
+def choose_budget(inputs: CardInput) -> int:
+    """Returns the budget that suits what a payload says; the `inputs` have the usual one and no query.
+
+    That of an outcome grows with the different failures that it states, and is small if there is one. Where these say
+    nothing, and for a text that fits into it, it is the usual one.
+    """
+    usual = inputs.budget
+    if not inputs.excerpted or inputs.spec.weights is not None or inputs.sizes.tokens.count <= usual:
+        return usual
+    units = _units(inputs, inputs.asides)
+    sure, stated = failures_of(units, document=inputs.facts.document or inputs.spec.prose) or (0, 0)
+    return min(usual, _ONE) if stated == 1 else max(usual, min(sure * _EACH, _LARGEST))
 
 
 def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
@@ -94,11 +117,9 @@ def _composed(inputs: CardInput) -> tuple[Card, str, int] | None:
     own = OwnLines(inputs)
     last, _ = _last(inputs, None, [], omissions([], inputs.sizes))
     most = inputs.budget - inputs.tokenizer.count(f"\n{last}")
-    listed = inputs.spec.readable and inputs.facts_share == 1 and inputs.facts.shape
-    excerpted = inputs.readable and inputs.measure.size > 0 and not listed
-    own.fill(most, min(_FACTS, inputs.facts_share) if excerpted else inputs.facts_share)
+    own.fill(most, min(_FACTS, inputs.facts_share) if inputs.excerpted else inputs.facts_share)
     room = most - own.cost
-    shown = _choose(inputs, room) if excerpted else None
+    shown = _choose(inputs, room) if inputs.excerpted else None
     extended = False
     while True:
         card, text, count = _assembled(inputs, own, shown)

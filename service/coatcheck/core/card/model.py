@@ -118,6 +118,12 @@ class CardInput(Struct, frozen=True, dict=True):
         """Whether it is text, or has a text view."""
         return self.text is not None or self.spec.readable
 
+    @property
+    def excerpted(self) -> bool:
+        """Whether excerpts may be shown: it is text, and not one whose facts are all that a card has of it."""
+        listed = self.spec.readable and self.facts_share == 1 and self.facts.shape
+        return self.readable and self.measure.size > 0 and not listed
+
 
 class Excerpt(Struct, frozen=True, kw_only=True):
     """Text of the payload inside a card."""

@@ -146,6 +146,22 @@ def verdict_of(units: Units, *, document: bool) -> int | None:
     return _situation(units, _flags_of(units), document=document)[1]
 
 
+def failures_of(units: Units, *, document: bool) -> tuple[int, int] | None:
+    """Returns how many different failures an outcome states: sure ones, and others too; None: the text is no outcome.
+
+    Lines that differ only in numbers state the same one. For `document`, see `worth_of`.
+    """
+    flags = _flags_of(units)
+    if not _situation(units, flags, document=document)[0]:
+        return None
+    stated = [
+        (units.shape[place].strip(), each)
+        for place, each in flags.items()
+        if each & (SURE | STRONG) and not each & BENIGN and not CODE.search(units.text[place])
+    ]
+    return len({shape for shape, each in stated if each & SURE}), len({shape for shape, _ in stated})
+
+
 def _has_stamps(text: list[bytes]) -> bool:
     """Returns whether most lines begin with a time that is no field of theirs."""
     step = -(-len(text) // _STAMPS) or 1

@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 Evict = Literal["off", "least_recently_read"]
 Redaction = Literal["off", "shown", "stored", "refuse"]
+Automatic = Literal["auto"]
+"""In place of a number: what the payload says decides."""
 Part = Literal["session", "kind", "tool", "label"]
 
 EVERYWHERE = "*"
@@ -57,8 +59,9 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     """What a full namespace does: refuse (`off`, the default), or evict the least recently read artifacts."""
     tombstone_ttl: int | UnsetType = UNSET
     """Seconds for which reads of a removed artifact say that it is gone, and why."""
-    card_tokens: int | UnsetType = UNSET
-    """Token budget of a card if the caller specifies none; 64 to 8192."""
+    card_tokens: int | Automatic | UnsetType = UNSET
+    """Token budget of a card if the caller specifies none: 64 to 8192, or `auto`: up to 2,048 where a run states many
+    different failures, at most 300 where it states one, otherwise the setting's."""
     inline_tokens: int | UnsetType = UNSET
     """Payloads up to this many tokens are returned unchanged; 0 makes a card of everything."""
     search_max_results: int | UnsetType = UNSET

@@ -9,14 +9,14 @@ from msgspec import Struct, structs
 from coatcheck.core.artifact import Artifact, Caller, PayloadSample, ReceiptRecord
 from coatcheck.core.card import Card
 from coatcheck.core.encoding.payload_encoder import sample_ranges
-from coatcheck.core.policies.policy import NO_RULES, Rules, said
+from coatcheck.core.policies.policy import NO_RULES, Rules
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.survey.survey import unpack_survey
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.card_text import CardText
 from coatcheck.storing.content import OpenContent
-from coatcheck.storing.draft import RenderedCard, cut, redrafted
+from coatcheck.storing.draft import RenderedCard, budget_of, cut, policy_of, prepare, redrafted
 from coatcheck.storing.find import Find
 from coatcheck.storing.redaction import RedactionPolicy
 
@@ -105,9 +105,11 @@ class Describe:
         mask = None if self._redacting is None else self._redacting.mask_of(a)
 
         def work() -> RenderedCard:
-            tokens = self._budget(a) if budget is None else budget
-            draft = redrafted(a, sample, text, survey)
-            return cut(draft, budget=tokens, query=query, tokenizer=self._tokenizer, mask=mask, tools=tools)
+            draft, tokens, tokenizer = prepare(redrafted(a, sample, text, survey), mask), budget, self._tokenizer
+            if tokens is None:
+                policy = policy_of(self._rules(), draft)
+                tokens = budget_of(draft, policy, self._card_tokens, tokenizer=tokenizer, mask=mask)
+            return cut(draft, budget=tokens, query=query, tokenizer=tokenizer, mask=mask, tools=tools)
 
         made = await in_pool(self._pool, work)
         shown = a if made.facts is None else structs.replace(a, facts=made.facts)
@@ -119,17 +121,6 @@ class Describe:
                 record, **{name: _masked(mask, getattr(record, name)) for name in ("text", "query")}
             )
         return Described(shown, made.card, made.text, made.tokens, record, is_unchanged)
-
-    def _budget(self, a: Artifact) -> int:
-        """Returns the budget of a card when the caller names none."""
-        policy = self._rules().effective(
-            a.namespace,
-            session=a.said.session,
-            kind=a.facts.kind,
-            tool_name=a.said.tool_name,
-            labels=a.said.labels,
-        )
-        return said(policy.card_tokens, self._card_tokens)
 
 
 def _masked(mask: Mask, text: str | None) -> str | None:
