@@ -91,17 +91,17 @@ SOURCES: dict[str, tuple[tuple[str, ...], list[tuple[int, str, int, int]]]] = {
         [
             (1, "export class Desk", 1, 9),
             (2, "constructor(x)", 2, 6),
-            (2, "async read(n: number): Promise<x>", 7, 9),
+            (2, "async read(n: number): Promise<x>", 7, 8),
             (1, "export const go = async (a, b) =>", 10, 11),
             (1, "function* walk(a)", 12, 13),
             (1, "export type Id = string | number;", 14, 14),
             (1, "export const limit: number = 5;", 15, 15),
             (1, "export const add = dual(2, (a, b) => a + b);", 16, 16),
             (1, "export const { one, two } = slice.actions;", 17, 18),
-            (1, "exports.sum = function (a)", 19, 22),
+            (1, "exports.sum = function (a)", 19, 20),
             (1, "module.exports = { go };", 23, 23),
-            (1, "Desk.prototype.close = () =>", 24, 26),
-            (1, "export default defineConfig", 27, 30),
+            (1, "Desk.prototype.close = () =>", 24, 25),
+            (1, "export default defineConfig", 27, 28),
         ],
     ),
     "go": (
@@ -115,7 +115,7 @@ SOURCES: dict[str, tuple[tuple[str, ...], list[tuple[int, str, int, int]]]] = {
             "\treturn nil",
             "}",
         ),
-        [(1, "type Desk struct", 3, 5), (1, "func (d *Desk) Read(n int) error", 6, 8)],
+        [(1, "type Desk struct", 3, 4), (1, "func (d *Desk) Read(n int) error", 6, 8)],
     ),
     "rust": (
         (
@@ -126,7 +126,7 @@ SOURCES: dict[str, tuple[tuple[str, ...], list[tuple[int, str, int, int]]]] = {
             "    }",
             "}",
         ),
-        [(1, "pub struct Desk;", 1, 1), (1, "impl Desk", 2, 6), (2, "pub(crate) async fn read(&self) -> u8", 3, 6)],
+        [(1, "pub struct Desk;", 1, 1), (1, "impl Desk", 2, 6), (2, "pub(crate) async fn read(&self) -> u8", 3, 5)],
     ),
     "curly": (
         (
@@ -137,7 +137,7 @@ SOURCES: dict[str, tuple[tuple[str, ...], list[tuple[int, str, int, int]]]] = {
             "    }",
             "}",
         ),
-        [(1, "public final class Desk", 1, 6), (2, "private static int read(String n)", 2, 6)],
+        [(1, "public final class Desk", 1, 6), (2, "private static int read(String n)", 2, 5)],
     ),
     "c": (
         (
@@ -183,11 +183,11 @@ SOURCES: dict[str, tuple[tuple[str, ...], list[tuple[int, str, int, int]]]] = {
             (1, "#define X(a) a", 6, 6),
             (1, "typedef struct desk desk_t;", 7, 7),
             (1, "typedef int (*on_read)(desk_t *, int);", 8, 8),
-            (1, "typedef struct Named, *NamedPtr", 9, 12),
+            (1, "typedef struct Named, *NamedPtr", 9, 11),
             (1, "extern int read_desk (desk_t *d,", 13, 14),
             (1, "DESK_API(const char *) desk_name(desk_t *d);", 15, 16),
             (1, "desk_close(desk_t *d);", 17, 18),
-            (1, "static inline int twice(int n)", 19, 23),
+            (1, "static inline int twice(int n)", 19, 21),
             (2, "extern void late(void);", 22, 23),
             (1, "desk_stack(int n);", 24, 24),
         ],
@@ -215,9 +215,9 @@ SOURCES: dict[str, tuple[tuple[str, ...], list[tuple[int, str, int, int]]]] = {
         [
             (1, "message Desk", 3, 9),
             (2, "enum Sort", 5, 6),
-            (2, "oneof of_one", 7, 9),
+            (2, "oneof of_one", 7, 8),
             (1, "service Desks", 10, 12),
-            (2, "rpc Read(stream Desk) returns (Desk);", 11, 12),
+            (2, "rpc Read(stream Desk) returns (Desk);", 11, 11),
             (1, "extend .a.b.Desk", 13, 14),
             (1, "type Query implements Node", 15, 15),
             (1, "union Both = Desk | Chair", 16, 16),
@@ -243,7 +243,7 @@ SOURCES: dict[str, tuple[tuple[str, ...], list[tuple[int, str, int, int]]]] = {
             "  }",
             "}",
         ),
-        [(1, "final class A", 2, 5), (2, "public function b()", 3, 5)],
+        [(1, "final class A", 2, 5), (2, "public function b()", 3, 4)],
     ),
     "shell": (
         (
@@ -514,3 +514,78 @@ def test_documents_of_a_yaml_stream_are_found_with_kind_and_name(cuts: tuple[int
 )
 def test_what_is_no_stream_of_several_documents_is_not_taken_for_one(text: str) -> None:
     assert not is_stream(text.encode())
+
+
+STYLES = {
+    "c": (
+        (
+            "static int",
+            "usage (const char *name)",
+            "{",
+            "  return 1;",
+            "}",
+            "",
+            "int",
+            "main (int argc,",
+            "      char **argv)",
+            "{",
+            "  usage (argv[0]);",
+            "}",
+            "static int table[] = {",
+            "};",
+        ),
+        [(1, "usage (const char *name)", 2, 5), (1, "main (int argc,", 8, 12)],
+    ),
+    "curly": (
+        (
+            "package a.b;",
+            "class CartTest {",
+            "    @Test",
+            "    void refunds() throws Exception {",
+            "        for (;;) {",
+            "        }",
+            "    }",
+            "",
+            "    List<String> names(int n) {",
+            "        return null;",
+            "    }",
+            "    public String Name { get; set; }",
+            "    private bool IsEmpty() => true;",
+            "}",
+            "// the end",
+        ),
+        [
+            (1, "class CartTest", 2, 14),
+            (2, "void refunds() throws Exception", 4, 7),
+            (2, "List<String> names(int n)", 9, 11),
+            (2, "public String Name { get; set; }", 12, 12),
+            (2, "private bool IsEmpty() => true;", 13, 13),
+        ],
+    ),
+    "python": (
+        (
+            "def f():",
+            '    x = """',
+            "text",
+            '"""',
+            "    return 1",
+            "",
+            "X = f()",
+            "class A:",
+            "    def g(self):",
+            "        pass",
+            "",
+            "if X:",
+            "    f()",
+        ),
+        [(1, "def f()", 1, 6), (1, "class A", 8, 11), (2, "def g(self)", 9, 11)],
+    ),
+}
+
+
+@pytest.mark.parametrize("language", STYLES)
+def test_definitions_end_where_they_end_in_styles_of_their_own(language: str) -> None:
+    lines, expected = STYLES[language]
+    text = "".join(f"{line}\n" for line in lines)
+    for cut in range(len(lines)):
+        assert shown(scan(Symbols(language), text, (cut,) if cut else ())) == expected

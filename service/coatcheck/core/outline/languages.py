@@ -51,9 +51,7 @@ _TYPE_WORDS: Final = (
     "public private protected internal static final abstract sealed partial data open inner export readonly case"
     " implicit value annotation inline override unsafe suspend operator expect actual"
 )
-_TYPES: Final = (
-    "class interface enum record struct object trait namespace @interface fun package extension protocol func actor"
-)
+_TYPES: Final = "class interface enum record struct object trait namespace @interface fun extension protocol func actor"
 _METHOD_WORDS: Final = (
     "public private protected internal static final abstract synchronized override virtual async native sealed default"
     " new extern unsafe"
@@ -62,6 +60,8 @@ _INIT_WORDS: Final = "public private internal fileprivate open static override m
 _CURLY: Final = (
     rf"{_IN}{_before(_TYPE_WORDS)}{_any_of(_TYPES)} +[\w<`(]",
     rf"[ \t]+{_before(_METHOD_WORDS, '+')}[\w<>\[\],.?@]+(?: +[\w<>\[\],.?]+)* *\([^;=]*\{{? *$",
+    r"[ \t]+[\w<>\[\],.?]+ +\w+ *\([^;=]*\) *(?:throws [^;{]{1,120})?\{ *$",
+    rf"[ \t]+{_before(_METHOD_WORDS, '+')}[\w<>\[\],.?]+ +\w+(?:\([^;{{]*\))? *(?:=>|\{{ *(?:get|set|init)\b)",
     rf"[ \t]+{_before('override private protected final implicit lazy')}def +\w",
     rf"{_IN}{_before(_INIT_WORDS)}init[?!]?\(",
 )
@@ -107,7 +107,7 @@ PATTERNS: Final[dict[str, str]] = {
         rf"{_IN}(?:unsafe +)?impl\b",
     ),
     "curly": _either(*_CURLY),
-    "c": _either(rf"{_TYPED}{_CALLED}[^;]*$", *_C),
+    "c": _either(rf"{_TYPED}{_CALLED}[^;]*$", r"[A-Za-z]\w*[a-z]\w* *\([^;]*$", *_C),
     "header": _either(*_HEADER, *_C),
     "interface": _either(*_INTERFACE),
     "ruby": _either(rf"{_IN}(?:def|class|module) +[\w:.<]"),
@@ -125,6 +125,14 @@ PATTERNS: Final[dict[str, str]] = {
     ),
 }
 """`any` is for source of unknown language; Nim marks the names that it exports with `*`."""
+_BRACES: Final = _either(r"[ \t]*\}")
+ENDS: Final = {
+    **dict.fromkeys(("script", "go", "rust", "curly", "c", "header", "interface", "php"), _BRACES),
+    "python": _either(r"[A-Za-z_@(\[{]"),
+}
+"""Matches lines that end a definition of their indentation: closing ones, or those that stand where it began."""
+CLOSING: Final = frozenset(ENDS) - {"python"}
+"""Languages in which such a line is the last one of what it ends."""
 
 _ENDINGS: Final[dict[str, str]] = {
     "python": "py pyi pyw pyx",

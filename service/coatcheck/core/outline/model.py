@@ -1,7 +1,7 @@
 """Entries of an outline, which can be read by section, by lines, by bytes or by path. Values only."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct
@@ -119,8 +119,10 @@ class EntryStart(Struct, frozen=True):
     place: Position
 
 
-def reaching(starts: list[EntryStart], end: Position, *, ends_line: bool) -> list[Entry]:
-    """Returns entries from their beginnings, in order."""
+def reaching(
+    starts: list[EntryStart], end: Position, *, ends_line: bool, ends: Mapping[int, Position] | None = None
+) -> list[Entry]:
+    """Returns entries from their beginnings, in order; those with a number in `ends` end there, if not before."""
     out: list[Entry] = []
     after: list[Position] = [end] * len(starts)
     open_: list[int] = []
@@ -128,6 +130,8 @@ def reaching(starts: list[EntryStart], end: Position, *, ends_line: bool) -> lis
         while open_ and starts[open_[-1]].level >= start.level:
             after[open_.pop()] = start.place
         open_.append(number)
+    for number, place in (ends or {}).items():
+        after[number] = min(after[number], place, key=lambda each: each.byte)
     last = end.newlines if ends_line else end.newlines + 1
     for start, stop in zip(starts, after, strict=True):
         line = last if stop == end else stop.newlines

@@ -7,13 +7,14 @@ strings that span lines define nothing.
 
 import re
 from functools import cache
+from heapq import merge
 from typing import Final, final
 
 from msgspec.structs import replace
 
-from coatcheck.core.outline.languages import PATTERNS, PREFIX, is_definition
+from coatcheck.core.outline.languages import CLOSING, ENDS, PATTERNS, PREFIX, is_definition
 from coatcheck.core.outline.line_scanner import StartScanner
-from coatcheck.core.outline.model import Entry, EntryStart, titled
+from coatcheck.core.outline.model import Entry, EntryStart, reaching, titled
 from coatcheck.core.outline.regions import Regions
 from coatcheck.core.text.scan import BlockPattern
 from coatcheck.core.views.window import Position
@@ -37,6 +38,11 @@ def _scan(language: str) -> BlockPattern:
     return BlockPattern(PATTERNS[language])
 
 
+@cache
+def _ends(language: str) -> BlockPattern | None:
+    return BlockPattern(ENDS[language]) if language in ENDS else None
+
+
 @final
 class Symbols(StartScanner):
     """Finds the definitions of one language."""
@@ -44,6 +50,11 @@ class Symbols(StartScanner):
     def __init__(self, language: str) -> None:
         super().__init__()
         self._scan = _scan(language)
+        self._ends = _ends(language)
+        self._closing = language in CLOSING
+        self._open: dict[int, int] = {}
+        """The last definition of each indentation whose end has not come yet."""
+        self._ended: dict[int, Position] = {}
         self._regions = Regions(language)
         self._details: list[str | None] = []
         self._indents: list[int] = []
@@ -56,7 +67,9 @@ class Symbols(StartScanner):
         self._name(data, 0, place.byte)
         regions = iter(self._regions.of(data))
         region = next(regions, None)
-        for start, end, *_ in self._scan.lines(data):
+        begins = ((start, end, True) for start, end, *_ in self._scan.lines(data))
+        closes = () if self._ends is None else ((start, end, False) for start, end, *_ in self._ends.lines(data))
+        for start, end, defines in merge(begins, closes):
             if self.full:
                 return
             while region is not None and region[1] <= start:
@@ -66,13 +79,22 @@ class Symbols(StartScanner):
             line = data[start:end]
             prefix = _PREFIX.match(line)
             code = line[prefix.end() :] if prefix else line
+            indent = _INDENT.match(code)
+            depth = len(indent[0].expandtabs(_TAB)) if indent else 0
+            if not defines:
+                here, counted = here.after(data[counted:start]), start
+                after = here.after(data[start:end])
+                for each in [each for each in self._open if each >= depth]:  # what is deeper has ended before
+                    number = self._open.pop(each)
+                    if self.starts[number].place.byte < here.byte:
+                        self._ended[number] = after if each == depth and self._closing else here
+                continue
             title = titled(code.rstrip(_TRAIL))
             if not is_definition(title):
                 continue
             here, counted = here.after(data[counted:start]), start
-            indent = _INDENT.match(code)
-            level = self._level(len(indent[0].expandtabs(_TAB)) if indent else 0)
-            self.starts.append(EntryStart("symbol", title, level, here))
+            self._open[depth] = len(self.starts)
+            self.starts.append(EntryStart("symbol", title, self._level(depth), here))
             self._details.append(_origin(prefix, here.newlines + 1))
             if _UNNAMED.fullmatch(title):
                 self._unnamed = len(self.starts)
@@ -80,7 +102,7 @@ class Symbols(StartScanner):
 
     def finish(self, end: Position, *, ends_line: bool) -> list[Entry]:
         """Returns the definitions; `detail` says where in its file one is, if not here."""
-        entries = super().finish(end, ends_line=ends_line)
+        entries = reaching(self.starts, end, ends_line=ends_line, ends=self._ended)
         return [replace(entry, detail=detail) for entry, detail in zip(entries, self._details, strict=True)]
 
     def _name(self, data: bytes, at: int, byte: int) -> None:
