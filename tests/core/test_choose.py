@@ -11,8 +11,8 @@ from coatcheck.core.choose.licence import licence_lines
 from coatcheck.core.choose.novelty import novelty
 from coatcheck.core.choose.outliers import outlying_lines
 from coatcheck.core.choose.units import LONG, PIECE, Units, cuts
-from coatcheck.core.survey.lexicon import level_of
 from coatcheck.core.survey.survey import Region
+from coatcheck.core.text.lexicon import level_of
 from coatcheck.core.text.terminal import visible
 from core.sample_payloads import TOKENIZER, card_of
 from core.test_card_promises import payload
@@ -353,7 +353,8 @@ def test_what_few_records_have_is_told_with_its_value() -> None:
     states[41] = {"waiting": {"reason": "CrashLoop", "exit": 137}}
     pods = [{"name": f"p{n}", "status": {"states": [state]}} for n, state in enumerate(states)]
     text = card_of(json.dumps({"items": pods}, indent=2).encode(), DeclaredMetadata(), 600)[1]
-    assert '.states[*].waiting: reason="CrashLoop", exit=137' in text
+    assert "\nOdd: p41 ($.items[41]): " in text
+    assert "status.states[0].waiting.reason=CrashLoop, status.states[0].waiting.exit=137" in text
 
 
 def test_words_of_failure_in_a_source_file_are_no_failures() -> None:

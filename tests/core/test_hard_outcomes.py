@@ -5,7 +5,7 @@
 import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck.core.survey.lexicon import GRAVE, PASSED, SURE, classify
+from coatcheck.core.text.lexicon import GRAVE, PASSED, SURE, classify
 from coatcheck_client.contract.inert import MARK
 from core.sample_payloads import card_of
 

@@ -10,9 +10,9 @@ import tracemalloc
 import pytest
 
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck.core.survey.lexicon import BENIGN, FLAG_BITS, STRONG, SUMMARY, SURE, VERDICT, classify, speaking
+from coatcheck.core.records.lines import LineFieldCounter, facts_of_lines, line_facts
 from coatcheck.core.survey.survey import Survey, Surveyor, pack_survey, unpack_survey
-from coatcheck.core.survey.tallies import Tallies, tallied
+from coatcheck.core.text.lexicon import BENIGN, FLAG_BITS, STRONG, SUMMARY, SURE, VERDICT, classify, speaking
 from coatcheck.core.text.terminal import visible
 from core.sample_payloads import card_of
 
@@ -89,55 +89,43 @@ def test_of_a_long_line_the_part_that_states_a_failure_is_kept(line: bytes) -> N
     assert shown.lines.first <= 23_001 <= shown.lines.last
 
 
-TALLIED = {
-    "pytest": (
-        [f"tests/test_a.py::test_{n} {'FAILED' if n % 7 == 0 else 'PASSED'} [{n:3d}%]" for n in range(98)],
-        "Outcomes: PASSED 84, FAILED 14",
-    ),
+COUNTED = {
     "access log": (
         [
             f'10.0.0.{n} - - [03/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" {500 if n % 10 == 0 else 200} 512'
             for n in range(100)
         ],
-        "Statuses: 200 90, 500 10",
+        "100 lines: status 200 90, 500 10",
     ),
-    "failed requests": (
-        [
-            f'::1 - - [03/Nov/2026:10:00:00 +0000] "POST /carts/{n}/pay?x={n} HTTP/2.0" {502 if n % 10 == 0 else 200} 5'
-            for n in range(100)
-        ],
-        "Failed requests: POST /carts/#/pay 10",
+    "grep": (
+        [f"src/größe{n % 4}.py:{n}:    value = {n}" for n in range(40)],
+        '40 lines: file "src/größe0.py" 10, "src/größe1.py" 10, "src/größe2.py" 10, "src/größe3.py" 10',
     ),
-    "long paths of failed requests": (
-        [f'::1 - - [03/Nov/2026:10:00:00 +0000] "GET /{"ab" * 300}/{n} HTTP/2.0" 502 5' for n in range(20)],
-        f"Failed requests: GET /{'ab' * 37}a… 20",
-    ),
-    "grep": ([f"src/a{n % 4}.py:{n}:    value = {n}" for n in range(40)], "40 lines in 4 files: src/a0.py 10"),
 }
 
 
-@pytest.mark.parametrize("name", TALLIED)
-def test_outputs_add_up(name: str) -> None:
-    lines, told = TALLIED[name]
-    tallies = Tallies()
-    tallies.feed("\n".join(lines).encode())
-    assert told in "; ".join(tallies.facts())
+@pytest.mark.parametrize("name", COUNTED)
+@pytest.mark.parametrize("block", [1, 40, 1_000])
+def test_lines_are_counted_by_their_field(name: str, block: int) -> None:
+    lines, told = COUNTED[name]
+    fields = LineFieldCounter("\n".join(lines).encode())
+    for at in range(0, len(lines), block):
+        fields.feed("\n".join(lines[at : at + block]).encode())
+    assert line_facts(fields) == [told]
 
 
 @pytest.mark.parametrize(
     "lines",
     [
         [f"tests/test_a.py::test_{n} PASSED [{n:3d}%]" for n in range(60)],
-        ["The error was corrected, and INFO means information." for _ in range(60)],
+        ["The error was corrected, and info means information." for _ in range(60)],
         [f"2026-11-03 10:{n:02d}:00 started" for n in range(60)],
         [f"127.0.0.1:{8000 + n}: connected" for n in range(60)],
         [f"src/part_{'abcdef'[n // 10]}{'abcdefghij'[n % 10]}.py:{n % 7}" for n in range(60)],  # `grep -c`
     ],
 )
 def test_what_is_no_list_of_files_is_not_counted_by_file(lines: list[str]) -> None:
-    tallies = Tallies()
-    tallies.feed("\n".join(lines).encode())
-    assert not [fact for fact in tallies.facts() if not fact.startswith("Outcomes")]
+    assert not list(facts_of_lines("\n".join(lines).encode()))
 
 
 def test_matches_in_minified_files_are_told_by_file() -> None:
@@ -145,7 +133,7 @@ def test_matches_in_minified_files_are_told_by_file() -> None:
     rows = [f"dist/app.{n % 3}.min.js:1:{''.join(rng.choices('abcdef(){};,=', k=30_000))}" for n in range(9)]
     for said in (DeclaredMetadata(), DeclaredMetadata(tool_name="Grep"), DeclaredMetadata(tool_name="run")):
         _, text, tokens = card_of("\n".join(rows).encode(), said, 600)
-        assert "9 lines in 3 files: dist/app.0.min.js 3, dist/app.1.min.js 3, dist/app.2.min.js 3" in text
+        assert "9 lines: file dist/app.0.min.js 3, dist/app.1.min.js 3, dist/app.2.min.js 3" in text
         assert tokens <= 600
 
 
@@ -275,10 +263,3 @@ def test_long_lines_that_are_all_different_are_told_apart_in_little_memory() -> 
         assert tracemalloc.get_traced_memory()[0] < 2_000_000
     finally:
         tracemalloc.stop()
-
-
-def test_the_outcome_of_an_indented_subtest_is_counted() -> None:
-    rows = [f"test_{n} (tests.Rates.test_{n}) ... ok" for n in range(30)]
-    rows[10:11] = ["test_10 (tests.Rates.test_10) ... ", "  test_10 (tests.Rates.test_10) (zone=3) ... FAIL"]
-    rows[20] = "test_19 (tests.Rates.test_19) ... FAIL"
-    assert tallied("\n".join(rows).encode()) == ("Outcomes: ok 28, FAIL 2",)

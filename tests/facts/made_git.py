@@ -9,6 +9,8 @@ from typing import Final
 
 from coatcheck.core.artifact import DeclaredMetadata, Kind
 from facts.cases import Case
+from facts.found_records import pair_lists
+from facts.says_records import RecordsOracle
 from facts.says_source import CommitsOracle, DiffOracle, OutlineOracle
 
 _NAMES: Final = (
@@ -159,7 +161,11 @@ def logs(rng: random.Random, count: int, repository: Repository) -> Iterator[Cas
         text = repository.git("log", "-n", str(number), *form)
         lines = {n: line.lstrip("* ") for n, line in enumerate(text.split("\n"), 1)} if "--oneline" in form else {}
         oracles = (CommitsOracle(commits), OutlineOracle("Outline", lines, len(lines)))
-        yield Case(text.encode(), oracles, rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="bash")]))
+        yield Case(
+            text.encode(),
+            (*oracles, RecordsOracle(*pair_lists(text))),
+            rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="bash")]),
+        )
 
 
 def patches(rng: random.Random, count: int, repository: Repository) -> Iterator[Case]:
@@ -172,7 +178,7 @@ def patches(rng: random.Random, count: int, repository: Repository) -> Iterator[
             files += numstat(repository.git("show", "--format=", "-z", "--numstat", "--no-renames", digest))
         told = repository.git("log", "-n", str(number), "--format=%H%x00%s")
         commits = subjects(told)
-        yield Case(text.encode(), (DiffOracle(files), CommitsOracle(commits)))
+        yield Case(text.encode(), (*(DiffOracle(files), CommitsOracle(commits)), RecordsOracle(*pair_lists(text))))
 
 
 def mails(rng: random.Random, count: int, repository: Repository) -> Iterator[Case]:
@@ -187,7 +193,7 @@ def mails(rng: random.Random, count: int, repository: Repository) -> Iterator[Ca
         mailed = [commit for commit in commits if f"From {commit[0]} " in text]  # empty ones are left out
         for digest, _ in mailed:
             files += numstat(repository.git("show", "--format=", "-z", "--numstat", "--no-renames", digest))
-        yield Case(text.encode(), (DiffOracle(files), CommitsOracle(mailed)))
+        yield Case(text.encode(), (*(DiffOracle(files), CommitsOracle(mailed)), RecordsOracle(*pair_lists(text))))
 
 
 def large_diff(rng: random.Random) -> Case:

@@ -8,6 +8,8 @@ import yaml
 
 from coatcheck.core.artifact import DeclaredMetadata
 from facts.cases import Case
+from facts.found_records import yaml_lists
+from facts.says_records import RecordsOracle
 from facts.says_source import DocumentsOracle, OutlineOracle
 
 _KINDS = ("Service", "Deployment", "ConfigMap", "Secret", "Job", "CustomResourceDefinition")
@@ -47,8 +49,6 @@ def manifests(rng: random.Random, count: int) -> Iterator[Case]:
             lines += text.splitlines()
         said = DeclaredMetadata(tool_name=rng.choice((None, "kubectl", "read_file")))
         counts = DocumentsOracle(len(titles), Counter(kinds))
-        yield Case(
-            "".join(f"{line}\n" for line in lines).encode(),
-            (counts, OutlineOracle("Outline", titles, len(lines))),
-            said,
-        )
+        stream = "".join(f"{line}\n" for line in lines)
+        oracles = (counts, OutlineOracle("Outline", titles, len(lines)), RecordsOracle(*yaml_lists(stream)))
+        yield Case(stream.encode(), oracles, said)

@@ -8,6 +8,7 @@ import yaml
 
 from coatcheck.core.artifact import DeclaredMetadata
 from facts.cases import Case
+from facts.says_output import lines_of
 from facts.says_source import OutlineOracle, PartsOracle
 
 _NAMES = ("desk", "a-b.c", "007", "größe", "w" * 70, "x y")
@@ -16,7 +17,7 @@ _SAID = (DeclaredMetadata(), DeclaredMetadata(tool_name="read_file"), DeclaredMe
 
 def _case(rng: random.Random, text: str, titles: dict[int, str], parts: dict[str, int]) -> Case:
     lines = text.count("\n") + 1
-    oracles = (OutlineOracle("Outline|Sections", titles, lines), PartsOracle(len(titles), parts))
+    oracles = (OutlineOracle("Outline|Sections", titles, lines), PartsOracle(len(titles), parts), lines_of(text))
     return Case(text.encode(), oracles, rng.choice(_SAID))
 
 

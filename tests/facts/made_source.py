@@ -3,7 +3,6 @@
 # ruff: noqa: E501 - lines as programs print them
 
 import random
-import re
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final
 
 from coatcheck.core.artifact import DeclaredMetadata, Kind
 from facts.cases import Case
+from facts.says_output import lines_of
 from facts.says_source import OutlineOracle, folded, python_symbols
 
 _LIBRARY: Final = Path(sysconfig.get_paths()["stdlib"])
@@ -61,33 +61,9 @@ def printed(rng: random.Random, form: int, text: str, titles: dict[int, str]) ->
         text = "\n".join(f"src/shop.py:{n}:{line}" for n, line in enumerate(lines, first))
     elif form == 4:
         text = "\n".join(f"{n}: {line}" for n, line in enumerate(lines, first))
-    oracles = (OutlineOracle("Outline", titles, len(lines)), FilesOracle({"src/shop.py": len(lines)}))
+    oracles = (OutlineOracle("Outline", titles, len(lines)), lines_of(text, file=["src/shop.py"] * len(lines)))
     said = rng.choice([DeclaredMetadata(), DeclaredMetadata(tool_name="read_file")]) if form else _said(rng, "shop.py")
     return Case(text.encode(), oracles, said)
-
-
-class FilesOracle:
-    """Understands how many lines there are of each file."""
-
-    def __init__(self, files: dict[str, int]) -> None:
-        self._files = files
-
-    def __call__(self, line: str) -> bool:
-        found = re.match(r"(\d+) lines? in (\d+) files?: ", line)
-        if found is None:
-            return False
-        assert int(found[1]) == sum(self._files.values()), (line[:90], sum(self._files.values()))
-        assert int(found[2]) == len(self._files), (line[:90], len(self._files))
-        told = line[found.end() :].split(", ")
-        if more := re.fullmatch(r"… (\d+) more", told[-1]):
-            told.pop()
-            assert int(more[1]) == len(self._files) - len(told)
-        else:
-            assert len(told) == len(self._files)
-        for each in told:
-            name, _, count = each.rpartition(" ")
-            assert self._files.get(name) == int(count), (each, self._files.get(name))
-        return True
 
 
 def _python(rng: random.Random) -> str:

@@ -57,25 +57,17 @@ def values_at(value: object, steps: list[Step]) -> Iterator[object]:
 
 
 def _chosen(value: object, step: Step) -> list[object]:
-    if isinstance(value, dict):
-        members = cast("dict[str, object]", value)
-        return (
-            list(members.values())
-            if step is None
-            else [members[step]]
-            if isinstance(step, str) and step in members
-            else []
-        )
-    if not isinstance(value, list):
-        return []
-    elements = cast("list[object]", value)
+    members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    elements = cast("list[object]", value) if isinstance(value, list) else list(members.values())
     if step is None:
         return elements
-    if isinstance(step, slice):
-        return elements[step]
     if isinstance(step, tuple):
         return [each for each in elements if isinstance(each, dict) and _is_at(cast("dict[str, object]", each), *step)]
-    return [elements[step]] if isinstance(step, int) and step < len(elements) else []
+    if isinstance(step, str):
+        return [members[step]] if step in members else []
+    if not isinstance(value, list):
+        return []
+    return elements[step] if isinstance(step, slice) else elements[step : step + 1]
 
 
 def _is_at(record: dict[str, object], key: str, inner: list[Step], value: object) -> bool:

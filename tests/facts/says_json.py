@@ -2,15 +2,15 @@
 
 import json
 import re
-from collections import Counter
+from collections.abc import Mapping
 from typing import Final, cast
 
+from facts.found_records import JsonLists
 from facts.paths import Step, leading_path, values_at
+from facts.says_records import RecordsOracle
 
 _SPECIAL: Final = set(' ,;:"[]{}\n\r\t')
 _LONGEST: Final = 80
-_CLIPPED: Final = 160
-"""Characters of a message that is told whole."""
 _COUNTED: Final = {"document", "large"}
 """Forms of which lengths and values are told."""
 
@@ -18,23 +18,26 @@ _COUNTED: Final = {"document", "large"}
 class JsonOracle:
     """Understands values, keys, lengths and cells."""
 
-    def __init__(self, value: object, form: str = "document", lines: int = 0) -> None:
+    def __init__(
+        self, value: object, form: str = "document", lines: int = 0, failed: Mapping[str, frozenset[int]] | None = None
+    ) -> None:
         """What `form` says: `document`; `lines` of which `value` is the list; `broken`: cut from a whole one; `large`.
 
-        Of a large one the members are known, and keys as far as its beginning has them.
+        Of a large one the members are known, and keys as far as its beginning has them. `failed`: by the place of a
+        list, which of its records failed.
         """
         self._value = value
         self._form = form
         self._lines = lines
+        others = lines - len(cast("list[object]", value)) if form == "lines" else 0
+        self._records = RecordsOracle(find=JsonLists(value, failed).at, others=others)
 
     def __call__(self, line: str) -> bool:
+        if self._form != "broken" and self._records(line):
+            return True
         if line.startswith("$"):
             self._keys(line)
             return True
-        for start, told in (("Counts of ", self._counts), ("Values of ", self._names), ("Where ", self._said)):
-            if line.startswith(f"{start}$"):
-                told(line.removeprefix(start))
-                return True
         if found := re.fullmatch(r"JSON lines; keys of (all|the first) (\d+):", line):
             assert self._form == "lines"
             assert 1 < int(found[2]) <= self._lines
@@ -78,89 +81,6 @@ class JsonOracle:
             if end == len(line):
                 return True
             at = end + 2
-
-    def _counts(self, line: str) -> None:
-        """Each value of the place is told with how often it is there.
-
-        The only record with the last value has the value that is told beside it, in a place where others have others.
-        """
-        assert self._form in {"document", "lines", "large"}
-        steps, at = leading_path(line)
-        if found := re.compile(r" in (\d+) of (\d+) lines").match(line, at):
-            assert (int(found[1]), int(found[2])) == (len(cast("list[object]", self._value)), self._lines), line
-            at = found.end()
-        assert line[at : at + 2] == ": ", line
-        at += 2
-        wanted = Counter(json.dumps(each) for each in values_at(self._value, steps) if isinstance(each, str | int))
-        value, end = self._tallied(line, at, wanted)
-        if end < len(line):
-            assert wanted[json.dumps(value)] == 1, line
-            self._alone(line[end + 1 : -1], steps, value)
-
-    def _tallied(self, line: str, at: int, wanted: Counter[str]) -> tuple[object, int]:
-        """Each value is told with its count, and how many others there are; returns the last one, and where it ends."""
-        told: dict[str, int] = {}
-        value: object = None
-        while at < len(line) and line[at] != "(":
-            if found := re.compile(r"… (\d+) more values$").match(line, at):
-                left = [each[1] for each in wanted.items() if each[0] not in told]
-                assert int(found[1]) == len(left), line
-                assert max(left) <= min(told.values()), line
-                return value, len(line)
-            value, at = json.JSONDecoder().raw_decode(line, at)
-            count = re.compile(r" (\d+)(?:, |$| (?=\())").match(line, at)
-            assert count is not None, line
-            told[json.dumps(value)], at = int(count[1]), count.end()
-            assert told[json.dumps(value)] == wanted[json.dumps(value)], line
-        assert told == wanted, line
-        return value, at
-
-    def _said(self, line: str) -> None:
-        """What the records with a value say at another place is told with how often they say it."""
-        steps, at = leading_path(line)
-        assert line[at : at + 4] == " is ", line
-        value, at = json.JSONDecoder().raw_decode(line, at + 4)
-        assert line[at : at + 3] == ": .", line
-        first = len(steps) - steps[::-1].index(None)
-        records = values_at(self._value, steps[:first])
-        failed = [record for record in records if list(values_at(record, steps[first:])) == [value]]
-        place, end = leading_path(f"${line[at + 2 :]}")
-        said = [each for record in failed for each in values_at(record, place) if isinstance(each, str) and each]
-        wanted = Counter(json.dumps(each if len(each) <= _CLIPPED else f"{each[:_CLIPPED]}…") for each in said)
-        assert self._tallied(line, at + 2 + end, wanted)[1] == len(line), line
-
-    def _names(self, line: str) -> None:
-        """The values of a place in order, as many as are told, and how many more there are."""
-        assert self._form in {"document", "lines"}
-        steps, at = leading_path(line)
-        assert line[at : at + 2] == ": ", line
-        wanted = list(values_at(self._value, steps))
-        told: list[object] = []
-        at += 2
-        while not (more := re.compile(r"… (\d+) more$").match(line, at)):
-            value, at = json.JSONDecoder().raw_decode(line, at)
-            told.append(value)
-            if at == len(line):
-                break
-            assert line[at : at + 2] == ", ", line
-            at += 2
-        assert told == wanted[: len(told)], line
-        assert len(wanted) - len(told) == (int(more[1]) if more else 0), line
-
-    def _alone(self, told: str, steps: list[Step], value: object) -> None:
-        records_at = len(steps) - 1 - steps[::-1].index(None)
-        records = list(values_at(self._value, steps[: records_at + 1]))
-        (only,) = [each for each in records if list(values_at(each, steps[records_at + 1 :])) == [value]]
-        at = -1
-        while at < len(told):
-            place, end = leading_path(f"${told[at + 1 :].lstrip()}")
-            rest = told[at + 1 :].lstrip()[end - 1 :]
-            shown, size = json.JSONDecoder().raw_decode(rest, 1)
-            assert list(values_at(only, place)) == [shown], told
-            others = {json.dumps(each) for record in records for each in values_at(record, place)}
-            assert len(others) > 1, told
-            assert rest[size : size + 2] in {"", ", "}, told
-            at = len(told) - len(rest) + size
 
     def _keys(self, line: str) -> None:
         steps, at = leading_path(line)

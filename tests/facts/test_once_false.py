@@ -12,7 +12,7 @@ from facts import made_git, made_json, made_large, made_tables
 from facts.cases import Case, shown
 from facts.made_source import source_case
 from facts.says_json import JsonOracle
-from facts.says_output import TallyOracle
+from facts.says_output import lines_of
 from facts.says_source import CommitsOracle, python_symbols
 from facts.told import hold
 
@@ -127,14 +127,14 @@ def test_a_log_is_no_table_because_of_its_milliseconds() -> None:
         f"2026-03-{n % 9 + 1:02d} 10:{n % 60:02d}:07,{n:03d} {'[WARN] said so' if n == 7 else f'[INFO] request {n} served'}"
         for n in range(90)
     ]
-    _hold([Case("\n".join(lines).encode(), (TallyOracle("Levels", ["INFO"] * 89 + ["WARN"]),))])
+    _hold([Case("\n".join(lines).encode(), (lines_of("\n".join(lines), level=["INFO"] * 89 + ["WARN"]),))])
 
 
 def test_outcomes_with_a_reason_are_counted() -> None:
     outcomes = ["SKIPPED (needs a (real) server)", "XFAIL (slow: 4 s)", "PASSED", "PASSED", "PASSED"]
     lines = [f"tests/test_a.py::test_{n} {outcomes[n % 5]}   [{n:3d}%]" for n in range(100)]
     counted = [outcomes[n % 5].partition(" ")[0] for n in range(100)]
-    _hold([Case("\n".join(lines).encode(), (TallyOracle("Outcomes", counted),))])
+    _hold([Case("\n".join(lines).encode(), (lines_of("\n".join(lines), outcome=counted),))])
 
 
 def test_source_is_no_page_because_of_its_strings() -> None:
@@ -153,9 +153,9 @@ def test_source_is_no_page_because_of_its_strings() -> None:
 def test_frames_of_a_debugger_are_no_files() -> None:
     frames = "".join(f"#{n}  0x00005555555551{n % 90 + 10} in walk (depth={n}) at tree.c:{n + 1}\n" for n in range(60))
     card = shown(Case(frames.encode(), ()), 600).card
-    assert not any(re.match(r"\d+ lines? in \d+ files?:", line) for line in card.shape)
+    assert not any(re.match(r"\d+ lines: file ", line) for line in card.shape)
     spaced = "".join(f"./My notes/page {n % 3}.txt:{n + 1}: word\n" for n in range(60))
-    assert shown(Case(spaced.encode(), ()), 600).card.shape[0].startswith("60 lines in 3 files: ./My notes/page ")
+    assert shown(Case(spaced.encode(), ()), 600).card.shape[0].startswith('60 lines: file "./My notes/page ')
 
 
 def test_bars_in_the_cells_of_a_commented_table_separate_nothing() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 import jsonpath_rfc9535
 
 from coatcheck.core.artifact import Kind
-from coatcheck.core.survey.lexicon import shapes_of
+from coatcheck.core.text.lexicon import shapes_of
 from coatcheck.core.text.terminal import visible
 from coatcheck.core.views.view import outer_asides
 from coatcheck_client.contract.inert import inert, one_line

@@ -142,14 +142,6 @@ def test_modules_with_banners_are_no_documents() -> None:
         assert not reads_as_document(None, None, source)
 
 
-def test_an_outcome_under_headings_is_told_by_its_tallies() -> None:
-    tests = b"".join(b"tests/test_a.py::test_%d PASSED   [ %d%%]\n" % (n, n) for n in range(80))
-    data = b"# Report\n\n## First Run\n\n" + tests + b"\n## Second Run\n\n" + tests
-    kind, shape, sections = recognised(data, "bash")
-    assert kind is Kind.COMMAND_OUTPUT
-    assert (shape, sections) == (("Outcomes: PASSED 160",), ())
-
-
 def test_an_outline_that_is_not_named_whole_says_how_much_is_missing() -> None:
     source = "".join(f"def work_{number}() -> int:\n    return {number}\n\n\n" for number in range(295)).encode()
     facts = recognise(PayloadSample(source, b"", len(source)), DeclaredMetadata(title="work.py"))

@@ -58,7 +58,7 @@ async def test_a_payload_that_is_answered_whole_gets_the_card_that_it_would_have
     for session, offer in offers:
         receipt = await harness.put(LOG, said={"session": session}, **offer)
         assert receipt.text in {LOG.decode(), ""}
-        assert "Outcomes: " in carded.text  # a fact that only a card shows
+        assert " lines: outcome " in carded.text  # a fact that only a card shows
         assert await card_of(harness, receipt.id) == carded.text.replace(carded.id, receipt.id)
         again = await harness.put(LOG, said={"session": session}, inline_tokens=0)
         assert (again.id, again.created, again.text) == (receipt.id, False, await card_of(harness, receipt.id))

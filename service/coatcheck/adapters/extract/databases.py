@@ -16,7 +16,6 @@ from msgspec.json import encode
 
 from coatcheck.adapters.extract.view_writer import ViewWriter, cell
 from coatcheck.core.extract.sections import one_line
-from coatcheck.core.structure.few_values import MOST, few_values
 from coatcheck.core.text.plural import counted
 from coatcheck.core.views.view import ExtractedText
 
@@ -27,6 +26,12 @@ _COLUMNS: Final = 40
 """Columns of a table that the summary names."""
 _SUMMARISED: Final = 100
 """Tables in the summary, and names in its other lists."""
+_VALUES: Final = 6
+"""Maximum different values of a column that are counted."""
+_EACH: Final = 4
+"""Minimum average number of times that each of these occurs."""
+_CHARS: Final = 40
+"""Maximum characters of such a value."""
 _RECORDS: Final = 8
 """Minimum rows of a table whose values are counted."""
 _COUNTED: Final = 100_000
@@ -167,7 +172,7 @@ def _recurring(connection: sqlite3.Connection, table: _Table) -> tuple[str, ...]
     found: list[tuple[float, str]] = []
     rows = table.rows or 0
     for column in table.stored[:_WIDE] if _RECORDS <= rows <= _COUNTED else ():
-        name, most = f"{_quoted(column)} COLLATE BINARY", MOST + 1  # one may be NULL, which is not counted
+        name, most = f"{_quoted(column)} COLLATE BINARY", _VALUES + 2  # one may be NULL, which is not counted
         query = f"SELECT {name}, count(1) FROM {_quoted(table.name)} NOT INDEXED GROUP BY {name} LIMIT {most}"  # noqa: S608
         try:
             values = [(value, count) for value, count in connection.execute(query) if value is not None]
@@ -177,7 +182,13 @@ def _recurring(connection: sqlite3.Connection, table: _Table) -> tuple[str, ...]
             counts = Counter[str]()
             for value, count in values:
                 counts[encode(one_line(value) if isinstance(value, str) else value).decode()] += count
-            if few := few_values(counts, rows):
+            total = counts.total()
+            if (
+                1 < len(counts) <= _VALUES
+                and len(counts) * _EACH <= total > rows / 4
+                and max(map(len, counts)) <= _CHARS
+            ):
+                few = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
                 told = ", ".join(f"{value} {count}" for value, count in few)
                 found.append((few[-1][1] / rows, f"{one_line(column)}: {told}"))
     return tuple(told for _, told in sorted(found, key=lambda each: each[0])[:_RECURRING])

@@ -20,6 +20,7 @@ from coatcheck.core.artifact import (
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.kinds.spec import KindSpec, spec_of
 from coatcheck.core.parts.blobs import named_blobs
+from coatcheck.core.records.tell import SHARE, shows_records
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.text.count import keeps_ends
 from coatcheck.core.text.terminal import has_controls
@@ -27,6 +28,8 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import Section, ViewMeasure
 from coatcheck.core.views.window import Extent, LineExtent
 
+_BRIEFLY: Final = 0.5
+"""What part of their share facts beside excerpts of an outcome get where every word counts."""
 BRIEF: Final = 300
 """Budget in tokens below which every word counts."""
 
@@ -111,7 +114,10 @@ class CardInput(Struct, frozen=True, dict=True):
     @property
     def facts_share(self) -> float:
         """Share of the tokens after the names that facts may get; none beside parts, as JSON is only around them."""
-        return 0.0 if self.text is not None and self.text.is_parts else self.spec.facts_share
+        if self.text is not None and self.text.is_parts:
+            return 0.0
+        share = self.spec.facts_share * (_BRIEFLY if self.brief and self.spec.facts_share < _BRIEFLY else 1)
+        return max(share, SHARE * shows_records(self.facts.shape))
 
     @property
     def readable(self) -> bool:

@@ -12,7 +12,7 @@ from coatcheck.core.choose.select import Selection
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import OUTCOME
 from coatcheck.core.choose.worth import Worth
-from coatcheck.core.survey.lexicon import BENIGN, STRONG, SURE, WARNING, classify, words_of
+from coatcheck.core.text.lexicon import BENIGN, STRONG, SURE, WARNING, classify, words_of
 from coatcheck.core.text.scan import rows_with
 from coatcheck.core.views.window import LineExtent
 from coatcheck_client.contract.inert import one_line

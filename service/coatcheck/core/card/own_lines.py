@@ -10,6 +10,7 @@ from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import render
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.card.text import CardSource
+from coatcheck.core.records.tell import shows_records
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck_client.contract.inert import one_line
 
@@ -72,7 +73,8 @@ class OwnLines:
                 self._labelled(label, value, limit, most)
         self.lines += kept
         most = int((room - self.cost) * share)
-        self._add_facts(max(most // 3, min(most, _ASKED)) if inputs.query and share < 1 else most)
+        asked = inputs.query and share < 1 and not shows_records(facts.shape)
+        self._add_facts(max(most // 3, min(most, _ASKED)) if asked else most)
         if inputs.text is not None and not inputs.brief:
             self._add_headings(inputs.text, room - self.cost)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from coatcheck.core.choose.units import Units
 from coatcheck.core.passages.terms import terms_of
-from coatcheck.core.survey.lexicon import WORD, classify
+from coatcheck.core.text.lexicon import WORD, classify
 
 _WORD: Final = re.compile(r"\w+")
 _RUNS: Final = frozenset(

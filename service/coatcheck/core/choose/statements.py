@@ -7,7 +7,7 @@ from math import exp
 from typing import Final
 
 from coatcheck.core.choose.units import Units
-from coatcheck.core.survey.lexicon import (
+from coatcheck.core.text.lexicon import (
     BENIGN,
     ENDED,
     FLAG_BITS,

@@ -15,9 +15,9 @@ from msgspec import structs
 from coatcheck.core.artifact import LineFields, PayloadSample
 from coatcheck.core.parts.blobs import hidden_parts, read_lines
 from coatcheck.core.parts.fields import has_times
-from coatcheck.core.survey.lexicon import shapes_of
 from coatcheck.core.survey.survey import Region, Survey
 from coatcheck.core.text.cuts import align, align_up
+from coatcheck.core.text.lexicon import shapes_of
 from coatcheck.core.text.terminal import visible
 from coatcheck.core.text.visible_text import Hidden, show_parts, written_places
 from coatcheck.core.views.view import Section

@@ -24,7 +24,7 @@ from coatcheck.core.choose.outliers import outlying_lines
 from coatcheck.core.choose.statements import CODE, add_statements, begins_with_failure, failed_ends
 from coatcheck.core.choose.units import Units
 from coatcheck.core.choose.weights import DOCUMENT, OUTCOME, CardWeights
-from coatcheck.core.survey.lexicon import (
+from coatcheck.core.text.lexicon import (
     BENIGN,
     ENDED,
     GRAVE,

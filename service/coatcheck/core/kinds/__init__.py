@@ -12,6 +12,7 @@ from coatcheck.core.kinds.description import NOTHING, PayloadProbe
 from coatcheck.core.kinds.markers import find_markers
 from coatcheck.core.kinds.spec import FILES, JSON, ROWS, TEXTS, spec_of
 from coatcheck.core.parts.blobs import read_lines
+from coatcheck.core.parts.fields import hidden_fields
 from coatcheck.core.structure.json_values import find_document
 from coatcheck.core.survey.survey import Survey
 
@@ -37,6 +38,8 @@ def recognise(
     payload = PayloadProbe(sample, declared, survey)
     kind = classify(payload)
     fields = fields if spec_of(kind).has_fields and declared.kind in {None, kind} else None
+    if fields is not None and kind in ROWS and not hidden_fields(fields, sample.head[: sample.head.find(b"\n") + 1]):
+        fields = fields if fields.member or fields.delimiter else None  # below a header, times are a column
     if fields is not None:
         lines, sample = sample, _messages(sample, fields)
         payload = PayloadProbe(sample, declared, survey, lines)
@@ -59,7 +62,7 @@ def recognise(
         url=described.url,
         language=described.language,
         markers=find_markers(sample) if spec.readable and sample.size else (),
-        shape=(*tallied, *_around(sample.head, json_at), *described.facts),
+        shape=(*described.lead, *tallied, *_around(sample.head, json_at), *described.facts),
         path=described.path,
         sections=tuple([title for title, _, _ in described.parts]),
         section_lines=tuple([(first, count) for _, first, count in described.parts]),

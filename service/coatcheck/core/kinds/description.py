@@ -41,6 +41,8 @@ class PayloadProbe(Struct, dict=True):
 class Description(Struct, frozen=True, kw_only=True):
     """Facts about a payload. Each is true of the whole payload, or names its part, or is absent."""
 
+    lead: tuple[str, ...] = ()
+    """Lines for the card before what a survey says."""
     facts: tuple[str, ...] = ()
     """Lines for the card, most important first."""
     title: str | None = None

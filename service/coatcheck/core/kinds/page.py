@@ -57,7 +57,7 @@ def is_page(head: bytes) -> bool:
     if _START.match(head):
         return True
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:5]
-    if head.count(b"</") < _SORTS or start[:1] != b"<" or start.lower() == b"<?php":
+    if head.count(b"</") < _SORTS or start[:1] != b"<" or start.lower() in {b"<?php", b"<?xml"}:
         return False
     found = [name.lower() for name in _ELEMENT.findall(head)]
     if len(set(found)) < _SORTS or len(found) <= _SORTS or not head.count(b"<") / 3 <= len(found) >= len(head) / _EACH:

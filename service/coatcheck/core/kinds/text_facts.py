@@ -1,4 +1,4 @@
-"""Describes texts: the files of a diff, commits, symbols and headings, and the tallies of an output."""
+"""Describes texts: the files of a diff, commits, symbols and headings, and the records of an output."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +19,9 @@ from coatcheck.core.outline.titles import without_arguments
 from coatcheck.core.outline.totals import DiffTotals, totals_of
 from coatcheck.core.outline.yaml_documents import is_stream
 from coatcheck.core.outline.yaml_keys import is_mapping
-from coatcheck.core.survey.tallies import tallied
+from coatcheck.core.records.lines import facts_of_lines, facts_of_words
+from coatcheck.core.records.tell import tell
+from coatcheck.core.records.texts import documents_in, records_in
 from coatcheck.core.text.plural import counted, first_of
 
 _COMMITS: Final = 30
@@ -48,24 +50,37 @@ def describe_diff(payload: PayloadProbe) -> Description:
 
 
 def describe_output(payload: PayloadProbe) -> Description:
-    """Returns commits or tallies of a text that is available in full; for a larger one, its survey has the tallies.
+    """Returns records or commits of a text that is available in full; for a larger one, its survey has the records.
 
-    A document or a source file that a tool printed has no tallies, and is described by its headings or symbols.
+    A document or a source file that a tool printed without records is described by its headings or symbols.
     """
-    if (listed := _listed(payload)) is not None:
-        return listed
+    listed = _listed(payload)
     if not payload.sample.whole:
         data, where = _first_lines(payload.sample)
-        return _described([entry for entry in landmarks(OUTPUT, (), data) if entry.what == "block"], where) or NOTHING
-    if facts := tallied((payload.lines or payload.sample).head):
-        return Description(facts=facts)
-    return _outlined(payload, OUTPUT, lambda entry: entry.what != "phase") or NOTHING
+        blocks = [entry for entry in landmarks(OUTPUT, (), data) if entry.what == "block"]
+        return listed or _described(blocks, where) or NOTHING
+    text = (payload.lines or payload.sample).head
+    if records := tell(records_in(text)).facts:
+        return _beside(records, listed or _outlined(payload, OUTPUT, _is_part))
+    if listed is None and (counts := facts_of_lines(text)):
+        return Description(facts=tuple(counts))
+    described = listed or _outlined(payload, OUTPUT, _is_part)
+    return described or Description(facts=tuple(facts_of_words(payload.sample.head)))
 
 
 def describe_source(payload: PayloadProbe) -> Description:
-    """Returns symbols or headings at the outer levels with their lines; without any, the description of an output."""
+    """Returns records, and symbols or headings at the outer levels with their lines; else what describes an output."""
     outlined = _listed(payload) or _outlined(payload, SOURCE, lambda entry: entry.lines is not None)
-    return outlined or describe_output(payload)
+    records = tell(documents_in(payload.sample.head)).facts if payload.sample.whole else []
+    return _beside(records, outlined) if records or outlined else describe_output(payload)
+
+
+def _beside(records: list[str], outlined: Description | None) -> Description:
+    return replace(outlined or NOTHING, facts=(*records, *(outlined or NOTHING).facts))
+
+
+def _is_part(entry: Entry) -> bool:
+    return entry.what != "phase"
 
 
 def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry], bool]) -> Description | None:
@@ -123,7 +138,10 @@ def _commits(sample: PayloadSample) -> Description:
     commits = [entry.title for entry in entries if entry.what == "commit"]
     fact = f"{counted(len(commits), 'commit')}: {first_of(commits, _COMMITS)}"
     known = commits and len(entries) < MAX_ENTRIES
-    return Description(facts=(fact,) if known else (), parts=OUTLINE if not known or len(commits) > _COMMITS else ())
+    counts = tell(documents_in(sample.head)).facts if sample.whole else []
+    return Description(
+        facts=(*counts, *([fact] if known else [])), parts=OUTLINE if not known or len(commits) > _COMMITS else ()
+    )
 
 
 def _documents(sample: PayloadSample) -> Description:

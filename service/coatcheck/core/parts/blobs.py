@@ -8,7 +8,7 @@ from typing import Final
 from coatcheck.core.artifact import LineFields
 from coatcheck.core.caches import remember
 from coatcheck.core.media import identify
-from coatcheck.core.parts.fields import hidden_fields
+from coatcheck.core.parts.fields import drop_fields, hidden_fields
 from coatcheck.core.text.terminal import blanked
 from coatcheck.core.text.visible_text import Hidden, in_order, show_parts
 from coatcheck_client.contract.blobs import Blob, find_blobs, large_blobs, name_of
@@ -77,6 +77,8 @@ def read_lines(fields: LineFields | None, data: bytes, *, begins: bool = True) -
 
 
 def _read_lines(fields: LineFields | None, data: bytes, begins: bool) -> bytes:
+    if fields is not None and begins and not named_blobs(data) and (dropped := drop_fields(fields, data)) is not None:
+        return dropped
     out: list[bytes] = []
     at = 0
     for start, end, shown in hidden_parts(fields, data, begins=begins):

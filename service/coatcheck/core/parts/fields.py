@@ -157,15 +157,31 @@ def _moments(fields: LineFields, data: bytes, *, begins: bool) -> list[tuple[str
     return [((match[1] or b"").decode(), match[2].decode()) for match in found if match]
 
 
+def drop_fields(fields: LineFields, data: bytes) -> bytes | None:
+    """Returns whole lines without what is not shown of them, faster; None if that is not all in front of them."""
+    lead = None if fields.has_labels else _lead(fields)
+    return None if lead is None else lead.sub(b"", data)
+
+
+def _columns(names: tuple[str, ...]) -> list[str]:
+    return [f"(?:{_COLOUR}{_SOURCES[name]}){'?' if number else ''}" for number, name in enumerate(names)]
+
+
+@lru_cache(64)
+def _lead(fields: LineFields) -> re.Pattern[bytes] | None:
+    """Returns what matches the fields in front of lines, in its group; None if a message is inside."""
+    if fields.member or fields.delimiter:
+        return None
+    first = f"{_COLOUR}{_SOURCES[_LABEL]}" if fields.has_labels else ""
+    return re.compile(f"^{first}({''.join(_columns(fields.names))})".encode(), re.MULTILINE)
+
+
 @lru_cache(64)
 def _finder(fields: LineFields) -> Callable[[bytes, int], list[Hidden]]:
-    is_whole_line = not fields.member and not fields.delimiter
-    names = fields.names if is_whole_line else fields.inside
-    columns = [f"(?:{_COLOUR}{_SOURCES[name]}){'?' if number else ''}" for number, name in enumerate(names)]
-    if is_whole_line:
-        first = f"{_COLOUR}{_SOURCES[_LABEL]}" if fields.has_labels else ""
-        lead = re.compile(f"^{first}({''.join(columns)})".encode(), re.MULTILINE)
+    lead = _lead(fields)
+    if lead is not None:
         return lambda data, start: [(*match.span(1), b"") for match in lead.finditer(data, start)]
+    columns = _columns(fields.inside)
     if not fields.columns:  # an earlier release found these
         return lambda _data, _start: []
     prefix = "".join(columns).encode()

@@ -23,6 +23,8 @@ _DRAWN: Final = 0.7
 _MOST: Final = 0.8
 """Share of cells with digits and no blanks from which nothing else is checked."""
 _DIGIT: Final = re.compile(r"\d")
+_WHOLE: Final = 3
+"""Rows of which the last may be left out."""
 _SHORT: Final = 40
 """Maximum characters of a cell that is a value rather than a sentence."""
 _WORDS: Final = 6
@@ -56,20 +58,23 @@ def read_table(head: bytes) -> Table | None:
     return _widest(lines[:_ROWS], plain=len(lines) == len(filled))
 
 
-def drawn_rows(text: str) -> list[list[str]]:
-    """Returns the rows of a drawn table that is a whole text, the header first.
+def drawn_rows(text: str) -> tuple[list[list[str]], list[int]]:
+    """Returns the rows of a drawn table that is a whole text, the header first, and their lines.
 
     None if any line is neither a row nor a rule, but for the number of rows at the end, which must be right.
     """
-    lines = [line for line in text.translate(_AS_BAR).split("\n") if line.strip()]
-    count = _COUNT.match(lines[-1].strip()) if lines else None
-    rows = [line for line in (lines if count is None else lines[:-1]) if not _RULE.fullmatch(line.strip())]
-    rules = len(lines) - len(rows) - (count is not None)
+    numbered = [(line, at) for at, line in enumerate(text.translate(_AS_BAR).split("\n"), 1) if line.strip()]
+    count = _COUNT.match(numbered[-1][0].strip()) if numbered else None
+    every = numbered if count is None else numbered[:-1]
+    lines = [each for each in every if not _RULE.fullmatch(each[0].strip())]
+    rules, rows = len(every) - len(lines), [line for line, _ in lines]
     if all(line.strip()[:1] == "|" == line.strip()[-1:] for line in rows):
         rows = [line.strip()[1:-1] for line in rows]
     cells = [[cell.strip() for cell in line.split("|")] for line in rows]
     even = cells and _even(cells) == 1 and (rules <= _RULES or rules >= len(rows))
-    return cells if even and (count is None or int(count[1]) == len(cells) - 1) else []
+    if not even or (count is not None and int(count[1]) != len(cells) - 1):
+        return [], []
+    return cells, [number for _, number in lines]
 
 
 def _even(rows: list[list[str]]) -> float:
@@ -81,12 +86,12 @@ def _widest(lines: list[str], *, plain: bool) -> Table | None:
     best: Table | None = None
     for delimiter in ",\t;|" if len(lines) > 2 else "":  # noqa: PLR2004 - a header and two rows
         least = lines[0].count(delimiter)
-        if not least or (
-            '"' not in lines[0] and sum(line.count(delimiter) >= least for line in lines) < _NEARLY * len(lines)
-        ):
+        quoted = any('"' in line for line in lines)
+        if not least or (not quoted and sum(line.count(delimiter) >= least for line in lines) < _NEARLY * len(lines)):
             continue
         try:
-            rows = list(csv.reader(lines, delimiter=delimiter))
+            rows = list(csv.reader([f"{line}\n" for line in lines], delimiter=delimiter))
+            rows = rows[:-1] if quoted and len(rows) > _WHOLE else rows  # its last cell may go on
         except csv.Error:
             continue
         if _even(rows) >= _NEARLY and _is_table(rows, delimiter) and (best is None or len(rows[0]) > len(best.rows[0])):

@@ -1,1 +1,1 @@
-"""Surveys every byte of a text payload in one pass: statements, shapes, tallies; `core/card` chooses from them."""
+"""Surveys every byte of a text payload in one pass: statements, shapes, records; `core/card` chooses from them."""

@@ -17,10 +17,9 @@ from msgspec import Struct
 from coatcheck.core.artifact import LineFields
 from coatcheck.core.outline.totals import DiffTotals, totals_of
 from coatcheck.core.parts.blobs import read_lines
-from coatcheck.core.structure.record_values import RecordTotals, record_totals
-from coatcheck.core.survey.lexicon import DIGITS, SPEAKS, level_of, shapes_of, speaking, stating
-from coatcheck.core.survey.members import Members, ObjectMember
-from coatcheck.core.survey.tallies import Tallies
+from coatcheck.core.records.lines import LineFieldCounter, line_facts
+from coatcheck.core.records.stream import RecordStream
+from coatcheck.core.text.lexicon import DIGITS, SPEAKS, level_of, shapes_of, speaking, stating
 from coatcheck.core.text.terminal import visible
 from coatcheck.core.text.visible_text import frame_start
 
@@ -69,11 +68,13 @@ class Survey(Struct, frozen=True, array_like=True):
     fragments: tuple[Region, ...] = ()
     """Disjoint parts of the payload that contain what matters, in order."""
     facts: tuple[str, ...] = ()
-    """Tallies over the whole payload."""
+    """What its records say, over the whole payload."""
     counts: tuple[tuple[bytes, int], ...] = ()
     """The commonest shapes, with the number of lines that have them."""
-    members: tuple[ObjectMember, ...] = ()
-    """Members, if the payload is one JSON object."""
+    retired: msgspec.Raw | None = None
+    """What earlier releases kept here."""
+    path: str | None = None
+    """A JSONPath to the records that a reader most likely wants next."""
 
 
 def pack_survey(survey: Survey) -> bytes:
@@ -114,9 +115,8 @@ class Surveyor:
         self._known: Counter[bytes] = Counter()
         self._drop = DIGITS
         self._flooded = False
-        self._tallies = Tallies()
-        self._members = Members()
-        self._totals: DiffTotals | RecordTotals | None = None
+        self._totals: DiffTotals | RecordStream | None = None
+        self._line_fields: LineFieldCounter | None = None
         self._stated: dict[int, list[Region]] = {1: [], 2: [], 3: []}
         self._odd: list[tuple[bytes, Region]] = []
         """Shapes of lines that may resemble no other, each with the lines around it."""
@@ -138,27 +138,30 @@ class Surveyor:
         if self._carry:
             self._look(self._carry)
             self._carry = b""
-        if self._drop == DIGITS:
-            self._tallies.add(self._known)
+        records = self._totals.found() if isinstance(self._totals, RecordStream) else None
+        facts = list(self._totals.facts()) if isinstance(self._totals, DiffTotals) else []
+        facts = (
+            facts or (records.facts if records else []) or (line_facts(self._line_fields) if self._line_fields else [])
+        )
         kept = list(chain.from_iterable(self._stated.values()))
         if len(self._known) * 20 <= self._known.total():  # a line unlike all others says something: they are alike
             kept += [region for shape, region in self._odd if self._known[shape] == 1][:_RARE]
         return Survey(
             fragments=_merged(kept),
-            facts=(*self._tallies.facts(), *(self._totals.facts() if self._totals is not None else ())),
+            facts=tuple(facts),
+            path=records.path if records else None,
             counts=tuple(sorted(each for each in self._known.most_common(64) if b"\n" not in each[0])),
-            members=self._members.found(),
         )
 
     def _look(self, data: bytes) -> None:
-        self._members.feed(data)
         if not self._offset:
-            self._totals = totals_of(data) or record_totals(data)
+            self._totals = totals_of(data) or RecordStream()
         if self._totals is not None:
             self._totals.feed(data)
         self._data, self._starts = data, []
         seen = visible(read_lines(self._fields, data, begins=not self._inside))
-        self._tallies.feed(seen, later=self._drop == DIGITS)
+        self._line_fields = self._line_fields or LineFieldCounter(seen)
+        self._line_fields.feed(seen)
         ends_line = data.endswith(b"\n")
         if not self._flooded:
             self._told_apart(seen[:-1] if ends_line else seen)
@@ -194,7 +197,6 @@ class Surveyor:
     def _coarsen(self) -> None:
         """Ignores hexadecimal digits in shapes, or gives up if there are still too many."""
         if self._drop == DIGITS:
-            self._tallies.add(self._known)
             self._drop = _HEXADECIMAL
             folded: Counter[bytes] = Counter()
             for shape, count in self._known.items():

@@ -1,0 +1,237 @@
+"""Finds the lists of records in nested values: lists of objects, and objects of many alike members, merged by place."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, Final, cast
+
+from msgspec import Struct, field
+
+from coatcheck.core.jsonpath.location import step
+from coatcheck.core.records.model import FIELDS, LONGEST, Column, RecordList
+from coatcheck.core.records.verdicts import WRONG
+
+Members = dict[str, object]
+Keys = tuple[str | int, ...]
+
+_DEPTH: Final = 16
+"""Containers in one another that are searched for lists."""
+_DEEP: Final = 6
+"""Objects in one another whose members are fields of the record that they are in."""
+_MOST: Final = 100_000
+"""Objects of a list; nothing is said of one with more, or of lists in it."""
+_ALIKE: Final = 3
+"""Minimum members of an object that are records with their keys as names: fewer are parts of one thing."""
+_NEARLY: Final = 0.8
+"""Minimum share of these that have what is common to them."""
+_KEY: Final = "key"
+"""Name of the field with the key of such a record."""
+_PLACES: Final = 200
+"""Maximum members of a record, or of an object, in which lists are searched for, and which are looked at as fields."""
+_SAMPLE: Final = 200
+"""Records, evenly spread, that tell which fields a list has."""
+_BRACKETED: Final = re.compile(r"\['((?:[^'\\]|\\.)*)'\]")
+_PART: Final = re.compile(r".*?(?:\[\*\]|\.\*)")
+"""A place up to the next list."""
+_CONTAINERS: Final = frozenset([dict, list])
+_Path = tuple["_Place | None", int, str, "str | int"]
+"""The place and the number of the object that an object is in, if it is in any, the steps from there, and the last."""
+
+
+class _Place(Struct):
+    """Objects found at one place."""
+
+    objects: list[Members] = field(default_factory=list[Members])
+    paths: list[_Path] = field(default_factory=list[_Path])
+    keyed: bool = False
+    several: bool = False
+    """Whether any list here has more than one element: otherwise it is a part of the record that it is in."""
+    partial: bool = False
+    """Whether there are more than are visited."""
+
+
+def lists_in(value: object, lines: Mapping[int, int] | None = None) -> list[RecordList]:
+    """Returns the lists of records in a document, with their fields, in the order of their beginnings.
+
+    Lists at one place in records are one list, as are those of a tree in which objects hold lists of the same name.
+    Given the `lines` of objects by their identity, records are located by them, and fields named without JSONPaths.
+    """
+    found: dict[str, _Place] = {}
+    _visit([(-1, value)], "$", (None, "$"), found)
+    lists: dict[int, RecordList] = {}
+    partial = tuple(name for name, place in found.items() if place.partial)
+    for name, place in found.items():
+        if place.several and not name.startswith(partial):
+            columns = columns_of(place.objects, keyed=place.keyed)
+            if lines is not None:
+                columns = {_plain(field): column for field, column in columns.items()}
+            made = RecordList(
+                name
+                if lines is None
+                else _plain(name).removesuffix("[*]").removesuffix(".*").rpartition(".")[2].removeprefix("$") or "item",
+                len(place.objects),
+                columns,
+                _locator(place, lines),
+                steps=lines is None,
+            )
+            lists[id(place)] = made
+    for place in found.values():
+        if id(place) in lists:
+            owners = ((lists.get(id(owner)), number) for owner, number, *_ in place.paths)
+            lists[id(place)].owners = [None if owner is None else (owner, number) for owner, number in owners]
+    return list(lists.values())
+
+
+def _plain(field: str) -> str:
+    return _BRACKETED.sub(r".\1", field).replace("[0]", "").removeprefix(".")
+
+
+def _locator(place: _Place, lines: Mapping[int, int] | None) -> Callable[[int], str]:
+    if lines is not None:
+        return lambda number: f"line {lines.get(id(place.objects[number]), 0)}"
+    return lambda number: _path(place, number)
+
+
+def _path(place: _Place, number: int) -> str:
+    owner, within, steps, last = place.paths[number]
+    path = f"{steps}{_written(last)}"
+    return path if owner is None else f"{_path(owner, within)}{path}"
+
+
+def _visit(
+    values: list[tuple[int, object]],
+    name: str,
+    path: tuple[_Place | None, str],
+    found: dict[str, _Place],
+    depth: int = 0,
+) -> None:
+    """Collects the objects in containers at one place, each with the number of the record that it is in.
+
+    All records are visited together, so that the work grows with the values rather than with the places.
+    """
+    if depth > _DEPTH:
+        return
+    owner, steps = path
+    lists = [(number, cast("list[object]", each)) for number, each in values if type(each) is list and each]
+    objects: list[Members] = []
+    paths: list[_Path] = []
+    for number, every in lists if any(type(each[0]) is dict for _, each in lists) else ():
+        held = [(at, cast("Members", each)) for at, each in enumerate(every) if type(each) is dict]
+        objects += [each for _, each in held]
+        paths += [(owner, number, steps, at) for at, _ in held]
+    if objects and 2 * len(objects) > sum(len(every) for _, every in lists):
+        place = found.setdefault(_merged(f"{name}[*]"), _Place())
+        place.several = place.several or max(len(every) for _, every in lists) > 1
+        _enter(objects, paths, place, f"{name}[*]", found, depth)
+    inner = _merged(f"{name}.*")
+    parts: list[tuple[int, Members]] = []
+    for number, each in values:
+        if type(each) is dict:
+            members = cast("Members", each)
+            kinds = {*map(type, members.values())}
+            if kinds == {dict} and (inner in found or _is_map(members)):
+                place = found.setdefault(inner, _Place(keyed=True, several=True))
+                objects = [{_KEY: key, **cast("Members", member)} for key, member in members.items()]
+                _enter(objects, [(owner, number, steps, key) for key in members], place, inner, found, depth)
+            else:
+                parts.append((number, members))
+    for key, held in _containers_in(parts):
+        _visit(held, f"{name}{step(key)}", (owner, f"{steps}{step(key)}"), found, depth + 1)
+
+
+def _enter(
+    objects: list[Members], paths: list[_Path], place: _Place, name: str, found: dict[str, _Place], depth: int
+) -> None:
+    first = len(place.objects)
+    place.partial = place.partial or first + len(objects) > _MOST
+    del objects[max(0, _MOST - first) :]
+    place.objects += objects
+    place.paths += paths[: len(objects)]
+    for key, held in _containers_in(list(enumerate(objects, first))):
+        _visit(held, f"{_merged(name)}{step(key)}", (place, step(key)), found, depth + 1)
+
+
+def _containers_in(objects: list[tuple[int, Members]]) -> Iterator[tuple[str, list[tuple[int, object]]]]:
+    """Yields members of numbered objects that hold others, each with what all of them have there."""
+    keys = list(islice(dict.fromkeys(chain.from_iterable(each for _, each in objects)), _PLACES))
+    for key in keys:
+        held = [each.get(key) for _, each in objects]
+        if not _CONTAINERS.isdisjoint(map(type, held)):
+            yield (
+                key,
+                [(number, each) for (number, _), each in zip(objects, held, strict=True) if type(each) in _CONTAINERS],
+            )
+
+
+def _merged(name: str) -> str:
+    """Returns a place with what is repeated in it once: `$.suites[*].suites[*]` is `$.suites[*]`."""
+    kept: list[str] = []
+    for part in _PART.findall(name):
+        if not kept or (part != kept[-1] and kept[-1] != f"${part}"):
+            kept.append(part)
+    return "".join(kept)
+
+
+def _is_map(members: Members) -> bool:
+    """Returns whether the members of an object, which are objects, are alike, so that its keys are names."""
+    held = cast("list[Members]", list(members.values()))
+    if len(held) < _ALIKE:
+        return False
+    keys = Counter(chain.from_iterable(held))
+    common = [count for count in keys.values() if count >= _NEARLY * len(held)]
+    return bool(common) and 2 * sum(common) >= keys.total()
+
+
+def columns_of(records: list[Members], *, keyed: bool = False) -> dict[str, Column]:
+    """Returns the fields of records: members, and members of objects and of the only element of lists in them."""
+    columns = {"".join(map(_written, keys)): values for keys, values in islice(fields_of(records), FIELDS)}
+    if keyed and f".{_KEY}" in columns:
+        columns = {_KEY: columns.pop(f".{_KEY}"), **columns}
+    return columns
+
+
+def _written(key: str | int) -> str:
+    return f"[{key}]" if isinstance(key, int) else step(key)
+
+
+def fields_of(records: list[Members], above: Keys = ()) -> Iterator[tuple[Keys, Column]]:
+    """Yields the fields of records, each with the keys that lead to it; 0 stands for the first element of a list."""
+    sample = records if len(records) <= _SAMPLE else records[:: len(records) // _SAMPLE]
+    for key in islice(dict.fromkeys(chain.from_iterable(sample)), 2 * _PLACES):
+        values = [record.get(key) for record in records]
+        types = {*map(type, values)}
+        keys = (*above, key)
+        if list in types and dict not in types:
+            firsts = [_first(each) for each in values]
+            alone = max(map(len, _lists(values))) < 2 or WRONG.fullmatch(key)  # noqa: PLR2004
+            if alone or not any(isinstance(each, dict) for each in firsts):
+                values, keys, types = firsts, (*keys, 0), {*map(type, firsts)}
+        if not types <= {dict, list, type(None)}:
+            yield keys, [_scalar(each) for each in values] if types & {dict, list, str} else values
+        if dict in types and len(above) < _DEEP:
+            inner = [cast("Members", each) if isinstance(each, dict) else {} for each in values]
+            yield from fields_of(inner, keys)
+
+
+def _first(value: object) -> object:
+    """Returns the first element of a list, None of an empty one; any other value as it is."""
+    return next(iter(cast("list[object]", value)), None) if isinstance(value, list) else value
+
+
+def _lists(values: Iterable[object]) -> Iterator[list[object]]:
+    return (cast("list[object]", each) for each in values if isinstance(each, list))
+
+
+def _scalar(value: object) -> object:
+    if isinstance(value, str):
+        return value[:LONGEST] or None
+    return None if isinstance(value, dict | list) else value
+
+
+def values_at(records: list[Members], keys: Keys) -> Column:
+    """Returns the scalars of a field, given the keys that lead to it."""
+    values: list[Any] = [record.get(str(keys[0])) for record in records]
+    for key in keys[1:]:
+        values = [each.get(key) if type(each) is dict else None for each in values]  # pyright: ignore[reportUnknownMemberType]
+    return [_scalar(each) for each in values] if _CONTAINERS & {*map(type, values)} else values

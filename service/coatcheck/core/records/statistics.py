@@ -1,0 +1,132 @@
+"""What one field of many records has: how often each of few values, or from which to which number or time."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from math import isfinite
+from typing import Final, cast
+
+from msgspec import Struct
+
+VALUES: Final = 64
+"""Maximum different values of a field that are counted."""
+_CHARS: Final = 200
+"""Maximum characters of a value that is counted."""
+_THOUSANDS: Final = re.compile(r"\s*[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?\s*", re.ASCII)
+_EUROPEAN: Final = re.compile(r"\s*[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+\s*", re.ASCII)
+_DIGITS_OF: Final = frozenset("0123456789.+-eE ")
+"""Characters of numbers as programs write them."""
+_UNIT: Final = re.compile(r"(\s*[-+]?[\d.,]*\d)(\s?(?:%|[a-zA-Zµ]{1,5}))?\s*", re.ASCII)
+_TIME: Final = re.compile(
+    r"(\d{4}([-/.])\d\d\2\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)?)(Z| ?[+-]\d\d:?\d\d(?: [A-Z]{3,4})?)?",
+    re.ASCII,
+)
+_DIGITS: Final = re.compile(r"\d")
+_SECONDS: Final = 19
+"""Characters of a time up to its seconds."""
+_HUGE: Final = 1 << 1000
+"""A number below this has a float."""
+_IS_NUMBER: Final = "number"
+_IS_TIME: Final = "time"
+
+
+class Extreme(Struct, frozen=True):
+    """The least or the greatest value of a field."""
+
+    value: object
+    """As the payload has it."""
+    record: int
+    """The number of the first record that has it, from 0."""
+    alone: bool
+    """Whether no other record has it."""
+
+
+class FieldStatistic(Struct, frozen=True):
+    """What is known of a field. Everything is true of all its records."""
+
+    present: int
+    """Records that have it."""
+    counts: Counter[object] | None
+    """How often each value occurs; None: there are more than 64 different ones, or a long one."""
+    least: Extreme | None = None
+    greatest: Extreme | None = None
+    """Of a field whose values are all numbers, or all times in one format."""
+    is_number: bool = False
+
+
+Keys = Sequence[float] | Sequence[str]
+
+
+def examine(values: Sequence[object]) -> FieldStatistic:
+    """Returns the statistic of a field, given its values, one per record, None where there is none."""
+    held = [each for each in values if each is not None and each != ""]
+    counts = count_values(held)
+    form, keys = ordered(held)
+    if form is None:
+        return FieldStatistic(len(held), counts)
+    places = [keys.index(min(keys)), keys.index(max(keys))]  # pyright: ignore[reportArgumentType]
+    ends = [Extreme(held[at], values.index(held[at]), keys.count(keys[at]) == 1) for at in places]  # pyright: ignore[reportArgumentType]
+    return FieldStatistic(len(held), counts, *ends, is_number=form[0] == _IS_NUMBER)
+
+
+def count_values(held: Sequence[object], known: Counter[object] | None = None) -> Counter[object] | None:
+    """Returns how often each value occurs, with those that are known; None if they are many, long, or mixed."""
+    counts: Counter[object] = Counter() if known is None else known
+    before = len(counts)
+    counts.update(held)
+    if len(counts) > VALUES:
+        return None
+    if len(counts) > before:
+        types = {*map(type, counts)}
+        if (bool in types and len(types) > 1) or any(isinstance(each, str) and len(each) > _CHARS for each in counts):
+            return None
+    return counts
+
+
+def ordered(held: Sequence[object]) -> tuple[tuple[str, str] | None, Keys]:
+    """Returns by what values are compared, and of which form they are: numbers with their unit, or times.
+
+    No form if any value is of another one than the others, or not finite.
+    """
+    types = {*map(type, held)}
+    if types and types <= {int, float}:
+        numbers = cast("Sequence[float]", held)
+        finite = float not in types or all(map(isfinite, numbers))
+        return ((_IS_NUMBER, ""), numbers) if finite and -_HUGE < min(numbers) <= max(numbers) < _HUGE else (None, ())
+    texts = cast("Sequence[str]", held) if types == {str} else ()
+    first = _TIME.fullmatch(texts[0]) if texts else None
+    if first is not None:
+        form, zone = _form(first), first[3] or ""
+        digits = _DIGITS.sub("[0-9]", re.escape(first[1])) + re.escape(zone)
+        alike = re.compile(rf"(?:{digits}\n)*+")
+        same = alike.fullmatch("\n".join([*texts, ""])) is not None or all(
+            (time := _TIME.fullmatch(each)) is not None and _form(time) == form for each in texts
+        )
+        # Behind the zone, fractions of a second would be in order only if all had the same length.
+        keys = [each.removesuffix(zone).replace(",", ".") for each in texts]
+        return ((_IS_TIME, form), keys) if same else (None, ())
+    unit = _UNIT.fullmatch(texts[0]) if texts else None
+    return (None, ()) if unit is None else _measured(texts, unit[2] or "")
+
+
+def _measured(texts: Sequence[str], unit: str) -> tuple[tuple[str, str] | None, Sequence[float]]:
+    """Returns texts as numbers of a unit; no form if any is none."""
+    if unit and all(each.rstrip().endswith(unit) for each in texts):
+        texts = [each.rstrip().removesuffix(unit) for each in texts]
+    used = set[str]().union(*texts)
+    if "," in used and all(map(_THOUSANDS.fullmatch, texts)):
+        texts = [each.replace(",", "") for each in texts]
+        used.discard(",")
+    elif "," in used and all(map(_EUROPEAN.fullmatch, texts)):
+        texts = [each.replace(".", "").replace(",", ".") for each in texts]
+        used.discard(",")
+    try:
+        found = list(map(float, texts)) if used <= _DIGITS_OF else []
+    except ValueError:  # several signs, or points
+        return None, ()
+    return ((_IS_NUMBER, unit), found) if found and all(map(isfinite, found)) else (None, ())
+
+
+def _form(time: re.Match[str]) -> str:
+    """Returns what two times that are compared as texts have in common."""
+    return f"{_DIGITS.sub('', time[1][:_SECONDS])} {time[3]}"

@@ -1,0 +1,313 @@
+"""Counts the fields of records that stream in: JSON lines, elements of an array, rows; or reads a document at its end.
+
+The first records decide which fields are counted; then only these are read of every record. Memory is bounded for every
+content, and what is said is true of all records. Of a text in which more than a few lines are something else, nothing
+is said.
+"""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Final, final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coatcheck.core.jsonpath.location import step
+from coatcheck.core.records.model import FIELDS, Column, RecordList
+from coatcheck.core.records.objects import Keys, Members, fields_of, lists_in, values_at
+from coatcheck.core.records.statistics import Extreme, FieldStatistic, count_values, examine, ordered
+from coatcheck.core.records.tables import rows_of
+from coatcheck.core.records.tell import RecordFacts, may_be_told, tell, tell_counts
+from coatcheck.core.records.texts import documents_in
+from coatcheck.core.records.top_values import largest_path, top_values
+from coatcheck.core.records.xml import is_xml
+from coatcheck.core.records.yaml import is_yaml
+from coatcheck.core.structure.delimited_tables import read_table
+from coatcheck.core.text.plural import counted
+
+_FIRST_RECORDS: Final = 1_000
+"""Records at the beginning that decide what is counted."""
+_LEAST: Final = 8
+"""Minimum records."""
+_OTHERS: Final = 10
+"""Minimum number of records per line that is none."""
+_CARRY: Final = 1024 * 1024
+"""Maximum bytes of a record."""
+_DOCUMENT: Final = 2 * 1024 * 1024
+"""Maximum bytes of a document that is read as a whole: about 0.1 s."""
+_START: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(\[\s*)?\{")
+_ELEMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*(\[)\s*\{\s*("[^"\\]{1,200}")')
+_NEXT: Final = rb"\}\s*,\s*\{\s*%b"
+"""What is between two elements of an array that begin with the same name: no string can contain it."""
+_FAULTS: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+_LINES: Final = re.compile(rb"[^\n]*\}\s*\n\s*\{")
+"""Matches a text whose first line is an object, and whose second begins with one."""
+_COUNTED: Final = 16
+"""Fields that are counted."""
+_DEEP: Final = 2
+"""Keys that lead to a field that is counted."""
+_NOTHING: Final = (None, "")
+_elements: Final = msgspec.json.Decoder(list[Members])
+_lines: Final = msgspec.json.Decoder(Members)
+
+
+_End = tuple[Any, object]
+"""A value as it is compared, and as the payload has it."""
+
+
+class _Total(Struct):
+    """What is known so far of a field."""
+
+    present: int = 0
+    counts: Counter[object] | None = msgspec.field(default_factory=Counter[object])
+    form: tuple[str, str] | None = None
+    ends: "tuple[_End, _End] | None" = None
+    """The least and the greatest value, each as it is compared and as the payload has it."""
+    ranged: bool = True
+
+    def add(self, values: Sequence[object]) -> None:
+        """Adds the values of some records; None and an empty text are none."""
+        held = values if None not in values and "" not in values else [each for each in values if each not in _NOTHING]
+        self.present += len(held)
+        if self.counts is not None:
+            self.counts = count_values(held, self.counts)
+        if not held or not self.ranged:
+            return
+        form, keys = ordered(held)
+        self.ranged = form is not None and self.form in {None, form}
+        self.form = form
+        if self.ranged:
+            low, high = min(keys), max(keys)  # pyright: ignore[reportArgumentType]
+            found = (low, held[keys.index(low)]), (high, held[keys.index(high)])
+            ends = self.ends or found
+            self.ends = min(ends[0], found[0], key=itemgetter(0)), max(ends[1], found[1], key=itemgetter(0))
+
+    def statistic(self) -> FieldStatistic:
+        """Returns the statistic of the field."""
+        if not self.ranged or self.ends is None or self.form is None:
+            return FieldStatistic(self.present, self.counts)
+        ends = [Extreme(value, -1, alone=False) for _, value in self.ends]
+        return FieldStatistic(self.present, self.counts, *ends, is_number=self.form[0] == "number")
+
+
+class _Fields:
+    """The fields that are counted, with what is known of them."""
+
+    def __init__(self, records: RecordList, paths: Mapping[str, Keys] | None = None) -> None:
+        """Takes the first records, which tell what is worth it, and where they have their fields."""
+        self.paths = paths or {}
+        found = {name: examine(column) for name, column in records.columns.items()}
+        names = [name for name, each in found.items() if may_be_told(name, records, each)]
+        self.totals = {name: _Total() for name in names[:_COUNTED]}
+        self._records = replace(records, size=0, columns=dict.fromkeys(self.totals, ()))
+
+    @property
+    def size(self) -> int:
+        """Records so far."""
+        return self._records.size
+
+    def add(self, size: int, columns: Mapping[str, Column]) -> None:
+        """Adds records; a field that is not among these columns is missing in all of them."""
+        self._records.size += size
+        for name, total in self.totals.items():
+            total.add(columns.get(name, ()))
+
+    def facts(self) -> list[str]:
+        """Returns the counts in words."""
+        return tell_counts(self._records, {name: each.statistic() for name, each in self.totals.items()})
+
+
+@final
+class JsonRecords:
+    """Counts the fields of JSON lines, or of the elements of an array."""
+
+    def __init__(self, *, array: bool) -> None:
+        """Takes whether the records are elements of an array, rather than a line each."""
+        self._between = None if array else b"\n"
+        """What is between two records; None: not known yet."""
+        self._array = array
+        self._carry = b""
+        self._fields: _Fields | None = None
+        self._others = 0
+        self._known = True
+        """Whether anything is counted, or may be."""
+
+    def feed(self, data: bytes) -> None:
+        """Counts the values in the next bytes, as far as records are complete. Costs nothing if none are counted."""
+        if not self._known:
+            return
+        if self._between is None:
+            data, self._carry = self._carry + data, b""
+            begun = _ELEMENT.match(data)
+            second = None if begun is None else re.compile(_NEXT % re.escape(begun[2])).search(data, begun.end())
+            if begun is not None and second is not None:
+                self._between, data = second[0], data[begun.end(1) :]
+        end = -1 if self._between is None else data.rfind(self._between)
+        if end >= 0:
+            end += 1  # a line feed, or a bracket that ends a record
+            self._count(self._carry + data[:end])
+            data, self._carry = data[end:].lstrip()[self._array :], b""
+        self._carry += data
+        self._known = self._known and len(self._carry) <= _CARRY
+
+    def facts(self) -> list[str]:
+        """Returns the counts, once all bytes have been fed."""
+        rest = self._carry.strip()
+        if self._array and not rest.endswith(b"]"):
+            return []
+        if rest and self._known:
+            self._count(rest[: len(rest) - self._array])
+        fields = self._fields
+        if not self._known or fields is None or fields.size < max(_LEAST, self._others * _OTHERS):
+            return []
+        return [f"{line}; {counted(self._others, 'other line')}" if self._others else line for line in fields.facts()]
+
+    def _count(self, text: bytes) -> None:
+        """Counts the records in a text: its lines, or elements with commas between them."""
+        records = list(_records(text, array=self._array))
+        held = [each for each in records if each is not None]
+        self._others += len(records) - len(held)
+        if self._fields is None and held:
+            first = held[:_FIRST_RECORDS]
+            keys = [each for each, _ in islice(fields_of(first), FIELDS) if len(each) <= _DEEP and 0 not in each]
+            columns = {"".join(step(str(key)) for key in each): values_at(first, each) for each in keys}
+            self._fields = _Fields(
+                RecordList("$[*]", len(first), columns, steps=True), dict(zip(columns, keys, strict=True))
+            )
+        if self._fields is not None:
+            paths = self._fields.paths
+            self._fields.add(len(held), {name: values_at(held, paths[name]) for name in self._fields.totals})
+        self._known = self._fields is not None and bool(self._fields.totals) and not (self._array and self._others)
+
+
+def _records(text: bytes, *, array: bool) -> Iterator[Members | None]:
+    """Yields the records of a text; None for a line that is none, or for all elements of an array."""
+    try:
+        yield from _elements.decode(b"[%b]" % text) if array else _lines.decode_lines(text)
+    except _FAULTS:
+        for part in [] if array else [line for line in text.split(b"\n") if line.strip()]:
+            try:
+                yield _lines.decode(part)
+            except _FAULTS:
+                yield None
+        if array:
+            yield None
+
+
+@final
+class RowRecords:
+    """Counts the columns of delimited text."""
+
+    def __init__(self, delimiter: str, names: Sequence[str]) -> None:
+        self._delimiter = delimiter
+        self._names = names
+        self._carry: bytes = b""
+        self._fields: _Fields | None = None
+        self._columns: dict[str, int] = {}
+        self._known = True
+
+    def feed(self, data: bytes) -> None:
+        """Counts the cells of the complete rows in the next bytes."""
+        if not self._known:
+            return
+        data = self._carry + data
+        end = data.rfind(b"\n") + 1
+        if data.count(b'"', 0, end) % 2:  # a quoted cell goes on
+            end = 0
+        self._carry = data[end:]
+        self._known = len(self._carry) <= _CARRY
+        if end and self._known:
+            self._count(data[:end].decode("utf-8-sig" if self._fields is None else "utf-8", "replace"))
+
+    def facts(self) -> list[str]:
+        """Returns the counts, once all bytes have been fed."""
+        if self._carry and self._known:
+            self._count(self._carry.decode("utf-8", "replace"))
+        return self._fields.facts() if self._known and self._fields is not None and self._fields.size >= _LEAST else []
+
+    def _count(self, text: str) -> None:
+        try:
+            rows = [
+                row for row in csv.reader(text.splitlines(keepends=True), delimiter=self._delimiter, strict=True) if row
+            ]
+        except csv.Error:
+            self._known = False
+            return
+        if self._fields is None:
+            rows = rows[1:]
+            first = rows_of(self._names, rows[:_FIRST_RECORDS], range(len(rows)))
+            self._fields = _Fields(first)
+            self._columns = {name: nth for nth, name in enumerate(first.columns) if name in self._fields.totals}
+        width = max(self._columns.values(), default=0)
+        if rows and min(map(len, rows)) <= width:
+            rows = [row if len(row) > width else [*row, *[""] * (width + 1 - len(row))] for row in rows]
+        self._fields.add(len(rows), {name: list(map(itemgetter(at), rows)) for name, at in self._columns.items()})
+
+
+@final
+class RecordStream:
+    """Reads a document that is not too large when it is complete; counts the fields of any other."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._counter: JsonRecords | RowRecords | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Processes the next bytes. Costs nothing for a text without records."""
+        self._size += len(data)
+        if self._counter is not None:
+            self._counter.feed(data)
+        elif self._size == len(data) or self._parts:
+            self._parts.append(data)
+            if self._size > _DOCUMENT or not (len(self._parts) > 1 or may_have_records(data)):
+                parts, self._parts = self._parts, []
+                self._counter = counter_of(parts[0])
+                if self._counter is not None:
+                    self._counter.feed(b"".join(parts))
+
+    def found(self) -> RecordFacts:
+        """Returns what the records say, once all bytes have been fed; nothing of a text without any."""
+        if self._counter is not None:
+            return RecordFacts(self._counter.facts())
+        text = b"".join(self._parts)
+        self._parts = []
+        return read_records(text) if text else RecordFacts()
+
+
+def read_records(text: bytes) -> RecordFacts:
+    """Returns what the records of a whole text say."""
+    if _START.match(text):
+        for form in (text, b"[%b]" % b",".join(filter(bytes.strip, text.split(b"\n")))):
+            try:
+                value = msgspec.json.decode(form)
+            except _FAULTS:
+                continue
+            records = tell(lists_in(value))
+            records.facts[:0] = filter(None, [top_values(value)])
+            records.path = records.path or largest_path(value)
+            return records
+    counter = counter_of(text)
+    if counter is None:
+        return tell(documents_in(text))
+    counter.feed(text)
+    return RecordFacts(counter.facts())
+
+
+def may_have_records(head: bytes) -> bool:
+    """Returns whether a text that begins like this may have records."""
+    return _START.match(head) is not None or is_xml(head) or is_yaml(head) or counter_of(head) is not None
+
+
+def counter_of(head: bytes) -> JsonRecords | RowRecords | None:
+    """Returns what counts the records of a large text that begins like this; None if it begins with none."""
+    found = _START.match(head)
+    if found is not None:
+        return JsonRecords(array=found[1] is not None) if found[1] is not None or _LINES.match(head) else None
+    table = read_table(head)
+    return RowRecords(table.delimiter, table.rows[0]) if table is not None and table.plain else None

@@ -1,0 +1,80 @@
+"""Rows of tables as records: delimited, drawn with bars, or in columns of fixed width below a header."""
+
+import csv
+import re
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Final
+
+import numpy as np
+
+from coatcheck.core.records.model import FIELDS, LONGEST, Column, RecordList
+
+_LEAST: Final = 4
+"""Minimum lines of a table in columns of fixed width."""
+_NARROWEST: Final = 3
+"""Minimum columns of such a table: two are a list with a remark."""
+_HEADER: Final = re.compile(r"[A-Za-z%#][\w%#()/.+-]*(?: [\w%#()/.+-]+){0,2}")
+_WIDEST: Final = 1_000
+_LOOKED: Final = 30
+"""Lines at the beginning that decide whether the others are looked at."""
+
+
+def rows_of(names: Sequence[str], rows: Sequence[Sequence[str]], lines: Sequence[int]) -> RecordList:
+    """Returns rows as records; an empty cell is a missing value."""
+    held = list(zip_longest(*rows))[: min(FIELDS, len(names))]
+    columns: dict[str, Column] = {}
+    for at, cells in enumerate(held):
+        name = " ".join(names[at].split())
+        name = name if name and name not in columns else f"column {at + 1}"
+        columns[name] = [cell.strip()[:LONGEST] or None if cell else None for cell in cells]
+    return RecordList("row", len(rows), columns, lambda number: f"line {lines[number]}")
+
+
+def read_delimited(text: str, delimiter: str) -> tuple[list[list[str]], list[int]] | None:
+    """Returns the rows of delimited text and their first lines; None if its quotes are not closed."""
+    reader = csv.reader([f"{line}\n" for line in text.split("\n")], delimiter=delimiter, strict=True)
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    before = 0
+    try:
+        for row in reader:
+            if row:
+                rows.append(row)
+                lines.append(before + 1)
+            before = reader.line_num
+    except csv.Error:
+        return None
+    return rows, lines
+
+
+def read_columns(text: str) -> tuple[list[list[str]], list[int]] | None:
+    """Returns the rows of a table in columns of fixed width, the header first, with their lines; None for others.
+
+    Columns are what blanks in all lines separate, as far as the header goes; what is right of that is in the last one.
+    """
+    numbered = [(number, line.rstrip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if len(numbered) < _LEAST or len(numbered[0][1].split()) < _NARROWEST or "\t" in numbered[0][1]:
+        return None
+    lines = [line for _, line in numbered]
+    spans = _spans(lines[:_LOOKED])
+    if not spans or not all(_HEADER.fullmatch(lines[0][start:end].strip()) for start, end in spans):
+        return None
+    spans = _spans(lines)
+    rows = [[line[start:end].strip() for start, end in spans] for line in lines]
+    if not spans or not all(map(_HEADER.fullmatch, rows[0])):
+        return None
+    filled = sum(bool(cell) for row in rows[1:] for cell in row)
+    if filled < 0.6 * len(spans) * (len(rows) - 1):
+        return None
+    return rows, [number for number, _ in numbered]
+
+
+def _spans(lines: list[str]) -> list[tuple[int, int | None]]:
+    """Returns from where to where each column goes; none if there are too few."""
+    width = min(_WIDEST, len(lines[0]))
+    grid = "".join([line[:width].ljust(width) for line in lines]).encode("latin-1", "replace")
+    blank = (np.frombuffer(grid, np.uint8).reshape(len(lines), width) == ord(" ")).all(axis=0)
+    edges = np.flatnonzero(np.diff(np.concatenate(([True], blank, [True])).astype(np.int8))).tolist()
+    starts, ends = edges[::2], [*edges[1:-1:2], None]
+    return list(zip(starts, ends, strict=True)) if len(starts) >= _NARROWEST else []

@@ -1,0 +1,83 @@
+"""Tells the records that state a failure from the others: by a value of a field, or by having a field of that name."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from coatcheck.core.records.model import RecordList
+from coatcheck.core.records.statistics import FieldStatistic
+from coatcheck.core.text.lexicon import BENIGN, STRONG, SURE, WORD, classify
+
+WRONG: Final = re.compile(
+    r"(?i)(?:error|failure|fault|exception|crash|violation|problem|failed|err)(?:s|_?info|_?messages?|_?details?)?"
+    r"|(?:errors?|failures?|failed|failing)_?(?:count|tests|total)"
+)
+"""Matches the names of fields that only records with a failure have, or have as a number above zero."""
+STATES: Final = re.compile(
+    r"(?i)\w*(?:status|state|result|outcome|conclusion|verdict|phase|health|condition|reason|action|event|level|severity)"
+)
+"""Matches the names of fields that say how a record ended."""
+_ALL: Final = re.compile(r"(?i)\w*(?:level|severity)")
+"""Matches the names of those that tell records apart only if they differ: findings may all be errors."""
+_WORDS: Final = re.compile(r"[A-Za-z]+(?:[ _-][A-Za-z]+){0,2}")
+_GOOD: Final = re.compile(r"(?i)(?:is_?)?(?:success(?:ful|_?flag)?|passed|pass|ok|succeeded|healthy|ready|valid)")
+_NOTHING: Final = frozenset(["", "0", "false", "no", "none", "null", "off"])
+
+
+def find_failures(records: RecordList, statistics: dict[str, FieldStatistic]) -> tuple[str | None, Sequence[int]]:
+    """Returns the numbers of the records that state a failure, and the field that says so; None if several may.
+
+    The outermost field of states decides; without one, that a record has a field named like a failure.
+    """
+    states = [
+        (name.count("."), name)
+        for name, each in statistics.items()
+        if 4 * each.present > records.size and _states(records.last_step(name), each)
+    ]
+    if states:
+        name = min(states)[1]
+        bad = _failing_values(records.last_step(name), statistics[name])
+        return name, [
+            number for number, value in enumerate(records.columns[name]) if value is not None and value in bad
+        ]
+    found: set[int] = set()
+    parts = False
+    for name in statistics:
+        if any(WRONG.fullmatch(part) for part in parts_of(name)):
+            found.update(number for number, value in enumerate(records.columns[name]) if _is_given(value))
+            parts = parts or len(parts_of(name.removeprefix("."))) > 1
+    return None, sorted(found) if len(found) < records.size or parts else ()
+
+
+def parts_of(name: str) -> list[str]:
+    """Returns the keys that a field's name is made of, without the numbers of elements."""
+    return [part.removesuffix("[0]") for part in name.split(".")]
+
+
+def _failing_values(name: str, statistic: FieldStatistic) -> set[object]:
+    values = statistic.counts or ()
+    if _GOOD.fullmatch(name):
+        return {value for value in values if value is False or str(value).lower() == "false"}
+    return {value for value in values if is_failing(value)}
+
+
+def _states(name: str, statistic: FieldStatistic) -> bool:
+    """Returns whether a field of this name says of some records that they failed."""
+    stating = STATES.fullmatch(name) or _GOOD.fullmatch(name)
+    bad = _failing_values(name, statistic) if stating and not statistic.is_number else set[object]()
+    return bool(bad) and not (_ALL.fullmatch(name) and len(statistic.counts or ()) == len(bad))
+
+
+@lru_cache(4096)
+def is_failing(value: object) -> bool:
+    """Returns whether a value states a failure in a word or a few."""
+    if not isinstance(value, str) or len(value) > 40 or not _WORDS.fullmatch(value):  # noqa: PLR2004
+        return False
+    stated = classify(value.encode())
+    return bool(stated & (SURE | STRONG | WORD)) and not stated & BENIGN
+
+
+def _is_given(value: object) -> bool:
+    """Returns whether a field that is named like a failure says that there is one."""
+    return value is not None and value is not False and value != 0 and str(value).strip().lower() not in _NOTHING

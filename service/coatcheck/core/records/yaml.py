@@ -1,0 +1,217 @@
+"""Reads block YAML and blocks of `key: value` lines as nested objects, so that their records are found like JSON's.
+
+As far as records need it: mappings and lists by indentation, scalars on their lines, texts below `|` and `>`. Anchors,
+tags and flow collections stay the text that they are, so that nothing is expanded.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NoReturn, final
+
+from coatcheck.core.records.model import LONGEST
+from coatcheck.core.records.xml import Reading
+
+_LOOK: Final = 8 * 1024
+_KEY: Final = re.compile(
+    r"(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s#&*!|>%@`\[\]{},\"'-][^#\n]{0,200}?|-[^\s#:][^#:\n]{0,200}?)\s*:(?:\s+(.*)|$)"
+)
+_ITEM: Final = re.compile(r"-(?:(\s+)(.*)|$)")
+_TEXT: Final = re.compile(r"(?:[!&]\S+\s+)*[|>][-+0-9]*\s*(?:#.*)?")
+_QUOTED: Final = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'")
+_CONSTANTS: Final[dict[str, object]] = {
+    "": None,
+    "~": None,
+    "null": None,
+    "{}": None,
+    "[]": None,
+    "true": True,
+    "false": False,
+}
+_DEEPEST: Final = 50
+_LEAST: Final = 2
+_LEAST_PAIRS: Final = 3
+"""Minimum records of pairs."""
+_FIRST: Final = 200
+"""Lines at the beginning that decide whether the others are looked at."""
+_OTHERS: Final = 4
+"""Maximum number of lines per pair."""
+_LENGTHS: Final = 8
+"""Maximum different numbers of pairs that records have; what has more is prose with colons."""
+_PAIR: Final = re.compile(r"([A-Za-z][\w .()/%@+-]{0,60}?)\s*:(?:\s+(.*)|$)|([A-Za-z][\w.-]{0,60})=(.*)")
+
+
+class _RefusalError(Exception):
+    """The text is not read."""
+
+
+class _Line:
+    __slots__ = ("indent", "number", "text")
+
+    def __init__(self, indent: int, text: str, number: int) -> None:
+        self.indent, self.text, self.number = indent, text, number
+
+
+def is_yaml(head: bytes) -> bool:
+    """Returns whether a text begins like block YAML, with anything in it that is more than a list of lines."""
+    text = head[:_LOOK].decode("utf-8", "replace")
+    first = [line for line in text.split("\n")[:-1] if line.strip() and not line.startswith(("#", "---", "%"))]
+    if len(first) < _LEAST or not any(line.lstrip().startswith("- ") or line.rstrip().endswith(":") for line in first):
+        return False
+    return all(line[:1] in " -" or _KEY.match(line) for line in first)
+
+
+def read_yaml(data: bytes) -> Reading | None:
+    """Returns a whole text of one or more YAML documents; None if any line is something else."""
+    if not is_yaml(data):
+        return None
+    try:
+        return _Reader(data.decode("utf-8", "replace").split("\n")).read()
+    except _RefusalError:
+        return None
+
+
+@final
+class _Reader:
+    """Reads lines one after the other."""
+
+    def __init__(self, every: Sequence[str]) -> None:
+        self._every = every
+        self._at = 0
+        self._lines: list[_Line] = []
+        self._numbers: dict[int, int] = {}
+
+    def read(self) -> Reading:
+        documents: list[object] = []
+        part: list[_Line] = []
+        for number, line in enumerate([*self._every, "---"], 1):
+            text = line.strip()
+            if line.startswith(("---", "...")):
+                if part:
+                    self._lines, self._at = part, 0
+                    documents.append(self._block(part[0].indent, 0))
+                    if self._at < len(part):
+                        self._refuse()
+                part = []
+                text = line[3:].strip()
+                if text.startswith("#") or line.startswith("..."):
+                    continue
+            if text:
+                part.append(_Line(len(line) - len(line.lstrip(" ")), text, number))
+        return Reading(documents if len(documents) > 1 else (documents or [None])[0], self._numbers)
+
+    def _refuse(self) -> NoReturn:
+        raise _RefusalError
+
+    def _next(self) -> _Line | None:
+        while self._at < len(self._lines) and self._lines[self._at].text.startswith("#"):
+            self._at += 1
+        return self._lines[self._at] if self._at < len(self._lines) else None
+
+    def _block(self, indent: int, depth: int) -> object:
+        """Reads what stands at an indentation: a list, a mapping, or a scalar."""
+        line = self._next()
+        if line is None or depth > _DEEPEST:
+            self._refuse()
+        if _ITEM.match(line.text):
+            return self._items(indent, depth)
+        if _KEY.match(line.text):
+            return self._members(indent, depth)
+        self._at += 1
+        return self._scalar(line.text, indent - 1)
+
+    def _items(self, indent: int, depth: int) -> list[object]:
+        out: list[object] = []
+        while (line := self._next()) is not None and line.indent == indent and (found := _ITEM.match(line.text)):
+            inner = found[2] or ""
+            if inner and (_ITEM.match(inner) or _KEY.match(inner)):
+                line.indent, line.text = indent + 1 + len(found[1]), inner
+                out.append(self._block(line.indent, depth + 1))
+            else:
+                self._at += 1
+                out.append(self._value(inner, indent, depth, line))
+        return out
+
+    def _members(self, indent: int, depth: int) -> dict[str, object]:
+        out: dict[str, object] = {}
+        first = self._next()
+        self._numbers[id(out)] = first.number if first is not None else 0
+        while (line := self._next()) is not None and line.indent == indent and (found := _KEY.match(line.text)):
+            self._at += 1
+            key = _unquoted(found[1])
+            if key in out:  # blocks of pairs rather than a mapping
+                self._refuse()
+            out[key] = self._value(found[2] or "", indent, depth, line)
+        if line is not None and line.indent > indent:
+            self._refuse()
+        return out
+
+    def _value(self, text: str, indent: int, depth: int, above: _Line) -> object:
+        """Reads a value whose beginning is `text`, behind a key or a dash at an indentation."""
+        if _TEXT.fullmatch(text):
+            return self._text(indent)
+        if text and not text.startswith(("#", "&", "!")):
+            return self._scalar(text, indent)
+        line = self._next()
+        beside = (
+            line is not None and line.indent == indent and line.text.startswith("-") and not above.text.startswith("-")
+        )
+        if line is None or not (line.indent > indent or beside):
+            return None
+        return self._block(line.indent, depth + 1)
+
+    def _text(self, indent: int) -> str:
+        said: list[str] = []
+        while self._at < len(self._lines) and self._lines[self._at].indent > indent:
+            said.append(self._lines[self._at].text)
+            self._at += 1
+        return "\n".join(said)[:LONGEST]
+
+    def _scalar(self, text: str, indent: int) -> object:
+        """Returns a scalar, whose further lines are indented deeper."""
+        quoted = _QUOTED.match(text)
+        plain = text if quoted else text.partition(" #")[0].rstrip()
+        more = self._text(indent)
+        if plain in _CONSTANTS and not more:
+            return _CONSTANTS[plain]
+        return _unquoted(f"{plain} {more}" if more else plain)[:LONGEST]
+
+
+def _unquoted(text: str) -> str:
+    found = _QUOTED.match(text)
+    return text.strip() if found is None else (found[1] or found[2] or "")
+
+
+def read_pairs(data: bytes) -> Reading | None:
+    """Returns what recurring `Key: value` lines tell, whatever is between them; None if none of them recur together.
+
+    A record begins with the key that every record has first.
+    """
+    every = data.decode("utf-8", "replace").split("\n")
+    if sum(_PAIR.match(line) is not None for line in every[:_FIRST]) < _LEAST_PAIRS:
+        return None
+    found = [
+        ((match[1] or match[3]).strip(), (match[2] or match[4] or "").strip(), number)
+        for number, line in enumerate(every, 1)
+        if (match := _PAIR.fullmatch(line.rstrip("\r"))) is not None
+    ]
+    times = Counter(key for key, _, _ in found)
+    usual = Counter(each for each in times.values() if each >= _LEAST_PAIRS).most_common(1)
+    if not usual:
+        return None
+    first = next(key for key, _, _ in found if times[key] == usual[0][0])
+    count = times[first]
+    records: list[dict[str, object]] = []
+    lines: dict[int, int] = {}
+    # Where most lines are pairs, a rare key says something.
+    least = 1 if 2 * len(found) > sum(bool(line.strip()) for line in every) else count / 4
+    for key, value, number in found:
+        if key == first:
+            records.append({})
+            lines[id(records[-1])] = number
+        if records and times[key] >= least:
+            records[-1].setdefault(key, value[:LONGEST] or None)
+    alike = sum(len(each) > 1 for each in records)
+    if sum(map(len, records)) * _OTHERS < sum(bool(line.strip()) for line in every):
+        return None
+    return Reading(records, lines) if 4 * alike >= 3 * count and len({*map(len, records)}) <= _LENGTHS else None
