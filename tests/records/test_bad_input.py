@@ -342,3 +342,24 @@ def test_texts_without_records_have_no_facts() -> None:
     for text in (b"", b"\n", b"a: b", b"word " * 900, b"<", b"<!--", b"- \n" * 30, b"{" * 5_000, b"\x00" * 5_000):
         assert tell(records_in(text)).facts == []
         assert read_records(text).facts == []
+
+
+def test_failed_records_without_a_message_cost_no_more_the_more_there_are() -> None:
+    """Tens of thousands of them: work for each pair of them would take an hour."""
+    data = json.dumps(
+        [{"name": f"t{n % 9}", "status": "failed" if n % 2 else "passed"} for n in range(50_000)]
+    ).encode()
+    facts = read_records(data).facts
+    assert facts[0].startswith("Failing: 25000 of 50000 $[*]: t1 2778, t3 2778, t5 2778, t7 2778, ")
+
+
+def test_what_an_event_says_is_told_of_the_failed_event_of_its_name() -> None:
+    said = [{"event": "output", "test": f"t{n % 30}", "output": f"line {n}"} for n in range(600)]
+    said[77]["output"] = "panic: no such desk"
+    ended = [{"event": "fail" if n in {3, 17} else "pass", "test": f"t{n}"} for n in range(30)]
+    facts = read_records(b"\n".join(json.dumps(each).encode() for each in [*said, *ended])).facts
+    assert facts[:3] == [
+        "Failing: 2 of 630 $[*]",
+        't3 ($[603]): event=fail, "line 3"',
+        't17 ($[617]): event=fail, "panic: no such desk"',
+    ]

@@ -14,7 +14,7 @@ without the field. Every number is of all records of the list.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, cast
 
@@ -87,8 +87,10 @@ _ID: Final = re.compile(
 """Matches the names of numbers of which nobody asks for the range."""
 _REFERENCE: Final = re.compile(r"(.*\w)(?:ID|Id|_id)")
 _DISTINCT: Final = 0.9
+_EVENTS: Final = 1_000
+"""Failed records, or events, whose messages are compared."""
 _LOOKED: Final = 50
-"""Records that tell which field names them, if none failed."""
+"""Records that tell which field names them, if none failed; lines of a message that are read."""
 
 
 SHARE: Final = 0.9
@@ -268,17 +270,16 @@ def _name(each: _Examined, number: int, most: int = _SAID) -> str:
     return _value(" > ".join(names), each.records, most) if names else each.records.locate(number)
 
 
-def _message(each: _Examined, number: int) -> str:
-    """Returns the line of a record's message that says most, in quotation marks."""
+def _message(each: _Examined, number: int, others: Mapping[object, str] | None = None) -> str:
+    """Returns the line of a record's message that says most, in quotation marks; `others` are those of events."""
     said = _said(each, number)
-    if said is None and each.title is not None and number in each.failed:  # another event of it may say it
-        named = each.records.columns[each.title]
-        others = (_said(each, other) for other, name in enumerate(named) if name == named[number] is not None)
-        texts = [text for text in others if text]
-        said = next((text for text in texts if classify(text.encode()) & SURE), next(iter(texts), None))
-    if said is None:
-        return ""
-    lines = [" ".join(line.split()) for line in said.splitlines() if line.strip()]
+    if said is None and others is not None and each.title is not None:
+        said = others.get(each.records.columns[each.title][number])
+    return _telling_line(said) if said else ""
+
+
+def _telling_line(said: str) -> str:
+    lines = [" ".join(line.split()) for line in said.splitlines()[:_LOOKED] if line.strip()]
     telling = next((line for line in lines if classify(line.encode()) & SURE), None)
     line = telling or next(iter(lines), "")
     return encode(line if len(line) <= _SAID else f"{line[:_SAID]}…").decode() if line else ""
@@ -289,14 +290,27 @@ def _said(each: _Examined, number: int) -> str | None:
     return next((value for value in values if isinstance(value, str)), None)
 
 
-def _shown(each: _Examined, number: int, fields: Sequence[str]) -> str:
+def _others(each: _Examined) -> dict[object, str]:
+    """Returns what events of the same name say, for failed records without a message: a failure, or else the first."""
+    out: dict[object, str] = {}
+    if each.title is None or all(_said(each, number) for number in each.failed[:_LOOKED]):
+        return out
+    wanted = {each.records.columns[each.title][number] for number in each.failed[:_LOOKED]}
+    for number, name in enumerate(each.records.columns[each.title]):
+        said = _said(each, number) if name is not None and name in wanted else None
+        if said and (name not in out or (number < _EVENTS and classify(said.encode()) & SURE)):
+            out[name] = said
+    return out
+
+
+def _shown(each: _Examined, number: int, fields: Sequence[str], others: Mapping[object, str] | None = None) -> str:
     """Returns a record in one line."""
     records = each.records
     values = {name.removeprefix("."): records.columns[name][number] for name in fields}
     told = [
         f"no {name}" if value in {None, ""} else f"{name}={_value(value, records)}" for name, value in values.items()
     ]
-    name, place, message = _name(each, number), records.locate(number), _message(each, number)
+    name, place, message = _name(each, number), records.locate(number), _message(each, number, others)
     said = (
         told
         if message in {encode(value).decode() for value in values.values()} or message == name
@@ -317,25 +331,32 @@ def _failing(each: _Examined) -> list[str]:
         return []
     size = f"Failing: {len(each.failed)} of {_size(each)}"
     lines = [size]
+    others = _others(each)
     if len(each.failed) <= _SHOWN:
-        return [
-            size,
-            *(_shown(each, number, each.odd.get(number) or _identity(each, number)) for number in each.failed),
-        ]
-    messages = [_message(each, number) for number in each.failed]
-    counts = Counter(filter(None, messages))
+        return [size, *(_shown(each, number, _told_fields(each, number), others) for number in each.failed)]
     if each.title or each.above:
         names = Counter(_name(each, number) for number in each.failed)
         told = [f"{name} {count}" if count > 1 else name for name, count in names.items()]
         lines = [f"{size}: {first_of(told, _NAMED, separator=', ')}"]
-    elif counts and 2 * len(counts) <= counts.total():
-        told = [f"{message} {count}" for message, count in counts.most_common()]
-        return [f"{size}: {first_of(told, _SHOWN, 'more messages', separator=', ')}"]
-    first = {
-        message: number for message, number in zip(reversed(messages), reversed(each.failed), strict=True) if message
-    }
-    shown = sorted(first.values())[:_SHOWN] or ([] if each.title or each.above else each.failed[:_SHOWN])
-    return [*lines, *(_shown(each, number, each.odd.get(number) or _identity(each, number)) for number in shown)]
+    else:
+        counts = Counter(filter(None, (_said(each, number) for number in each.failed)))
+        if counts and 2 * len(counts) <= counts.total():
+            said: Counter[str] = Counter()
+            for message, count in counts.items():
+                said[_telling_line(message)] += count
+            told = [f"{message} {count}" for message, count in said.most_common()]
+            return [f"{size}: {first_of(told, _SHOWN, 'more messages', separator=', ')}"]
+    first: dict[str, int] = {}
+    for number in each.failed[:_EVENTS]:
+        if len(first) < _SHOWN and (message := _message(each, number, others)):
+            first.setdefault(message, number)
+    shown = list(first.values()) or ([] if each.title or each.above else each.failed[:_SHOWN])
+    return [*lines, *(_shown(each, number, _told_fields(each, number), others) for number in shown)]
+
+
+def _told_fields(each: _Examined, number: int) -> list[str]:
+    """Returns the fields that are shown of a failed record: odd ones, or what tells it from others."""
+    return each.odd.get(number) or _identity(each, number)
 
 
 def _identity(each: _Examined, number: int) -> list[str]:
