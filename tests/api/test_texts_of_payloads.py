@@ -87,7 +87,7 @@ def test_a_log_in_an_envelope_is_a_log(service: Service, steps: int) -> None:
 def test_a_document_behind_a_sentence_has_paths(service: Service) -> None:
     rows = [{"id": n, "state": "corrupt" if n == 44 else "ok"} for n in range(90)]
     made = put(service, b"90 rows\n" + json.dumps({"rows": rows}).encode() + b"\nbye\n", "text/plain")
-    assert '"corrupt" 1 (.id=44)' in made["text"]
+    assert "\nFailing: 1 of 90 $.rows[*]\n$.rows[44]: state=corrupt\n" in made["text"]
     assert '"state":"corrupt"' in read(service, made["id"], path="$.rows[44]")
     assert "90 rows" in made["text"]
 

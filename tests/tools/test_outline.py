@@ -77,7 +77,7 @@ GO = (
 
 @pytest.mark.parametrize(
     ("section", "lines"),
-    [("func (c *Desk) find", "3-6"), ("func (c *Desk) Find", "7-9"), ("func finder", "10-11"), ("finder", "10-11")],
+    [("func (c *Desk) find", "3-5"), ("func (c *Desk) Find", "7-8"), ("func finder", "10-11"), ("finder", "10-11")],
 )
 async def test_a_symbol_is_read_by_its_title_without_arguments(agent: Agent, section: str, lines: str) -> None:
     source = await agent.put(GO, kind="code_or_file", title="desk.go", inline_tokens=0)
