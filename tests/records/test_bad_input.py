@@ -363,3 +363,9 @@ def test_what_an_event_says_is_told_of_the_failed_event_of_its_name() -> None:
         't3 ($[603]): event=fail, "line 3"',
         't17 ($[617]): event=fail, "panic: no such desk"',
     ]
+
+
+def test_records_with_a_key_in_a_text_stand_where_they_begin() -> None:
+    services = [f"  s{n}:\n    image: r/x:{n}\n    state: {'failed' if n == 7 else 'up'}\n" for n in range(30)]
+    facts = tell(documents_in(f"services:\n{''.join(services)}".encode())).facts
+    assert facts[:2] == ["Failing: 1 of 30 services", "s7 (line 24): state=failed"]

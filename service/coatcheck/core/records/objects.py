@@ -44,6 +44,8 @@ class _Place(Struct):
 
     objects: list[Members] = field(default_factory=list[Members])
     paths: list[_Path] = field(default_factory=list[_Path])
+    origins: list[int] = field(default_factory=list[int])
+    """The identities of the objects in the document: those of records with a key are copies."""
     keyed: bool = False
     several: bool = False
     """Whether any list here has more than one element: otherwise it is a part of the record that it is in."""
@@ -89,7 +91,7 @@ def _plain(field: str) -> str:
 
 def _locator(place: _Place, lines: Mapping[int, int] | None) -> Callable[[int], str]:
     if lines is not None:
-        return lambda number: f"line {lines.get(id(place.objects[number]), 0)}"
+        return lambda number: f"line {lines.get(place.origins[number], 0)}"
     return lambda number: _path(place, number)
 
 
@@ -123,6 +125,7 @@ def _visit(
     if objects and 2 * len(objects) > sum(len(every) for _, every in lists):
         place = found.setdefault(_merged(f"{name}[*]"), _Place())
         place.several = place.several or max(len(every) for _, every in lists) > 1
+        place.origins += map(id, objects)
         _enter(objects, paths, place, f"{name}[*]", found, depth)
     inner = _merged(f"{name}.*")
     parts: list[tuple[int, Members]] = []
@@ -133,6 +136,7 @@ def _visit(
             if kinds == {dict} and (inner in found or _is_map(members)):
                 place = found.setdefault(inner, _Place(keyed=True, several=True))
                 objects = [{_KEY: key, **cast("Members", member)} for key, member in members.items()]
+                place.origins += map(id, members.values())
                 _enter(objects, [(owner, number, steps, key) for key in members], place, inner, found, depth)
             else:
                 parts.append((number, members))

@@ -123,9 +123,9 @@ class _Examined(Struct):
     messages: list[str]
     """Fields that may say what happened, best first."""
     odd: dict[int, list[str]]
+    """Odd fields by the number of the record."""
     above: dict[int, str] = {}
     """What failed records are in, by their number."""
-    """Odd fields by the number of the record."""
 
 
 def tell_counts(records: RecordList, statistics: dict[str, FieldStatistic] | None = None) -> list[str]:
