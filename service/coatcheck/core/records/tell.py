@@ -230,7 +230,7 @@ def _title(records: RecordList, statistics: dict[str, FieldStatistic], failed: S
     if best is not None and not best[0]:
         return best[-1]
     for name, each in statistics.items():
-        texts = [value for value in records.columns[name] if isinstance(value, str) and len(value) <= _CHARS]
+        texts = [value for value in records.columns[name] if isinstance(value, str) and len(value) <= 2 * _CHARS]
         apart = len(texts) == records.size and len(set(texts)) >= _DISTINCT * len(texts)
         if each.least is None and apart and not _HEX.fullmatch(texts[0]):
             if not _ID.fullmatch(records.last_step(name)):
