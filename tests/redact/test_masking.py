@@ -9,10 +9,12 @@ import pytest
 from coatcheck.adapters.redaction_rules import Masks
 from coatcheck.adapters.tokenizer import load_tokenizer
 from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, PayloadSample
+from coatcheck.core.kinds import recognise
 from coatcheck.core.redact.filler import SecretRange, fill, reveal
 from coatcheck.core.redact.mask import Mask, shown
 from coatcheck.core.redact.masked_artifact import facts_of, said_of, sections_of, veiled
 from coatcheck.core.views.view import TITLE_CHARS, Section
+from core.sample_payloads import sample_of, survey_of
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC3"
 BODY = "\n".join(f"MIIEpAIBAAKCAQEA7bq1Vx{n:02}QwErTyUiOpAsDfGhJkLzXcVbNm0123456789abcd" for n in range(20))
@@ -151,6 +153,24 @@ def test_names_are_masked_and_a_beginning_that_was_cut_off_too(mask: Mask) -> No
     assert mask.text(f"a title that was cut in ghp_{TOKEN[4:20]}") == "a title that was cut in [redacted]"
     plain = DeclaredMetadata(title="nothing", labels=("b",))
     assert said_of(mask, plain) is plain
+
+
+def test_values_of_records_between_the_ends_of_a_large_payload_are_not_told(mask: Mask) -> None:
+    """A value that a fact cuts, or tells without the sign in front of it, would not be recognised."""
+    lines = [{"id": n, "state": "up", "auth": "none"} for n in range(30_000)]
+    lines[15_000] |= {"state": "failed", "auth": f"password={TOKEN}", "message": f"{'x' * 130} {TOKEN}"}
+    named = "".join(f'<line id="{n}" auth="{(TOKEN, "none")[n % 3 > 0]}"/>' for n in range(20_000))
+    for body in (msgspec.json.encode(lines), f"<list>{named}</list>".encode()):
+        sample = sample_of(body)
+        survey = survey_of(body)
+        facts = recognise(sample, DeclaredMetadata(), survey)
+        assert survey is not None
+        assert any("ghp_" in line for line in facts.shape)
+        made = veiled(mask, DeclaredMetadata(), facts, sample, survey)
+        assert "ghp_" not in " ".join(made.facts.shape)
+        assert made.survey is not None
+        assert made.survey.facts == ()
+        assert made.facts.path != survey.path or survey.path is None
 
 
 def test_what_was_recognised_is_recognised_again_without_the_secrets(mask: Mask) -> None:

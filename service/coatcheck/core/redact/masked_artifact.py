@@ -4,9 +4,7 @@ If the sample contains secrets, its facts are recognised again in the masked sam
 the middle of a secret would otherwise show half of it. Lines and names are searched as well.
 """
 
-import re
 from itertools import islice
-from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,9 +14,6 @@ from coatcheck.core.kinds import recognise
 from coatcheck.core.redact.mask import Mask, MaskedSecrets
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.views.view import TITLE_CHARS, Section
-
-_COUNTS: Final = re.compile(r"\d+ (?:lines?|files?|commits?)\b")
-"""Matches facts of a survey that have no values of records."""
 
 
 class MaskedArtifact(Struct, frozen=True):
@@ -37,16 +32,11 @@ def veiled(
 ) -> MaskedArtifact:
     """Returns what a payload's card may be cut from; without secrets, everything is unchanged."""
     seen, masked, fragments = mask.sample(sample, () if survey is None else survey.fragments)
-    if survey is not None:
-        # Of what lies between the ends, only counts: in a value of a record half a secret could not be recognised.
-        told = tuple(filter(_COUNTS.match, survey.facts))
-        hidden = {*survey.facts} - {*told}
-        facts = replace(
-            facts,
-            shape=tuple(line for line in facts.shape if line not in hidden),
-            path=None if facts.path == survey.path else facts.path,
-        )
-        survey = replace(survey, fragments=fragments, facts=told, path=None)
+    if survey is not None and survey.has_values:  # half a secret in a value could not be recognised
+        shape = tuple(line for line in facts.shape if line not in survey.facts)
+        facts = replace(facts, shape=shape, path=None if facts.path == survey.path else facts.path)
+        survey = replace(survey, facts=(), path=None)
+    survey = None if survey is None else replace(survey, fragments=fragments)
     clean = said_of(mask, said)
     if masked.count:
         again = recognise(seen, replace(clean, kind=facts.kind), survey, fields=facts.fields)

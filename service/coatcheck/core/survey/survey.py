@@ -73,6 +73,8 @@ class Survey(Struct, frozen=True, array_like=True):
     """The commonest shapes, with the number of lines that have them."""
     retired: msgspec.Raw | None = None
     """What earlier releases kept here."""
+    has_values: bool = False
+    """Whether the facts tell values of records."""
     path: str | None = None
     """A JSONPath to the records that a reader most likely wants next."""
 
@@ -149,6 +151,7 @@ class Surveyor:
         return Survey(
             fragments=_merged(kept),
             facts=tuple(facts),
+            has_values=records is not None and bool(records.facts),
             path=records.path if records else None,
             counts=tuple(sorted(each for each in self._known.most_common(64) if b"\n" not in each[0])),
         )
