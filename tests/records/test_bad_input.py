@@ -369,3 +369,24 @@ def test_records_with_a_key_in_a_text_stand_where_they_begin() -> None:
     services = [f"  s{n}:\n    image: r/x:{n}\n    state: {'failed' if n == 7 else 'up'}\n" for n in range(30)]
     facts = tell(documents_in(f"services:\n{''.join(services)}".encode())).facts
     assert facts[:2] == ["Failing: 1 of 30 services", "s7 (line 24): state=failed"]
+
+
+def test_rows_that_stream_in_below_no_header_are_all_counted() -> None:
+    rows = [f"2026-03-{1 + n % 28:02d},{('paid', 'open')[n % 4 == 0]},{n % 9}.5" for n in range(40_000)]
+    facts = _facts("".join(f"{row}\n" for row in rows).encode())
+    assert any(line.startswith("40000 rows: column 2 paid 30000, open 10000; ") for line in facts), facts
+
+
+def test_signs_that_end_lines_elsewhere_are_parts_of_cells() -> None:
+    cells = ("plain", "a\x0cb\u2028c")
+    rows = [f"{n},{cells[n > 5_000]},{('x', 'y')[n % 2]}" for n in range(40_000)]
+    facts = _facts("".join(f"{row}\n" for row in ["id,note,sort", *rows]).encode())
+    assert any("40000 rows: " in line and "sort x 20000, y 20000" in line for line in facts), facts
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_true_and_one_are_not_counted_as_one_value(*, streamed: bool) -> None:
+    records = [{"sort": ("a", "b")[n % 2], "on": (1, True, 0)[n % 3]} for n in range(100_000 if streamed else 300)]
+    facts = _facts(b"\n".join(json.dumps(each).encode() for each in records))
+    assert any("sort a " in line for line in facts)
+    assert not any(re.search(r"\bon (?:1|true|0|false) ", line) for line in facts), facts

@@ -1,20 +1,14 @@
 """Describes delimited tables: the first row, which usually names the columns, and what the rows below it say."""
 
-import re
 from typing import Final
 
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
-from coatcheck.core.records.tables import read_delimited, rows_of
+from coatcheck.core.records.tables import begins_with_values, read_delimited, rows_of
 from coatcheck.core.records.tell import RecordFacts, tell
 from coatcheck.core.structure.delimited_tables import drawn_rows, read_table
 from coatcheck.core.text.plural import counted, first_of
 
 _COLUMNS: Final = 200
-_ALIKE: Final = 20
-"""Rows that the first one is compared with."""
-_LONG_NUMBER: Final = re.compile(r"[-+]?(?:\d{5,}|\d*\.\d+|\d+\.\d*)", re.ASCII)
-"""Matches numbers that name no column, as years do."""
-_DATE: Final = re.compile(r"\d{4}([-/.])\d\d\1\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?Z?)?", re.ASCII)
 _SEPARATORS: Final = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
 
 
@@ -26,7 +20,7 @@ def describe_table(payload: PayloadProbe) -> Description:
         return NOTHING
     first = [cell.strip() or "?" for cell in table.rows[0]]
     rows, lines = _rows(sample.head, table.delimiter, plain=table.plain) if sample.whole else ([], [])
-    headless = len(rows) > 1 and _begins_with_values(rows)
+    headless = len(rows) > 1 and begins_with_values(rows)
     below = max(0, len(rows) - 1 + headless)
     size = f"{counted(below, 'row')}{'' if headless else ' below the first'}, " if rows else ""
     shape = f"{size}{counted(len(first), 'column')}, {_SEPARATORS[table.delimiter]}-separated"
@@ -36,17 +30,6 @@ def describe_table(payload: PayloadProbe) -> Description:
         begin = 0 if headless else 1
         records = tell([rows_of([""] * len(first) if headless else first, rows[begin:], lines[begin:])])
     return Description(facts=(shape, *records.facts, *names))
-
-
-def _begins_with_values(rows: list[list[str]]) -> bool:
-    """Returns whether the first row is one like the next: a date or a long number where they have these."""
-    first, *others = [list(map(str.strip, row)) for row in rows[: 1 + _ALIKE]]
-    columns = [[row[at] for row in others if at < len(row)] for at in range(len(first))]
-    return any(
-        pattern.fullmatch(cell) is not None and all(map(pattern.fullmatch, filter(None, column))) and any(column)
-        for cell, column in zip(first, columns, strict=True)
-        for pattern in (_DATE, _LONG_NUMBER)
-    )
 
 
 def _rows(data: bytes, delimiter: str, *, plain: bool) -> tuple[list[list[str]], list[int]]:

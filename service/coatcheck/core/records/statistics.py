@@ -73,14 +73,12 @@ def count_values(held: Sequence[object], known: Counter[object] | None = None) -
     """Returns how often each value occurs, with those that are known; None if they are many, long, or mixed."""
     counts: Counter[object] = Counter() if known is None else known
     before = len(counts)
+    types = {*map(type, held), *map(type, counts)}  # true and 1 are one value to a counter
     counts.update(held)
-    if len(counts) > VALUES:
+    if len(counts) > VALUES or (bool in types and len(types) > 1):
         return None
-    if len(counts) > before:
-        types = {*map(type, counts)}
-        if (bool in types and len(types) > 1) or any(isinstance(each, str) and len(each) > _CHARS for each in counts):
-            return None
-    return counts
+    long = len(counts) > before and any(isinstance(each, str) and len(each) > _CHARS for each in counts)
+    return None if long else counts
 
 
 def ordered(held: Sequence[object]) -> tuple[tuple[str, str] | None, Keys]:

@@ -18,6 +18,22 @@ _HEADER: Final = re.compile(r"[A-Za-z%#][\w%#()/.+-]*(?: [\w%#()/.+-]+){0,2}")
 _WIDEST: Final = 1_000
 _LOOKED: Final = 30
 """Lines at the beginning that decide whether the others are looked at."""
+_ALIKE: Final = 20
+"""Rows that the first one is compared with."""
+_LONG_NUMBER: Final = re.compile(r"[-+]?(?:\d{5,}|\d*\.\d+|\d+\.\d*)", re.ASCII)
+"""Matches numbers that name no column, as years do."""
+_DATE: Final = re.compile(r"\d{4}([-/.])\d\d\1\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?Z?)?", re.ASCII)
+
+
+def begins_with_values(rows: Sequence[Sequence[str]]) -> bool:
+    """Returns whether the first row is one like the next: a date or a long number where they have these."""
+    first, *others = [list(map(str.strip, row)) for row in rows[: 1 + _ALIKE]]
+    columns = [[row[at] for row in others if at < len(row)] for at in range(len(first))]
+    return any(
+        pattern.fullmatch(cell) is not None and all(map(pattern.fullmatch, filter(None, column))) and any(column)
+        for cell, column in zip(first, columns, strict=True)
+        for pattern in (_DATE, _LONG_NUMBER)
+    )
 
 
 def rows_of(names: Sequence[str], rows: Sequence[Sequence[str]], lines: Sequence[int]) -> RecordList:
