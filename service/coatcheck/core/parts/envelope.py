@@ -70,7 +70,7 @@ class Envelope(Struct, frozen=True):
 def open_envelope(data: bytes) -> Envelope | None:
     """Returns the content of an envelope, with names in place of encoded bytes; None if data is none."""
     body = data.strip()
-    if body[:1] not in {b"{", b"["} and body.count(b"\\n") < _FEWEST:
+    if body[:1] not in {b"{", b"["} and (b"\\" not in body or body.count(b"\\n") < _FEWEST):
         return None
     data = name_blobs(body)
     return _open(data, _DEEPEST) or _open_literals(data)

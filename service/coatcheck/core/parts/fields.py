@@ -159,8 +159,9 @@ def _moments(fields: LineFields, data: bytes, *, begins: bool) -> list[tuple[str
 
 def drop_fields(fields: LineFields, data: bytes) -> bytes | None:
     """Returns whole lines without what is not shown of them, faster; None if that is not all in front of them."""
-    lead = None if fields.has_labels else _lead(fields)
-    return None if lead is None else lead.sub(b"", data)
+    if fields.has_labels or fields.member or fields.delimiter:
+        return None
+    return _next_lead(fields).sub(b"\n", b"\n" + data)[1:]
 
 
 def _columns(names: tuple[str, ...]) -> list[str]:
@@ -174,6 +175,12 @@ def _lead(fields: LineFields) -> re.Pattern[bytes] | None:
         return None
     first = f"{_COLOUR}{_SOURCES[_LABEL]}" if fields.has_labels else ""
     return re.compile(f"^{first}({''.join(_columns(fields.names))})".encode(), re.MULTILINE)
+
+
+@lru_cache(64)
+def _next_lead(fields: LineFields) -> re.Pattern[bytes]:
+    """Returns what matches a line feed and the fields behind it, which is found faster than the beginning of a line."""
+    return re.compile(f"\n(?:{''.join(_columns(fields.names))})".encode())
 
 
 @lru_cache(64)

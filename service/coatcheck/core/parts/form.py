@@ -79,8 +79,10 @@ def find_form(sample: PayloadSample, media_type: str | None) -> PayloadForm | No
 
 def _find_nuls(head: bytes) -> Literal["", "dropped", "line ends"]:
     """Returns what NULs are in what would be text without them: ends of lines, or holes and halves of characters."""
+    if 0 not in head:  # faster than counting, like the next function
+        return ""
     count = head.count(0)
-    if not count or count > _MOST_NULS * len(head):
+    if count > _MOST_NULS * len(head):
         return ""
     if head.decode("utf-8", "replace").count("\ufffd") * _SELDOM > len(head):
         return ""
@@ -93,6 +95,8 @@ def _ends_with_cr(text: bytes) -> bool:
 
     Progress that is written over line by line ends with LF at last; a text without any, that CR ends, has lines.
     """
+    if b"\r" not in text:
+        return False
     returns = text.count(b"\r") - text.count(b"\r\n")
     if text.count(b"\n") * _SELDOM >= returns:
         return False
