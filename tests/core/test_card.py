@@ -115,6 +115,22 @@ def test_facts_take_less_of_a_card_that_answers_a_query() -> None:
     assert plain.shape == asked.shape
 
 
+def test_counts_with_words_of_the_query_come_first() -> None:
+    names = ("carrier", "cabin", "terminal", "gate", "fare")
+    flights = [
+        {
+            "flight": f"AY{n}",
+            **{name: f"{name}-{n % at}" for at, name in enumerate(names, 3)},
+            "price": {"total": n * 37 % 900 + 0.5},
+        }
+        for n in range(120)
+    ]
+    data = json.dumps(flights, indent=1).encode()
+    plain, asked = (card_of(data, DeclaredMetadata(), 200, query)[0].shape for query in (None, "cheapest price"))
+    assert not any("price.total" in line for line in plain)
+    assert any(line.startswith("120 $[*]: price.total 0.5 (AY0) to ") for line in asked)
+
+
 @pytest.mark.parametrize("name", ["log", "page", "json", "forged", "chinese", "zip", "a million spaces"])
 def test_the_budget_holds_in_the_other_encoding_too(name: str) -> None:
     data, said = EVERYTHING[name]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from coatcheck.core.artifact import DeclaredMetadata, Kind
 from facts.cases import Case
+from facts.says_output import lines_of
 from facts.says_tables import TableOracle
 
 _TABLE = (Kind.TABLE,)
@@ -121,4 +122,4 @@ def drawn(rng: random.Random, count: int) -> Iterator[Case]:
             )
         lines = [at for at, line in enumerate(text.split("\n"), 1) if not re.fullmatch(r"[-+| ]+|\(.*", line)]
         cells = "\n".join("|".join(row) for row in [names, *rows]).encode()
-        yield Case(f"{text}\n".encode(), (TableOracle(cells, "|", lines),))
+        yield Case(f"{text}\n".encode(), (TableOracle(cells, "|", lines), lines_of(text)))

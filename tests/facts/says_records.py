@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final, NamedTuple, cast
 
 from facts.paths import leading_path
@@ -18,8 +19,9 @@ _COUNT: Final = re.compile(rf"({_WORD}) (\d+)(?=, |; |$)")
 _MORE: Final = re.compile(r"… (\d+) more(?: values| messages)?(?=; |$)")
 _NAME: Final = rf"{_WORD}|line \d+|\$[^\s,;]+"
 _NAMED: Final = re.compile(rf"({_NAME})(?: (\d+))?(?=, |$)")
+_WRITTEN: Final = r"(?:\w{3},? )?\w{1,9} +\w{1,9} [\w :+-]*?"
 _END: Final = re.compile(
-    rf"([^\s,;\"()]+|\d{{4}}\D\d\d\D\d\d [^()]*?|[\d.,+-]+ [%a-zA-Zµ]+)(?: \(({_NAME})\))?(?= to |; |$)"
+    rf"([^\s,;\"()]+|\d{{4}}\D\d\d\D\d\d [^()]*?|{_WRITTEN}|[\d.,+-]+ [%a-zA-Zµ]+)(?: \(({_NAME})\))?(?= to |; |$)"
 )
 _TIME: Final = re.compile(r"(\d{4}([-/.])\d\d\2\d\d(?:[ T]\d\d:\d\d(?::\d\d)?)?)([.,]\d+)?(Z| ?[+-]\d\d:?\d\d)?")
 _MEASURE: Final = re.compile(r"\s*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?)(\s?[%a-zA-Zµ]*)\s*")
@@ -226,11 +228,24 @@ def _compared(values: Sequence[object]) -> list[tuple[float | str, float]]:
         parts = [(time[1], float(f"0{(time[3] or '').replace(',', '.') or '.0'}"), time[4]) for time in times if time]
         forms = {(re.sub(r"\d", "0", text), zone) for text, _, zone in parts}
         return [(text, fraction) for text, fraction, _ in parts] if len(forms) == 1 else []
+    written = [_written(text) for text in texts]
+    if all(written):
+        return [(time, 0) for time in written] if len({text[-5:] for text in texts if text[-5] in "+-"}) < 2 else []
     measures = [_MEASURE.fullmatch(text) for text in texts]
     units = {measure[2].strip() for measure in measures if measure is not None}
     if len(units) != 1 or not all(measure is not None and re.search(r"\d", measure[1]) for measure in measures):
         return []
     return [(float(measure[1].replace(",", "")), 0) for measure in measures if measure is not None]
+
+
+def _written(text: str) -> str:
+    """A time with the name of a month, in the order of ISO 8601; empty if it is none."""
+    for form in ("%d %b %Y", "%a %b %d %H:%M:%S %Y", "%b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S", "%d/%b/%Y:%H:%M:%S"):
+        try:
+            return datetime.strptime(re.sub(r" ([+-]\d{4}|[A-Z]{3})$", "", text), form).isoformat()  # noqa: DTZ007
+        except ValueError:
+            continue
+    return ""
 
 
 def _text(token: str) -> str:

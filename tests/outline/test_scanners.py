@@ -9,7 +9,7 @@ from coatcheck.core.outline.languages import PATTERNS, language_of
 from coatcheck.core.outline.model import MAX_ENTRIES, Entry, OutlineScanner
 from coatcheck.core.outline.output import Phases, times
 from coatcheck.core.outline.symbols import Symbols
-from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
+from coatcheck.core.outline.yaml_parts import YamlParts, yaml_form
 from coatcheck.core.views.window import Position
 
 START = Position(0, 0, 0)
@@ -490,8 +490,8 @@ replicas: 3
 
 @pytest.mark.parametrize("cuts", [(), (3,), (4, 5, 6), tuple(range(1, 24))])
 def test_documents_of_a_yaml_stream_are_found_with_kind_and_name(cuts: tuple[int, ...]) -> None:
-    assert is_stream(MANIFESTS.encode())
-    found = scan(YamlDocuments(), MANIFESTS, cuts)
+    assert yaml_form(MANIFESTS.encode()) == "documents"
+    found = scan(YamlParts("documents"), MANIFESTS, cuts)
     assert shown(found) == [
         (1, "Service desk", 1, 12),
         (1, "Job", 13, 19),
@@ -513,7 +513,7 @@ def test_documents_of_a_yaml_stream_are_found_with_kind_and_name(cuts: tuple[int
     ],
 )
 def test_what_is_no_stream_of_several_documents_is_not_taken_for_one(text: str) -> None:
-    assert not is_stream(text.encode())
+    assert yaml_form(text.encode()) != "documents"
 
 
 STYLES = {

@@ -117,6 +117,13 @@ async def test_files_commits_and_cells_are_read_by_name(agent: Agent) -> None:
         assert (cell.is_error, "x = 3" in cell.body, "x = 30" in cell.body) == (False, True, False)
 
 
+async def test_a_record_of_yaml_is_read_by_its_name(agent: Agent) -> None:
+    pods = "".join(f"- kind: Pod\n  metadata:\n    name: web-{n}\n  phase: Running\n" for n in range(30))
+    stored = await agent.put(f"apiVersion: v1\nitems:\n{pods}kind: List\n", kind="command_output", inline_tokens=0)
+    answer = await agent.read(artifact_id=stored, section="web-17")
+    assert answer.body == "- kind: Pod\n  metadata:\n    name: web-17\n  phase: Running"
+
+
 async def test_a_section_narrows_a_search_to_an_entry(agent: Agent) -> None:
     source = await agent.put(SOURCE, kind="code_or_file", title="desk.py", inline_tokens=0)
     found = await agent.read(artifact_id=source, section="Desk", pattern="pass", context=0)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from coatcheck.core.rates import Rates
 
-ENGINE = 10
+ENGINE = 11
 """Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older version recognised
 is recognised again. Within a version, the same input gives the same card."""
 _FORMS: Final = 6

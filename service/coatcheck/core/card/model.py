@@ -20,7 +20,7 @@ from coatcheck.core.artifact import (
 from coatcheck.core.card.text import CardSource
 from coatcheck.core.kinds.spec import KindSpec, spec_of
 from coatcheck.core.parts.blobs import named_blobs
-from coatcheck.core.records.tell import SHARE, shows_records
+from coatcheck.core.records.tell import share_of
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.text.count import keeps_ends
 from coatcheck.core.text.terminal import has_controls
@@ -117,7 +117,7 @@ class CardInput(Struct, frozen=True, dict=True):
         if self.text is not None and self.text.is_parts:
             return 0.0
         share = self.spec.facts_share * (_BRIEFLY if self.brief and self.spec.facts_share < _BRIEFLY else 1)
-        return max(share, SHARE * shows_records(self.facts.shape))
+        return max(share, share_of(self.facts.shape))
 
     @property
     def readable(self) -> bool:

@@ -4,12 +4,14 @@ Everything here that came from outside is inert and on one line; what is clipped
 """
 
 import re
+from itertools import pairwise
 from typing import Final, final
 
 from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import render
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.card.text import CardSource
+from coatcheck.core.passages.terms import terms_of
 from coatcheck.core.records.tell import shows_records
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck_client.contract.inert import one_line
@@ -28,6 +30,10 @@ _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
 """Facts that are sentences rather than enumerations."""
 _RESULT: Final = re.compile(r"^(r\d+ .{16,32})(?:(?= )|(?<=[\u3000-\uffff])).{12,}( \| \S+)$")
 """Matches a search result, a long title before a URL: a reader can do without the whole title, not without the URL."""
+_COUNTS: Final = re.compile(r"\d+ [^'\"]+")
+"""Matches what is before the counts of records."""
+_ITEMS: Final = 3
+"""Fields of which more than half with words of a query make no difference."""
 _ITEM: Final = re.compile(r'"(?:\\.|[^"\\])*"?|[,;](?= )')
 """Matches the end of an item of an enumeration, or a quotation, in which none ends."""
 
@@ -74,7 +80,7 @@ class OwnLines:
         self.lines += kept
         most = int((room - self.cost) * share)
         asked = inputs.query and share < 1 and not shows_records(facts.shape)
-        self._add_facts(max(most // 3, min(most, _ASKED)) if asked else most)
+        self._add_facts(max(most // 3, min(most, _ASKED)) if asked else most, most)
         if inputs.text is not None and not inputs.brief:
             self._add_headings(inputs.text, room - self.cost)
 
@@ -99,20 +105,28 @@ class OwnLines:
                 return
         self.lines.append(line)
 
-    def _add_facts(self, room: int) -> None:
-        """Adds facts that fit into `room` tokens in all; the last one is clipped to its whole items."""
-        most, shape = self.cost + room, self._inputs.facts.shape
+    def _add_facts(self, room: int, sought_room: int) -> None:
+        """Adds facts that fit into `room` tokens in all; the last one is clipped to its whole items.
+
+        Items with a word of the query stand first in their facts, and fit into `sought_room` tokens.
+        """
+        most, wide, shape = self.cost + room, self.cost + sought_room, self._inputs.facts.shape
         results = [line for line in shape if _RESULT.match(line)]
         if results and sum(map(self._cost, shape[: len(results) + 1])) > room:
             shape = [_RESULT.sub(r"\1 …\2", line) for line in shape]
+        words = _words_of(self._inputs.query)
         for raw in shape:
-            line, left = one_line(raw), most - self.cost
-            whole = self._reserve(line, most)
+            line, limit = one_line(raw), most
+            if words is not None:
+                line, sought = _order_items(line, words)
+                limit = max(most, min(wide, self.cost + self._cost(sought))) if sought else most
+            left = limit - self.cost
+            whole = self._reserve(line, limit)
             if not whole:
                 line = _clip_list(fit_text(line, left - 2, self._inputs.tokenizer)) if left > 12 else ""  # noqa: PLR2004
-            if whole or (line and self._reserve(line, most)):
+            if whole or (line and self._reserve(line, limit)):
                 self.facts += (line,)
-            if not whole:
+            if not whole and words is None:
                 break
         self.lines += self.facts
 
@@ -154,3 +168,24 @@ def _clip_list(text: str) -> str:
     place = text.rfind(" ") if _SENTENCE.match(text) else max(ends, default=0)
     label = text.find(": ")
     return f"{text[:place].rstrip()} …" if place > label + 1 else ""
+
+
+def _words_of(query: str | None) -> re.Pattern[str] | None:
+    """Returns a pattern for the words of a query; None if there are none."""
+    terms = terms_of(query or "").terms
+    stems = [rf"(?<!\w){re.escape(each.stem)}" if each.bound else re.escape(each.stem) for each in terms]
+    return re.compile("|".join(stems), re.IGNORECASE) if stems else None
+
+
+def _order_items(line: str, words: re.Pattern[str]) -> tuple[str, str]:
+    """Returns counts of records with the fields first that have one of the words, and with only these, if any has."""
+    label, _, listed = line.partition(": ")
+    if not _COUNTS.fullmatch(label):
+        return line, ""
+    ends = [found.start() for found in _ITEM.finditer(listed) if found[0] == ";"]
+    items = [listed[start + 2 if start else 0 : end] for start, end in pairwise([0, *ends, len(listed)])]
+    sought = [item for item in items if words.search(item)]
+    if not sought or (len(items) > _ITEMS and 2 * len(sought) > len(items)):  # no word tells any
+        return line, ""
+    others = [item for item in items if item not in sought]
+    return f"{label}: {'; '.join([*sought, *others])}", f"{label}: {'; '.join(sought)}; …"

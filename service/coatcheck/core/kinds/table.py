@@ -5,7 +5,7 @@ from typing import Final
 from coatcheck.core.kinds.description import NOTHING, Description, PayloadProbe
 from coatcheck.core.records.tables import begins_with_values, read_delimited, rows_of
 from coatcheck.core.records.tell import RecordFacts, tell
-from coatcheck.core.structure.delimited_tables import drawn_rows, read_table
+from coatcheck.core.structure.delimited_tables import Table, drawn_rows, read_table
 from coatcheck.core.text.plural import counted, first_of
 
 _COLUMNS: Final = 200
@@ -19,7 +19,7 @@ def describe_table(payload: PayloadProbe) -> Description:
     if table is None:
         return NOTHING
     first = [cell.strip() or "?" for cell in table.rows[0]]
-    rows, lines = _rows(sample.head, table.delimiter, plain=table.plain) if sample.whole else ([], [])
+    rows, lines = _rows(sample.head, table) if sample.whole else ([], [])
     headless = len(rows) > 1 and begins_with_values(rows)
     below = max(0, len(rows) - 1 + headless)
     size = f"{counted(below, 'row')}{'' if headless else ' below the first'}, " if rows else ""
@@ -32,9 +32,10 @@ def describe_table(payload: PayloadProbe) -> Description:
     return Description(facts=(shape, *records.facts, *names))
 
 
-def _rows(data: bytes, delimiter: str, *, plain: bool) -> tuple[list[list[str]], list[int]]:
+def _rows(data: bytes, table: Table) -> tuple[list[list[str]], list[int]]:
     """Returns the rows of a whole table, with their lines; none if quoting is broken, or anything else is in it."""
     text = data.decode("utf-8-sig", "replace")
-    if plain:
-        return read_delimited(text, delimiter) or ([], [])
-    return drawn_rows(text) if delimiter == "|" else ([], [])
+    if not table.plain:
+        return drawn_rows(text) if table.delimiter == "|" else ([], [])
+    rows, lines = read_delimited(text.split("\n", table.begin)[-1], table.delimiter) or ([], [])
+    return rows, [line + table.begin for line in lines]

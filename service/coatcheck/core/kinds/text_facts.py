@@ -17,9 +17,8 @@ from coatcheck.core.outline.sections import of_sections
 from coatcheck.core.outline.summary import size_of, summary
 from coatcheck.core.outline.titles import without_arguments
 from coatcheck.core.outline.totals import DiffTotals, totals_of
-from coatcheck.core.outline.yaml_documents import is_stream
-from coatcheck.core.outline.yaml_keys import is_mapping
-from coatcheck.core.records.lines import facts_of_lines, facts_of_words
+from coatcheck.core.outline.yaml_parts import yaml_form
+from coatcheck.core.records.lines import facts_of_lines, facts_of_pairs, facts_of_words
 from coatcheck.core.records.tell import tell
 from coatcheck.core.records.texts import documents_in, records_in
 from coatcheck.core.text.plural import counted, first_of
@@ -61,17 +60,19 @@ def describe_output(payload: PayloadProbe) -> Description:
         return listed or _described(blocks, where) or NOTHING
     text = (payload.lines or payload.sample).head
     if records := tell(records_in(text)).facts:
-        return _beside(records, listed or _outlined(payload, OUTPUT, _is_part))
+        return _beside(records, listed or _outlined(payload, OUTPUT, _is_block))
     if listed is None and (counts := facts_of_lines(text)):
         return Description(facts=tuple(counts))
     described = listed or _outlined(payload, OUTPUT, _is_part)
-    return described or Description(facts=tuple(facts_of_words(payload.sample.head)))
+    if described:
+        return described
+    return Description(facts=tuple(facts_of_pairs(payload.sample.head) or facts_of_words(payload.sample.head)))
 
 
 def describe_source(payload: PayloadProbe) -> Description:
     """Returns records, and symbols or headings at the outer levels with their lines; else what describes an output."""
-    outlined = _listed(payload) or _outlined(payload, SOURCE, lambda entry: entry.lines is not None)
     records = tell(documents_in(payload.sample.head)).facts if payload.sample.whole else []
+    outlined = _listed(payload) or _outlined(payload, SOURCE, _is_block if records else _is_part)
     return _beside(records, outlined) if records or outlined else describe_output(payload)
 
 
@@ -81,6 +82,11 @@ def _beside(records: list[str], outlined: Description | None) -> Description:
 
 def _is_part(entry: Entry) -> bool:
     return entry.what != "phase"
+
+
+def _is_block(entry: Entry) -> bool:
+    """Returns whether an entry is more than a record, which facts of records tell."""
+    return entry.what not in {"phase", "item"}
 
 
 def _outlined(payload: PayloadProbe, marks: Landmarks, counts: Callable[[Entry], bool]) -> Description | None:
@@ -101,7 +107,7 @@ def _first_lines(sample: PayloadSample, most: int = _LARGEST) -> tuple[bytes, st
     examined as far as available.
     """
     head = sample.head
-    if len(head) > most and (is_mapping(head) or (sample.whole and is_manual(head[:_LOOK]))):
+    if len(head) > most and (yaml_form(head) == "keys" or (sample.whole and is_manual(head[:_LOOK]))):
         most = len(head)
     if len(head) <= most and sample.whole:
         return sample.head, ""
@@ -130,7 +136,7 @@ def _listed(payload: PayloadProbe) -> Description | None:
     if payload.sample.whole and (totals := totals_of(head)) is not None:
         totals.feed(payload.sample.head)
         return Description(facts=totals.facts())
-    return _documents(payload.sample) if is_stream(head) else None
+    return _documents(payload.sample) if yaml_form(head) == "documents" else None
 
 
 def _commits(sample: PayloadSample) -> Description:
@@ -138,10 +144,7 @@ def _commits(sample: PayloadSample) -> Description:
     commits = [entry.title for entry in entries if entry.what == "commit"]
     fact = f"{counted(len(commits), 'commit')}: {first_of(commits, _COMMITS)}"
     known = commits and len(entries) < MAX_ENTRIES
-    counts = tell(documents_in(sample.head)).facts if sample.whole else []
-    return Description(
-        facts=(*counts, *([fact] if known else [])), parts=OUTLINE if not known or len(commits) > _COMMITS else ()
-    )
+    return Description(facts=(fact,) if known else (), parts=OUTLINE if not known or len(commits) > _COMMITS else ())
 
 
 def _documents(sample: PayloadSample) -> Description:

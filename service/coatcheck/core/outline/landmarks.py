@@ -16,8 +16,7 @@ from coatcheck.core.outline.output import Phases
 from coatcheck.core.outline.shape import of_json
 from coatcheck.core.outline.symbols import Symbols
 from coatcheck.core.outline.table import of_table
-from coatcheck.core.outline.yaml_documents import YamlDocuments, is_stream
-from coatcheck.core.outline.yaml_keys import YamlKeys, is_mapping
+from coatcheck.core.outline.yaml_parts import YamlParts, yaml_form
 from coatcheck.core.structure.line_style import style_of
 from coatcheck.core.views.window import Position
 
@@ -66,9 +65,8 @@ def _listed(head: bytes) -> OutlineScanner | None:
         return Diff()
     if is_oneline(head):
         return Oneline()
-    if is_stream(head):
-        return YamlDocuments()
-    return YamlKeys() if is_mapping(head) else None
+    form = yaml_form(head)
+    return YamlParts(form) if form else None
 
 
 def _source(names: tuple[str | None, ...], head: bytes) -> OutlineScanner | None:

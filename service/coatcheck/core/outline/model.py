@@ -21,6 +21,7 @@ What = Literal[
     "document",
     "symbol",
     "block",
+    "item",
     "commit",
     "file",
     "hunk",

@@ -20,9 +20,15 @@ def of_table(head: bytes, lines: int) -> OutlineEntries:
     if table is None:
         return OutlineEntries([])
     names, *body = table.rows
+    first = table.begin + 1
     entries = [
-        Entry(what="rows", title="first row", lines=LineExtent(1, 1)),
-        Entry(what="rows", title="rows", lines=LineExtent(2, max(2, lines)), detail=f"about {max(0, lines - 1):,}"),
+        Entry(what="rows", title="first row", lines=LineExtent(first, first)),
+        Entry(
+            what="rows",
+            title="rows",
+            lines=LineExtent(first + 1, max(first + 1, lines)),
+            detail=f"about {max(0, lines - first):,}",
+        ),
     ]
     for at, name in enumerate(names[:_COLUMNS]):
         example = next((row[at] for row in body if at < len(row) and row[at].strip()), "")

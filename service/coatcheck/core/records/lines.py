@@ -7,9 +7,12 @@ from typing import Final, final
 
 from msgspec import Struct
 
+from coatcheck.core.records.counts import tell_counts
 from coatcheck.core.records.model import LINE, LONGEST, Column, RecordList
+from coatcheck.core.records.show import show_value
 from coatcheck.core.records.statistics import FieldStatistic, examine
-from coatcheck.core.records.tell import tell_counts
+from coatcheck.core.text.lexicon import BENIGN, SPEAKS, SURE, classify, speaking
+from coatcheck.core.text.plural import counted
 from coatcheck.core.text.terminal import visible
 
 _LOOKED: Final = 24
@@ -44,10 +47,28 @@ _FIELDS: Final = (
     _LineField("status", re.compile(rb"\" ([1-5]\d\d) (?:\d+|-)"), 0.4),
     _LineField("file", re.compile(rb"^(" + _FILE + rb")(?:\(\d+(?:,\d+)?\):|:\d+[:\s])"), 0.5),
 )
+_PAIR: Final = re.compile(
+    rb"(?<![\w.=/?&%-])([A-Za-z_][\w.-]{0,40})"
+    rb'(?:=(?=[^=\s])("[^"]*"|[^\s,;()\[\]{}"]+)|: ([-+]?\d+(?:[.,]\d+)*[%a-zA-Z]{0,3})(?=[\s,;]|$))'
+)
+"""Matches `key=value`, unless it is a part of an address or an option, and `Key: number`."""
+_BEFORE: Final = " "
+"""Name, which no key has, of what is before the first pair."""
+_RARE: Final = 0.1
+"""Minimum share of the lines that have pairs."""
+_PAIRS: Final = 2
+"""Minimum keys that most lines with pairs have: one alone may be an option of a command, or a part of an address."""
 _MANY: Final = 20
 """Minimum lines, and lines per different word, where words are counted."""
 _WORDS: Final = 6
 """Columns of words that are examined."""
+_OFTEN: Final = 0.1
+"""Minimum share of the lines that end with a word that is counted beside many others."""
+_NAMING: Final = re.compile(r"[A-Za-z][\w./:-]+\w")
+"""Matches words that say something by themselves."""
+_SHORT: Final = 2
+"""Maximum lines without a word in a column that all others have: a heading, or a total."""
+_NUMBER: Final = re.compile(rb"[-+]?\d[\d.,]*[%a-zA-Z]{0,3}")
 _FEW: Final = 8
 """Maximum different words that are counted: lines of several sorts have more."""
 _USUAL: Final = 0.95
@@ -104,26 +125,103 @@ def facts_of_lines(text: bytes) -> list[str]:
 
 
 def facts_of_words(text: bytes) -> list[str]:
-    """Returns how often words occur at the beginning and the end of lines, where all lines have one of a few."""
-    rows = [line.split(None, _WORDS) for line in text.split(b"\n") if line.strip()]
+    """Returns how often words occur in columns of lines of which each has one of a few, and the ranges of numbers.
+
+    The last word names lines if it tells them apart, as paths do.
+    """
+    split = (line.split(None, _WORDS) for line in text.split(b"\n"))
+    numbered = [(number, row) for number, row in enumerate(split, 1) if row and not _is_total(row)]
+    rows = [row for _, row in numbered]
     if len(rows) < _MANY:
         return []
     columns: dict[str, Column] = {}
     for at in range(_WORDS):
-        counts = Counter(row[at] for row in rows[:: max(1, len(rows) // _LOOKED)] if len(row) > at)
-        if 2 * len(counts) < counts.total():
+        sample = [row[at] for row in rows[:: max(1, len(rows) // _LOOKED)] if len(row) > at]
+        if 2 * len({*sample}) < len(sample) or all(map(_NUMBER.fullmatch, sample)):
             columns[f"word {at + 1}"] = [_word(row[at]) if len(row) > at else None for row in rows]
-    columns["last word"] = [_word(row[-1].split()[-1]) for row in rows]
-    told = {name: examine(column) for name, column in columns.items()}
-    few = {name: each for name, each in told.items() if _is_few(each, len(rows))}
-    return tell_counts(RecordList(LINE, len(rows), {name: columns[name] for name in few}), few) if few else []
+    last = [_word(row[-1].split()[-1]) for row in rows]
+    columns["last word"] = last
+    found = {name: examine(column) for name, column in columns.items()}
+    ranges = (name for name, each in found.items() if name != "last word" and _is_range(each, len(rows)))
+    names = {name for name, each in found.items() if _is_few(each, len(rows))}.union(ranges)
+    title = None if found["last word"].is_number or len({*last}) < len(last) else "last word"
+    records = RecordList(LINE, len(rows), columns, lambda number: f"line {numbered[number][0]}")
+    facts = tell_counts(records, {name: found[name] for name in columns if name in names}, title) if names else []
+    often = "" if "last word" in names else _show_often(last)
+    if not often or _states_failure(text):
+        return facts
+    return [f"{facts[0]}; {often}" if facts else f"{counted(len(rows), 'line')}: {often}"]
+
+
+def _show_often(words: list[str]) -> str:
+    """Returns the words that many lines end with, and how many others there are; empty if there are none of either."""
+    counts = Counter(words)
+    often = [
+        (word, count)
+        for word, count in counts.most_common(_FEW)
+        if count >= max(_MANY, _OFTEN * len(words)) and _NAMING.fullmatch(word)
+    ]
+    if not often or len(often) == len(counts) or sum(count for _, count in often) > _USUAL * len(words):
+        return ""
+    items = [f"{show_value(word, RecordList(LINE, 0))} {count}" for word, count in often]
+    return f"last word {', '.join(items)}, … {len(counts) - len(often)} more values"
+
+
+def facts_of_pairs(text: bytes) -> list[str]:
+    """Returns the values and ranges of `key=value` and of `Key: number` in the lines that have the most frequent key.
+
+    What is before the first pair names a line if it tells it apart.
+    """
+    rows: list[tuple[int, bytes, dict[str, object]]] = []
+    lines = text.split(b"\n")
+    if max(map(len, lines)) > LONGEST:  # pairs of which would be cut in two
+        return []
+    for number, line in enumerate(lines, 1):
+        found = list(_PAIR.finditer(line)) if b"=" in line or b": " in line else []
+        if found:
+            pairs: dict[str, object] = {}
+            for match in found:
+                pairs.setdefault(match[1].decode(), _word((match[2] or match[3]).strip(b'"')))
+            rows.append((number, line[: found[0].start()], pairs))
+    times = Counter(key for _, _, pairs in rows for key in pairs)
+    first, count = max(times.items(), key=lambda item: item[1], default=("", 0))
+    rows = [each for each in rows if first in each[2]]
+    usual = Counter(key for _, _, pairs in rows for key in pairs)
+    filled = sum(not line.isspace() for line in lines if line)
+    if count < max(_MANY, filled * _RARE) or sum(4 * each >= 3 * count for each in usual.values()) < _PAIRS:
+        return []
+    if _states_failure(text):  # whose lines are worth more
+        return []
+    columns: dict[str, Column] = {
+        key: [pairs.get(key) for _, _, pairs in rows] for key, times_of in usual.items() if 4 * times_of > count
+    }
+    before = [_word(line.strip()) for _, line, _ in rows]
+    records = RecordList(LINE, len(rows), {**columns, _BEFORE: before}, lambda number: f"line {rows[number][0]}")
+    title = _BEFORE if all(before) and len({*before}) == len(before) else None
+    facts = tell_counts(records, {key: examine(column) for key, column in columns.items()}, title)
+    return [line.replace(": ", f" with {first}: ", 1) for line in facts]
+
+
+def _states_failure(text: bytes) -> bool:
+    lines = text.split(b"\n")
+    return any(classify(lines[row]) & (SURE | BENIGN) == SURE for row in speaking(text, SPEAKS))
 
 
 def _is_few(statistic: FieldStatistic, size: int) -> bool:
     counts = statistic.counts
-    if not counts or statistic.is_number or max(counts.values()) > _USUAL * size:
+    if not counts or max(counts.values()) > _USUAL * size:
         return False
-    return _MANY * len(counts) <= size == statistic.present and len(counts) <= _FEW
+    return _MANY * len(counts) <= size <= statistic.present + _SHORT and len(counts) <= _FEW
+
+
+def _is_range(statistic: FieldStatistic, size: int) -> bool:
+    several = statistic.counts is None or len(statistic.counts) >= _MANY
+    return statistic.is_number and several and size <= statistic.present + _SHORT
+
+
+def _is_total(row: list[bytes]) -> bool:
+    """Returns whether a line has the sum of others, as `wc` and `ls` print it."""
+    return len(row) == 2 and b"total" in row  # noqa: PLR2004 - a word and a number
 
 
 def _word(word: bytes) -> str:

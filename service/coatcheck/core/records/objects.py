@@ -29,6 +29,10 @@ _KEY: Final = "key"
 """Name of the field with the key of such a record."""
 _PLACES: Final = 200
 """Maximum members of a record, or of an object, in which lists are searched for, and which are looked at as fields."""
+_NAMES: Final = 12
+"""Maximum different keys of objects whose members are fields, whatever few of them have each."""
+_OFTEN: Final = 4
+"""Objects per one with the most frequent key from which keys are data."""
 _SAMPLE: Final = 200
 """Records, evenly spread, that tell which fields a list has."""
 _BRACKETED: Final = re.compile(r"\['((?:[^'\\]|\\.)*)'\]")
@@ -80,9 +84,16 @@ def lists_in(value: object, lines: Mapping[int, int] | None = None) -> list[Reco
             lists[id(place)] = made
     for place in found.values():
         if id(place) in lists:
-            owners = ((lists.get(id(owner)), number) for owner, number, *_ in place.paths)
-            lists[id(place)].owners = [None if owner is None else (owner, number) for owner, number in owners]
+            lists[id(place)].owners = [_owner(path, lists) for path in place.paths]
     return list(lists.values())
+
+
+def _owner(path: _Path, lists: Mapping[int, RecordList]) -> tuple[RecordList, int] | None:
+    """Returns the record that the object at a path is in, beyond parts of it that are lists of one."""
+    owner, number, *_ = path
+    while owner is not None and id(owner) not in lists:
+        owner, number, *_ = owner.paths[number]
+    return None if owner is None else (lists[id(owner)], number)
 
 
 def _plain(field: str) -> str:
@@ -209,13 +220,20 @@ def fields_of(records: list[Members], above: Keys = ()) -> Iterator[tuple[Keys, 
         if list in types and dict not in types:
             firsts = [_first(each) for each in values]
             alone = max(map(len, _lists(values))) < 2 or WRONG.fullmatch(key)  # noqa: PLR2004
-            if alone or not any(isinstance(each, dict) for each in firsts):
+            if alone or {*map(type, firsts)} <= {str, type(None)}:
                 values, keys, types = firsts, (*keys, 0), {*map(type, firsts)}
         if not types <= {dict, list, type(None)}:
             yield keys, [_scalar(each) for each in values] if types & {dict, list, str} else values
         if dict in types and len(above) < _DEEP:
             inner = [cast("Members", each) if isinstance(each, dict) else {} for each in values]
-            yield from fields_of(inner, keys)
+            if not _are_data([each for each in inner if each]):
+                yield from fields_of(inner, keys)
+
+
+def _are_data(objects: list[Members]) -> bool:
+    """Returns whether the keys of objects are data, such as names of packages, rather than names of fields."""
+    keys = Counter(chain.from_iterable(objects[:: max(1, len(objects) // _SAMPLE)]))
+    return len(keys) > _NAMES and _OFTEN * max(keys.values()) < min(len(objects), _SAMPLE)
 
 
 def _first(value: object) -> object:

@@ -21,6 +21,19 @@ _TIME: Final = re.compile(
     r"(\d{4}([-/.])\d\d\2\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)?)(Z| ?[+-]\d\d:?\d\d(?: [A-Z]{3,4})?)?",
     re.ASCII,
 )
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH: Final = rf"((?i:{'|'.join(_MONTHS)}))[a-z]{{0,6}}\.?"
+_CLOCK: Final = r"(\d\d:\d\d(?::\d\d)?)"
+_DAY_FIRST: Final = re.compile(
+    rf"(?:[A-Za-z]{{3}},? )?(\d{{1,2}})[ /-]{_MONTH}[ /-](\d{{4}})(?:[ :]{_CLOCK})?"
+    r"( ?(?:[+-]\d\d:?\d\d|[A-Z]{3,4}))?",
+    re.ASCII,
+)
+_MONTH_FIRST: Final = re.compile(
+    rf"(?:[A-Za-z]{{3}} )?{_MONTH} +(\d{{1,2}}),?(?: {_CLOCK})?( [A-Z]{{3,4}})? (\d{{4}})( [A-Z]{{3,4}}| [+-]\d{{4}})?",
+    re.ASCII,
+)
+"""Match times with the name of a month, as mails and feeds have them, and as `date` prints them."""
 _DIGITS: Final = re.compile(r"\d")
 _SECONDS: Final = 19
 """Characters of a time up to its seconds."""
@@ -103,8 +116,29 @@ def ordered(held: Sequence[object]) -> tuple[tuple[str, str] | None, Keys]:
         # Behind the zone, fractions of a second would be in order only if all had the same length.
         keys = [each.removesuffix(zone).replace(",", ".") for each in texts]
         return ((_IS_TIME, form), keys) if same else (None, ())
+    if texts and (written := _written_times(texts)):
+        return (_IS_TIME, "written"), written
     unit = _UNIT.fullmatch(texts[0]) if texts else None
     return (None, ()) if unit is None else _measured(texts, unit[2] or "")
+
+
+def _written_times(texts: Sequence[str]) -> list[str]:
+    """Returns times with months in words in the form of `2026-11-28 10:00`; none unless all have one form and zone."""
+    pattern = next((each for each in (_DAY_FIRST, _MONTH_FIRST) if each.fullmatch(texts[0])), None)
+    keys: list[str] = []
+    forms: set[tuple[int, str | None]] = set()
+    for text in texts if pattern is not None else ():
+        found = pattern.fullmatch(text)  # pyright: ignore[reportOptionalMemberAccess]
+        if found is None:
+            return []
+        if pattern is _DAY_FIRST:
+            day, month, year, clock, zone = found.groups()
+        else:
+            month, day, clock, before, year, behind = found.groups()
+            zone = before or behind
+        forms.add((len(clock or ""), zone))
+        keys.append(f"{year}-{_MONTHS.index(month.lower()) + 1:02}-{int(day):02} {clock}")
+    return keys if len(forms) == 1 else []
 
 
 def _measured(texts: Sequence[str], unit: str) -> tuple[tuple[str, str] | None, Sequence[float]]:

@@ -8,7 +8,7 @@ is said.
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, final
@@ -18,13 +18,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coatcheck.core.jsonpath.location import step
+from coatcheck.core.records.counts import may_be_told, tell_counts
 from coatcheck.core.records.model import FIELDS, Column, RecordList
-from coatcheck.core.records.objects import Keys, Members, fields_of, lists_in, values_at
+from coatcheck.core.records.objects import Keys, Members, columns_of, fields_of, lists_in, values_at
 from coatcheck.core.records.statistics import Extreme, FieldStatistic, count_values, examine, ordered
 from coatcheck.core.records.tables import begins_with_values, rows_of
-from coatcheck.core.records.tell import RecordFacts, may_be_told, tell, tell_counts
+from coatcheck.core.records.tell import RecordFacts, tell, tell_first_failed
 from coatcheck.core.records.texts import documents_in
 from coatcheck.core.records.top_values import largest_path, top_values
+from coatcheck.core.records.verdicts import failing_among, find_verdict
 from coatcheck.core.records.xml import is_xml
 from coatcheck.core.records.yaml import is_yaml
 from coatcheck.core.structure.delimited_tables import read_table
@@ -49,6 +51,8 @@ _LINES: Final = re.compile(rb"[^\n]*\}\s*\n\s*\{")
 """Matches a text whose first line is an object, and whose second begins with one."""
 _COUNTED: Final = 16
 """Fields that are counted."""
+_KEPT: Final = 10
+"""Failed records that are kept."""
 _DEEP: Final = 2
 """Keys that lead to a field that is counted."""
 _NOTHING: Final = (None, "")
@@ -98,28 +102,55 @@ class _Total(Struct):
 class _Fields:
     """The fields that are counted, with what is known of them."""
 
-    def __init__(self, records: RecordList, paths: Mapping[str, Keys] | None = None) -> None:
-        """Takes the first records, which tell what is worth it, and where they have their fields."""
+    def __init__(
+        self,
+        records: RecordList,
+        read: Callable[[list[Any]], dict[str, Column]],
+        paths: Mapping[str, Keys] | None = None,
+    ) -> None:
+        """Takes the first records, which tell what is worth it, what reads all fields of one, and where these are."""
         self.paths = paths or {}
+        self._read = read
         found = {name: examine(column) for name, column in records.columns.items()}
         names = [name for name, each in found.items() if may_be_told(name, records, each)]
         self.totals = {name: _Total() for name in names[:_COUNTED]}
         self._records = replace(records, size=0, columns=dict.fromkeys(self.totals, ()))
+        self._failed: dict[str, dict[int, dict[str, Column]]] = {name: {} for name in self.totals}
+        """All fields of the first records of which each field states a failure, by their number."""
 
     @property
     def size(self) -> int:
         """Records so far."""
         return self._records.size
 
-    def add(self, size: int, columns: Mapping[str, Column]) -> None:
+    def add(self, records: Sequence[object], columns: Mapping[str, Column]) -> None:
         """Adds records; a field that is not among these columns is missing in all of them."""
-        self._records.size += size
+        first = self.size
+        self._records.size += len(records)
         for name, total in self.totals.items():
-            total.add(columns.get(name, ()))
+            column = columns.get(name, ())
+            total.add(column)
+            failed = self._failed[name]
+            if len(failed) < _KEPT and (bad := failing_among(self._records.last_step(name), total.counts or ())):
+                numbers = (number for number, value in enumerate(column) if value in bad)
+                for number in islice(numbers, _KEPT - len(failed)):
+                    failed[first + number] = self._read([records[number]])
 
-    def facts(self) -> list[str]:
-        """Returns the counts in words."""
-        return tell_counts(self._records, {name: each.statistic() for name, each in self.totals.items()})
+    def facts(self, others: int = 0) -> list[str]:
+        """Returns in words which records failed, and the counts, with the number of other lines."""
+        statistics = {name: each.statistic() for name, each in self.totals.items()}
+        counts = tell_counts(self._records, statistics)
+        counts = [f"{line}; {counted(others, 'other line')}" if others else line for line in counts]
+        verdict = find_verdict(self._records, statistics)
+        if verdict is None:
+            return counts
+        name, bad = verdict
+        failed = self._failed[name]
+        places = [f"record {number + 1}" if others else self._records.locate(number) for number in failed]
+        names = dict.fromkeys(field for fields in failed.values() for field in fields)
+        columns = {field: [fields.get(field, (None,))[0] for fields in failed.values()] for field in names}
+        kept = replace(self._records, size=len(failed), columns=columns, locate=places.__getitem__)
+        return [*tell_first_failed(kept, sum(bad.values()), self.size), *counts]
 
 
 @final
@@ -165,7 +196,7 @@ class JsonRecords:
         fields = self._fields
         if not self._known or fields is None or fields.size < max(_LEAST, self._others * _OTHERS):
             return []
-        return [f"{line}; {counted(self._others, 'other line')}" if self._others else line for line in fields.facts()]
+        return fields.facts(self._others)
 
     def _count(self, text: bytes) -> None:
         """Counts the records in a text: its lines, or elements with commas between them."""
@@ -177,11 +208,13 @@ class JsonRecords:
             keys = [each for each, _ in islice(fields_of(first), FIELDS) if len(each) <= _DEEP and 0 not in each]
             columns = {"".join(step(str(key)) for key in each): values_at(first, each) for each in keys}
             self._fields = _Fields(
-                RecordList("$[*]", len(first), columns, steps=True), dict(zip(columns, keys, strict=True))
+                RecordList("$[*]", len(first), columns, lambda number: f"$[{number}]", steps=True),
+                columns_of,
+                dict(zip(columns, keys, strict=True)),
             )
         if self._fields is not None:
             paths = self._fields.paths
-            self._fields.add(len(held), {name: values_at(held, paths[name]) for name in self._fields.totals})
+            self._fields.add(held, {name: values_at(held, paths[name]) for name in self._fields.totals})
         self._known = self._fields is not None and bool(self._fields.totals) and not (self._array and self._others)
 
 
@@ -203,8 +236,10 @@ def _records(text: bytes, *, array: bool) -> Iterator[Members | None]:
 class RowRecords:
     """Counts the columns of delimited text."""
 
-    def __init__(self, delimiter: str, names: Sequence[str]) -> None:
+    def __init__(self, delimiter: str, names: Sequence[str], begin: int) -> None:
+        """Takes the names of columns, which are those of a header below so many lines, or those of the first row."""
         self._delimiter = delimiter
+        self._begin = begin
         self._names = names
         self._carry: bytes = b""
         self._fields: _Fields | None = None
@@ -230,24 +265,34 @@ class RowRecords:
             self._count(self._carry.decode("utf-8", "replace"))
         return self._fields.facts() if self._known and self._fields is not None and self._fields.size >= _LEAST else []
 
+    def _read(self, rows: list[list[str]]) -> dict[str, Column]:
+        return rows_of(self._names, rows, range(len(rows))).columns
+
     def _count(self, text: str) -> None:
         try:
-            lines = [f"{line}\n" for line in text.split("\n")]  # other signs that end lines are parts of cells
-            rows = [row for row in csv.reader(lines, delimiter=self._delimiter, strict=True) if row]
+            lines = text.split("\n")[
+                self._begin if self._fields is None else 0 :
+            ]  # other signs that end lines are parts of cells
+            if '"' in text or "\r" in text:
+                reader = csv.reader([f"{line}\n" for line in lines], delimiter=self._delimiter, strict=True)
+                rows = [row for row in reader if row]
+            else:
+                rows = [line.split(self._delimiter) for line in lines if line]
         except csv.Error:
             self._known = False
             return
         if self._fields is None:
             headless = len(rows) > 1 and begins_with_values(rows)
             rows = rows if headless else rows[1:]
-            names = [""] * len(self._names) if headless else self._names
-            first = rows_of(names, rows[:_FIRST_RECORDS], range(len(rows)))
-            self._fields = _Fields(first)
+            self._names = [""] * len(self._names) if headless else self._names
+            first = rows_of(self._names, rows[:_FIRST_RECORDS], range(len(rows)))
+            first.locate = lambda number: f"row {number + 1}"
+            self._fields = _Fields(first, self._read)
             self._columns = {name: nth for nth, name in enumerate(first.columns) if name in self._fields.totals}
         width = max(self._columns.values(), default=0)
         if rows and min(map(len, rows)) <= width:
             rows = [row if len(row) > width else [*row, *[""] * (width + 1 - len(row))] for row in rows]
-        self._fields.add(len(rows), {name: list(map(itemgetter(at), rows)) for name, at in self._columns.items()})
+        self._fields.add(rows, {name: list(map(itemgetter(at), rows)) for name, at in self._columns.items()})
 
 
 @final
@@ -311,4 +356,4 @@ def counter_of(head: bytes) -> JsonRecords | RowRecords | None:
     if found is not None:
         return JsonRecords(array=found[1] is not None) if found[1] is not None or _LINES.match(head) else None
     table = read_table(head)
-    return RowRecords(table.delimiter, table.rows[0]) if table is not None and table.plain else None
+    return RowRecords(table.delimiter, table.rows[0], table.begin) if table is not None and table.plain else None

@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Final
 
 import numpy as np
@@ -14,7 +14,14 @@ _LEAST: Final = 4
 """Minimum lines of a table in columns of fixed width."""
 _NARROWEST: Final = 3
 """Minimum columns of such a table: two are a list with a remark."""
-_HEADER: Final = re.compile(r"[A-Za-z%#][\w%#()/.+-]*(?: [\w%#()/.+-]+){0,2}")
+_PARTS: Final = 1_000
+"""Maximum parts of a text between blank lines that may be tables, 20 microseconds each."""
+_TITLE: Final = 3
+"""Lines from the first of which on the header is searched for."""
+_HEADER: Final = re.compile(
+    r"[A-Za-z%#](?:[\w%#()/.+-]|:(?=[A-Za-z]| |$))*(?: (?:[\w%#()/.+-]|:(?=[A-Za-z]| |$))+){0,2}"
+)
+_HAS_DIGIT: Final = re.compile(r".*\d")
 _WIDEST: Final = 1_000
 _LOOKED: Final = 30
 """Lines at the beginning that decide whether the others are looked at."""
@@ -67,12 +74,44 @@ def read_delimited(text: str, delimiter: str) -> tuple[list[list[str]], list[int
 def read_columns(text: str) -> tuple[list[list[str]], list[int]] | None:
     """Returns the rows of a table in columns of fixed width, the header first, with their lines; None for others.
 
-    Columns are what blanks in all lines separate, as far as the header goes; what is right of that is in the last one.
+    It may have a title, or recur below blank lines with the same header, if it is most of the text. Columns are what
+    blanks in all lines separate, as far as the header goes; what is right of that is in the last one.
     """
-    numbered = [(number, line.rstrip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    if len(numbered) < _LEAST or len(numbered[0][1].split()) < _NARROWEST or "\t" in numbered[0][1]:
-        return None
+    every = [(number, line.rstrip()) for number, line in enumerate(text.split("\n"), 1)]
+    filled = [each for each in every if each[1]]
+    if (whole := _read_table(filled)) is not None or (whole := _read_below_title(filled)) is not None:
+        return whole
+    tables: dict[tuple[str, ...], tuple[list[list[str]], list[int]]] = {}
+    parts = [list(part) for is_filled, part in groupby(every, key=lambda each: bool(each[1])) if is_filled]
+    for part in parts if len(parts) <= _PARTS else []:
+        found = _read_below_title(part)
+        if found is not None:
+            rows, lines = tables.setdefault(tuple(found[0][0]), ([found[0][0]], [found[1][0]]))
+            rows += found[0][1:]
+            lines += found[1][1:]
+    most = max(tables.values(), key=lambda each: len(each[0]), default=None)
+    return most if most is not None and 2 * len(most[0]) >= len(filled) else None
+
+
+def _read_below_title(numbered: list[tuple[int, str]]) -> tuple[list[list[str]], list[int]] | None:
+    """Returns the rows of numbered lines that are one table, but for a line or two above the header.
+
+    A column with digits in every row but the header tells a table from lines that happen to be alike.
+    """
+    for first in range(_TITLE):
+        table = _read_table(numbered[first:])
+        columns = [] if table is None else list(zip(*table[0], strict=True))
+        if any(not _HAS_DIGIT.match(name) and all(map(_HAS_DIGIT.match, cells)) for name, *cells in columns):
+            return table
+    return None
+
+
+def _read_table(numbered: list[tuple[int, str]]) -> tuple[list[list[str]], list[int]] | None:
     lines = [line for _, line in numbered]
+    if len(lines) < _LEAST or len(lines[0].split()) < _NARROWEST or "\t" in lines[0]:
+        return None
+    if "  " not in lines[0] and "  " not in lines[1]:  # cells of one width would be words of one length
+        return None
     spans = _spans(lines[:_LOOKED])
     if not spans or not all(_HEADER.fullmatch(lines[0][start:end].strip()) for start, end in spans):
         return None

@@ -45,13 +45,13 @@ def top_values(value: object) -> str | None:
     named: list[tuple[str, object]] = []
     members = cast("dict[str, object]", value)
     for key, member in members.items():
-        name, told = key, member
+        name, inner_value = key, member
         if isinstance(member, list) and member and WRONG.fullmatch(key):
-            name, told = f"{key}[0]", cast("list[object]", member)[0]
-        inner = cast("dict[str, object]", told) if isinstance(told, dict) and len(members) <= _MAP else {}
+            name, inner_value = f"{key}[0]", cast("list[object]", member)[0]
+        inner = cast("dict[str, object]", inner_value) if isinstance(inner_value, dict) and len(members) <= _MAP else {}
         if len(inner) > _NESTED:
             inner = {each: inner[each] for each in inner if each in _IDENTITY}
-        named += [(f"{name}.{each}", scalar) for each, scalar in inner.items()] if inner else [(name, told)]
+        named += [(f"{name}.{each}", scalar) for each, scalar in inner.items()] if inner else [(name, inner_value)]
     parts = [f"{name}={shown}" for name, each in named if len(name) <= _VALUE and (shown := _clipped(name, each))]
     return ", ".join(parts[:_SCALARS]) or None
 
@@ -75,12 +75,12 @@ def _short(value: object) -> str | None:
 
 def largest_path(value: object) -> str | None:
     """Returns the path of what says what was found, or of the largest value, as far down as one is most of another."""
-    path, inner, size, told = "$", value, 0, False
+    path, inner, size, is_stated = "$", value, 0, False
     for _ in range(_DEEPEST):
         if isinstance(inner, list):
             elements = cast("list[object]", inner)
             if len(elements) >= _FEWEST:
-                first = 0 if told else len(elements) // 3
+                first = 0 if is_stated else len(elements) // 3
                 return f"{path}[{first}:{min(len(elements), first + _PAGE)}]"
             steps = {f"[{number}]": element for number, element in enumerate(elements)}
         else:
@@ -90,8 +90,8 @@ def largest_path(value: object) -> str | None:
         if not containers:
             break
         stated = [name for name in containers if _STATING.fullmatch(name[1:])]
-        name, told = stated[0] if stated else max(containers, key=lambda each: containers[each]), bool(stated)
-        if path != "$" and containers[name] < _BULK * size and not told:
+        name, is_stated = stated[0] if stated else max(containers, key=lambda each: containers[each]), bool(stated)
+        if path != "$" and containers[name] < _BULK * size and not is_stated:
             break
         path, inner, size = f"{path}{name}", steps[name], containers[name]
     return path if path != "$" else None

@@ -1,7 +1,7 @@
 """Tells the records that state a failure from the others: by a value of a field, or by having a field of that name."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -30,14 +30,9 @@ def find_failures(records: RecordList, statistics: dict[str, FieldStatistic]) ->
 
     The outermost field of states decides; without one, that a record has a field named like a failure.
     """
-    states = [
-        (name.count("."), name)
-        for name, each in statistics.items()
-        if 4 * each.present > records.size and _states(records.last_step(name), each)
-    ]
-    if states:
-        name = min(states)[1]
-        bad = _failing_values(records.last_step(name), statistics[name])
+    verdict = find_verdict(records, statistics)
+    if verdict is not None:
+        name, bad = verdict
         return name, [
             number for number, value in enumerate(records.columns[name]) if value is not None and value in bad
         ]
@@ -50,13 +45,33 @@ def find_failures(records: RecordList, statistics: dict[str, FieldStatistic]) ->
     return None, sorted(found) if len(found) < records.size or parts else ()
 
 
+def find_verdict(
+    records: RecordList, statistics: Mapping[str, FieldStatistic]
+) -> tuple[str, Mapping[object, int]] | None:
+    """Returns the outermost field of states, if there is one, and how often it has each value that states a failure."""
+    states = [
+        (name.count("."), name)
+        for name, each in statistics.items()
+        if 4 * each.present > records.size and _states(records.last_step(name), each)
+    ]
+    if not states:
+        return None
+    name = min(states)[1]
+    counts = statistics[name].counts or {}
+    return name, {value: counts[value] for value in _failing_values(records.last_step(name), counts)}
+
+
+def failing_among(last: str, values: Iterable[object]) -> set[object]:
+    """Returns which values of a field, given the last part of its name, state a failure; none if it has no states."""
+    return _failing_values(last, values) if STATES.fullmatch(last) or _GOOD.fullmatch(last) else set()
+
+
 def parts_of(name: str) -> list[str]:
     """Returns the keys that a field's name is made of, without the numbers of elements."""
     return [part.removesuffix("[0]") for part in name.split(".")]
 
 
-def _failing_values(name: str, statistic: FieldStatistic) -> set[object]:
-    values = statistic.counts or ()
+def _failing_values(name: str, values: Iterable[object]) -> set[object]:
     if _GOOD.fullmatch(name):
         return {value for value in values if value is False or str(value).lower() == "false"}
     return {value for value in values if is_failing(value)}
@@ -64,8 +79,7 @@ def _failing_values(name: str, statistic: FieldStatistic) -> set[object]:
 
 def _states(name: str, statistic: FieldStatistic) -> bool:
     """Returns whether a field of this name says of some records that they failed."""
-    stating = STATES.fullmatch(name) or _GOOD.fullmatch(name)
-    bad = _failing_values(name, statistic) if stating and not statistic.is_number else set[object]()
+    bad = set[object]() if statistic.is_number else failing_among(name, statistic.counts or ())
     return bool(bad) and not (_ALL.fullmatch(name) and len(statistic.counts or ()) == len(bad))
 
 

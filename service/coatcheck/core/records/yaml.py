@@ -38,7 +38,9 @@ _OTHERS: Final = 4
 """Maximum number of lines per pair."""
 _LENGTHS: Final = 8
 """Maximum different numbers of pairs that records have; what has more is prose with colons."""
-_PAIR: Final = re.compile(r"([A-Za-z][\w .()/%@+-]{0,60}?)\s*:(?:\s+(.*)|$)|([A-Za-z][\w.-]{0,60})=(.*)")
+_PAIR: Final = re.compile(r"([A-Za-z][\w .()/%@+-]{0,60}?)(?:\s*:|\s+\|)(?:\s+(.*)|$)|([A-Za-z][\w.-]{0,60})=(.*)")
+_APART: Final = re.compile(r"\W*|[-=*_+].*[-=*_+]")
+"""Matches a line that sets what follows apart: an empty one, or a rule."""
 
 
 class _RefusalError(Exception):
@@ -161,11 +163,11 @@ class _Reader:
         return self._block(line.indent, depth + 1)
 
     def _text(self, indent: int) -> str:
-        said: list[str] = []
+        lines: list[str] = []
         while self._at < len(self._lines) and self._lines[self._at].indent > indent:
-            said.append(self._lines[self._at].text)
+            lines.append(self._lines[self._at].text)
             self._at += 1
-        return "\n".join(said)[:LONGEST]
+        return "\n".join(lines)[:LONGEST]
 
     def _scalar(self, text: str, indent: int) -> object:
         """Returns a scalar, whose further lines are indented deeper."""
@@ -212,6 +214,9 @@ def read_pairs(data: bytes) -> Reading | None:
         if records and times[key] >= least:
             records[-1].setdefault(key, value[:LONGEST] or None)
     alike = sum(len(each) > 1 for each in records)
-    if sum(map(len, records)) * _OTHERS < sum(bool(line.strip()) for line in every):
+    apart = all(line == 1 or _APART.fullmatch(every[line - 2].strip()) for line in lines.values())
+    if not apart and sum(map(len, records)) * _OTHERS < sum(bool(line.strip()) for line in every):
         return None
-    return Reading(records, lines) if 4 * alike >= 3 * count and len({*map(len, records)}) <= _LENGTHS else None
+    return (
+        Reading(records, lines) if 4 * alike >= 3 * count and (apart or len({*map(len, records)}) <= _LENGTHS) else None
+    )

@@ -5,6 +5,7 @@ import re
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 _LOOK: Final = 16 * 1024
 _LINES: Final = 60
@@ -22,6 +23,7 @@ _DRAWN: Final = 0.7
 """Shares of rows that must be as wide as the header; a drawn table may have a title and a count beside its rows."""
 _MOST: Final = 0.8
 """Share of cells with digits and no blanks from which nothing else is checked."""
+_NUMBER: Final = re.compile(r"\s*[-+]?\d[\d.,]*\s*")
 _DIGIT: Final = re.compile(r"\d")
 _WHOLE: Final = 3
 """Rows of which the last may be left out."""
@@ -39,7 +41,9 @@ class Table(Struct, frozen=True):
     rows: list[list[str]]
     """The header, and the rows below it as far as they were read."""
     plain: bool
-    """Whether every line belongs to a row: there are no rules and no comments."""
+    """Whether every line below `begin` belongs to a row: there are no rules and no comments."""
+    begin: int = 0
+    """Lines above the header, which are comments."""
 
 
 def read_table(head: bytes) -> Table | None:
@@ -50,12 +54,20 @@ def read_table(head: bytes) -> Table | None:
     every = b"\n".join(first).decode("utf-8", "replace").splitlines()
     filled = [line for line in every if line.strip()]
     lines = [line for line in filled if line[0] != "#"]
+    comments = next((at for at, line in enumerate(first) if line[:1] != b"#"), 0)
     if any(line.lstrip()[:1] in _BARS or "|" in line for line in lines[:2]):
         drawn = [line.translate(_AS_BAR).strip().strip("|") for line in lines if not _RULE.fullmatch(line.strip())]
         if 1 < len(drawn) < len(lines) and "|" in drawn[0]:
             rows = [[cell.strip() for cell in line.split("|")] for line in drawn[:_ROWS]]
             return Table("|", rows, plain=False) if _even(rows) >= _DRAWN else None
-    return _widest(lines[:_ROWS], plain=len(lines) == len(filled))
+    table = _widest(lines[:_ROWS], plain=len(lines) + comments == len(filled))
+    if table is None or not comments:
+        return table
+    header = first[comments - 1].decode("utf-8", "replace").strip("# \r").split(table.delimiter)
+    columns = zip(*[row for row in table.rows if len(row) == len(header)], strict=True)
+    if len(header) == len(table.rows[0]) and any(all(map(_NUMBER.fullmatch, cells)) for cells in columns):
+        return replace(table, rows=[header, *table.rows], begin=comments - 1)
+    return replace(table, begin=comments)
 
 
 def drawn_rows(text: str) -> tuple[list[list[str]], list[int]]:

@@ -9,7 +9,7 @@ from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.outline.landmarks import landmarks
 from coatcheck.core.outline.model import Entry
 from coatcheck.core.outline.render import line_of
-from coatcheck.core.outline.yaml_keys import YamlKeys, is_mapping
+from coatcheck.core.outline.yaml_parts import YamlParts, yaml_form
 from coatcheck.core.views.window import Position
 
 YAML = """# made
@@ -35,6 +35,29 @@ list:
 - a:
     b: 1
 """
+PODS = """kind: List
+items:
+- kind: Pod
+  metadata:
+    labels:
+      name: inner
+    name: web-1
+  spec:
+    containers:
+    - name: app
+    name: other
+- id: 7
+  name: "web-2"
+  args: ["a: b"]
+  text: a value of
+    several: lines
+- odd: 1
+other:
+  - user:
+      id: 5
+    id: u
+"""
+PLAYS = "- hosts: all\n  name: first\n  tasks:\n    - name: a\n- hosts: web\n  name: second\n"
 ONE = "en:\n    hello: Hello\n    deep:\n        deeper: 1\n    bye: Bye\n"
 LISTS = "groups:\n  - name: a\n    rules:\n      x: 1\nrules:\n  {odd}:\n    deep:\n      x: 1\nend: 1\n"
 
@@ -48,17 +71,23 @@ TEXTS = {
             "env (4-6)",
             "jobs (7-16)",
             "  build (9-13)",
+            "      a (11-13)",
             "  test (14-16)",
             "script (17-19)",
             "list (20-22)",
         ],
     ),
+    "pods": (
+        PODS,
+        ["kind (1)", "items (2-17)", "  web-1 (3-11)", "  web-2 (12-16)", "other (18-21)", "  u (19-21)"],
+    ),
+    "plays": (PLAYS, ["first (1-4)", "second (5-6)"]),
     "one": (ONE, ["en (1-5)", "  hello (2)", "  deep (3-4)", "  bye (5)"]),
-    "lists": (LISTS, ["groups (1-4)", "rules (5-8)", "end (9)"]),
+    "lists": (LISTS, ["groups (1-4)", "  a (2-4)", "rules (5-8)", "  {odd} (6-8)", "end (9)"]),
 }
 
 
-def entries(scanner: YamlKeys, text: str, cuts: tuple[int, ...] = ()) -> list[Entry]:
+def entries(scanner: YamlParts, text: str, cuts: tuple[int, ...] = ()) -> list[Entry]:
     lines = text.encode().splitlines(keepends=True)
     place = Position(0, 0, 0)
     for low, high in zip((0, *cuts), (*cuts, len(lines)), strict=True):
@@ -73,7 +102,7 @@ def test_parts_are_found_in_any_blocks(name: str) -> None:
     text, listed = TEXTS[name]
     rng = random.Random(2)
     for _ in range(60):
-        scanner = YamlKeys()
+        scanner = YamlParts("keys")
         cuts = tuple(sorted(rng.sample(range(1, text.count("\n")), rng.randint(0, 4))))
         assert [line_of(each) for each in entries(scanner, text, cuts)] == listed, cuts
 
@@ -107,8 +136,8 @@ OTHERS = [
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_texts_have_none(text: str) -> None:
-    assert not is_mapping(text.encode())
+    assert yaml_form(text.encode()) != "keys"
 
 
 def test_a_beginning_without_a_line_end_is_examined() -> None:
-    assert not is_mapping(b"a:" * 20_000)
+    assert yaml_form(b"a:" * 20_000) is None

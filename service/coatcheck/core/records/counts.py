@@ -1,0 +1,150 @@
+"""Words how often the values of fields occur in records, and from where to where numbers and times go."""
+
+import re
+from collections import Counter
+from typing import Final
+
+from msgspec.json import encode
+
+from coatcheck.core.records.examine import FEW, Examined, is_reference
+from coatcheck.core.records.model import LINE, Column, RecordList
+from coatcheck.core.records.show import LONGEST_TEXT, name_of, show_size, show_value
+from coatcheck.core.records.statistics import Extreme, FieldStatistic, examine
+from coatcheck.core.records.verdicts import STATES
+from coatcheck.core.text.plural import first_of
+
+_FIELDS: Final = 12
+"""Fields of a list that are counted."""
+_VALUES: Final = 12
+"""Values of a field that are named, most frequent first."""
+_CHARS: Final = 40
+_NUMBERS: Final = 3
+"""Different numbers that are counted rather than told by their range."""
+_OFTEN: Final = 10
+"""How often each of a few more numbers occurs, on average, that are counted, too."""
+_CLASSES: Final = re.compile(r"(?i)\w*(?:rule|code|check|symbol|type|kind|category|class)(?:_?id|_?name)?")
+"""Matches the names of fields that say which sort of thing a record is."""
+
+
+def tell_counts(
+    records: RecordList, statistics: dict[str, FieldStatistic] | None = None, title: str | None = None
+) -> list[str]:
+    """Returns only how often values occur in records that excerpts show, or of which only the statistics are left.
+
+    The field `title` names the records, if any does.
+    """
+    if statistics is None:
+        statistics = {name: examine(column) for name, column in records.columns.items()}
+    return list(filter(None, [count_fields(Examined(records, statistics, None, (), title, [], {}))]))
+
+
+def may_be_told(name: str, records: RecordList, statistic: FieldStatistic) -> bool:
+    """Returns whether a field of these records may be worth counting in many more."""
+    return _is_worth_telling(Examined(records, {}, None, (), None, [], {}), name, statistic)
+
+
+def count_fields(each: Examined) -> str:
+    """Returns how often the values of each field occur, and from where to where numbers and times go."""
+    parts: list[str] = []
+    same: list[Counter[object]] = []
+    columns: list[Column] = []
+    for name in sorted(each.statistics, key=lambda name: _order(each, name)):
+        statistic = each.statistics[name]
+        column = each.records.columns[name]
+        if not _is_worth_telling(each, name, statistic):
+            continue
+        counts = None if _is_ranged(each.records.last_step(name), statistic) else statistic.counts
+        if counts is not None and any(
+            sorted(other.values()) == sorted(counts.values()) and _correspond(column, others)
+            for other, others in zip(same, columns, strict=True)
+        ):
+            continue
+        shown = _show_field(each, name, statistic)
+        if shown and len(parts) < min(_FIELDS, each.records.size // 4):
+            parts.append(f"{name.removeprefix('.') if each.records.steps else name} {shown}")
+            if counts is not None:
+                same.append(counts)
+                columns.append(column)
+    if not parts:
+        return ""
+    return f"{show_size(each)}: {'; '.join(parts)}"
+
+
+def _is_worth_telling(each: Examined, name: str, statistic: FieldStatistic) -> bool:
+    """Returns whether a reader can do something with the values of a field: they recur, or are from here to there."""
+    last = each.records.last_step(name)
+    if 4 * statistic.present <= each.records.size:
+        return False
+    if _is_ranged(last, statistic):
+        if is_reference(last):
+            return False
+        return statistic.least.value != statistic.greatest.value  # pyright: ignore[reportOptionalMemberAccess]
+    counts = statistic.counts
+    if counts is not None and len(counts) == 1:
+        return each.records.place == LINE or STATES.fullmatch(last) is not None
+    if counts is None or any(isinstance(value, str) and len(value) > 2 * _CHARS for value in counts):
+        return False
+    words = all(not isinstance(value, str) or " " not in value for value in counts)
+    least = 1 if _CLASSES.fullmatch(last) else 2 if words or len(counts) <= FEW else 4
+    return least * len(counts) < statistic.present
+
+
+def _is_ranged(last: str, statistic: FieldStatistic) -> bool:
+    """Returns whether a field is told by its range: times, and numbers, unless they are codes, or few that recur."""
+    counts = statistic.counts
+    if statistic.least is None or counts is None or not statistic.is_number:
+        return statistic.least is not None
+    if _CLASSES.fullmatch(last) or STATES.fullmatch(last):
+        return False
+    few = len(counts) <= _NUMBERS or (len(counts) <= FEW and len(counts) * _OFTEN <= statistic.present)
+    return not few or any("." in str(value) for value in counts)
+
+
+def _order(each: Examined, name: str) -> tuple[bool, int, int, int]:
+    """What is counted first: the verdict, states, classes, other texts, those of few values first, then numbers."""
+    statistic, last = each.statistics[name], each.records.last_step(name)
+    kind = 0 if STATES.fullmatch(last) else 1 if _CLASSES.fullmatch(last) else 2
+    return (
+        name != each.verdict,
+        3 if _is_ranged(last, statistic) else kind,
+        name.count("."),
+        len(statistic.counts or ()),
+    )
+
+
+def _show_field(each: Examined, name: str, statistic: FieldStatistic) -> str:
+    counts = statistic.counts
+    if _is_ranged(each.records.last_step(name), statistic):
+        return f"{_extreme(each, statistic.least)} to {_extreme(each, statistic.greatest)}"  # pyright: ignore[reportArgumentType]
+    ordered = sorted((counts or Counter()).items(), key=lambda item: (-item[1], encode(item[0])))
+    items = [f"{show_value(value, each.records)} {count}" for value, count in ordered]
+    chars = most = 0
+    for item in items[:_VALUES]:
+        chars += len(item)
+        most += not most or chars <= 2 * LONGEST_TEXT
+    missing = each.records.size - statistic.present
+    listed = first_of(items, most, "more values", separator=", ")
+    return f"{listed}, none {missing}" if missing and most == len(items) else listed
+
+
+def _extreme(each: Examined, extreme: Extreme) -> str:
+    """Returns an extreme value, with the record that alone has it: its name or its time, or else its place."""
+    shown = str(extreme.value) if not isinstance(extreme.value, float) else encode(extreme.value).decode()
+    if not extreme.alone or not any(map(len, each.records.columns.values())):  # of a text that streamed in
+        return shown
+    if each.title is not None:
+        name = name_of(each, extreme.record, _CHARS)
+        return shown if name == shown else f"{shown} ({name})"
+    times = [name for name, field in each.statistics.items() if field.least is not None and not field.is_number]
+    column = each.records.columns[times[0]] if len(times) == 1 else ()
+    apart = len({*column}) == each.records.size  # they come one after the other
+    found = column[extreme.record] if apart else each.records.locate(extreme.record)
+    at_end = extreme.record in {0, each.records.size - 1}
+    return shown if at_end or found == extreme.value else f"{shown} ({found})"
+
+
+def _correspond(one: Column, other: Column) -> bool:
+    """Returns whether the values of two fields in the same records correspond one to one."""
+    if not one or not other:  # of a text that streamed in
+        return False
+    return len(set(zip(one, other, strict=True))) == len(set(one)) == len(set(other))

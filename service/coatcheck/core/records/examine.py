@@ -1,0 +1,225 @@
+"""Finds what records are called, which failed or are odd, and which fields say what happened."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+from typing import Final, cast
+
+import numpy as np
+from msgspec import Struct
+
+from coatcheck.core.records.model import Column, RecordList
+from coatcheck.core.records.statistics import FieldStatistic, examine, ordered
+from coatcheck.core.records.verdicts import WRONG, find_failures, parts_of
+
+_TITLES: Final = (
+    "fullname", "fulltitle", "full_name", "nodeid", "name", "testname", "test", "title",
+    "full_description", "fulldescription", "description", "key", "id",
+)  # fmt: skip
+_NAME: Final = "name"
+_SURELY: Final = 8
+"""How many of these are names in every format; the others name only records that no other field tells apart."""
+_HEX: Final = re.compile(r"(?=.*\d)[0-9a-fA-F:-]{8,}")
+"""Matches identifiers that say nothing to a reader."""
+_MESSAGES: Final = (
+    "message", "msg", "longrepr", "failuremessages", "reason", "error", "detail", "description",
+    "output", "text", "title", "summary", "stack",
+)  # fmt: skip
+"""Names of fields that say what happened, those first that do so in most words."""
+_USUAL: Final = 20
+"""Minimum records beside which one is odd."""
+_RARE: Final = 0.05
+"""Maximum share of the records that are odd in the same way; at most three are."""
+_ODD: Final = 3
+"""Maximum records that are odd in the same way."""
+FEW: Final = 8
+"""Maximum different values of a field in which one is odd."""
+_ID: Final = re.compile(
+    r"(?:\w*_)?(?:id|ID|Id)|\w*[a-z](?:Id|ID)|(?i:\w*(?:line|lineno|line_?number|column|col|row|offset|index))"
+)
+"""Matches the names of numbers of which nobody asks for the range."""
+_KEYS: Final = re.compile(r"(?i)_?(?:id|key|name|no|number)$")
+"""Matches the end of the name of a field that names what stands before it: `instance_id` names instances."""
+_REFERENCE: Final = re.compile(r"(.*\w)(?:ID|Id|_id)")
+_DISTINCT: Final = 0.9
+_TITLE_CHARS: Final = 80
+_LONGEST: Final = 320
+"""Maximum characters of a text that tells records apart, and of a name."""
+_LOOKED: Final = 50
+"""Records that tell which field names them, if none failed."""
+
+
+class Examined(Struct):
+    """A list of records, and what is known of each."""
+
+    records: RecordList
+    statistics: dict[str, FieldStatistic]
+    verdict: str | None
+    failed: Sequence[int]
+    title: str | None
+    messages: list[str]
+    """Fields that may say what happened, best first."""
+    odd: dict[int, list[str]]
+    """Odd fields by the number of the record."""
+    above: dict[int, str] = {}
+    """What failed and odd records are in, by their number."""
+
+
+def examine_lists(lists: Sequence[RecordList]) -> list[Examined]:
+    """Returns what is known of complete lists of one document; what contains a failed record states none of its own."""
+    every = [examine_list(each) for each in lists]
+    by_list = {id(each.records): each for each in every}
+    containing = {
+        (id(records), at) for each in every for number in each.failed for records, at in _owners(each, number)
+    }
+    for each in every:
+        if any((id(each.records), number) in containing for number in each.failed):
+            each.failed = ()
+    for each in every:
+        odd = [*each.odd.keys() - set(each.failed)]
+        each.above = {**_above(each, odd, by_list), **_above(each, each.failed, by_list)}
+    return every
+
+
+def examine_list(records: RecordList) -> Examined:
+    """Returns what is known of the records of one list."""
+    _resolve(records)
+    statistics = {name: examine(column) for name, column in records.columns.items()}
+    verdict, failed = find_failures(records, statistics)
+    title = _title(records, statistics, failed)
+    messages = [each for each in _messages(records, statistics) if each != title]
+    return Examined(records, statistics, verdict, failed, title, messages, _odd_fields(records, statistics, failed))
+
+
+def _owners(each: Examined, number: int) -> Iterator[tuple[RecordList, int]]:
+    """Yields the records that a record is in, the nearest first."""
+    owner = each.records.owners[number] if each.records.owners else None
+    while owner is not None:
+        yield owner
+        owner = owner[0].owners[owner[1]] if owner[0].owners else None
+
+
+def _above(each: Examined, numbers: Sequence[int], by_list: dict[int, Examined]) -> dict[int, str]:
+    """Returns what the nearest records with a name are called that these records are in, if each has its own.
+
+    A scenario is called so beside its failed step, a suite with many failed tests is not.
+    """
+    found: dict[int, tuple[int, int, str]] = {}
+    for number in numbers:
+        for records, at in _owners(each, number):
+            owner = by_list.get(id(records))
+            if owner is not None and owner.title is not None and (name := owner.records.columns[owner.title][at]):
+                found[number] = (id(records), at, " ".join(str(name).split()))
+                break
+    if len({owner[:2] for owner in found.values()}) * 4 < len(numbers) * 3:
+        return {}
+    return {number: name for number, (_, _, name) in found.items()}
+
+
+def _resolve(records: RecordList) -> None:
+    """Names the records that refer by an ID to something that another one names: `testID` to `test.id`, `test.name`."""
+    columns = dict(records.columns)
+    for reference, values in columns.items():
+        found = _REFERENCE.fullmatch(reference)
+        if found is not None and f"{found[1]}.id" in columns and f"{found[1]}.name" in columns:
+            ids, names = columns[f"{found[1]}.id"], columns[f"{found[1]}.name"]
+            known = {key: name for key, name in zip(ids, names, strict=True) if key is not None}
+            named = [name if name is not None else known.get(key) for key, name in zip(values, names, strict=True)]
+            records.columns[f"{found[1]}.name"] = named
+
+
+def _title(records: RecordList, statistics: dict[str, FieldStatistic], failed: Sequence[int]) -> str | None:
+    """Returns the field that names records: by its name, the outermost first; else the first that tells all apart."""
+    looked = failed or range(min(records.size, _LOOKED))
+    best: tuple[bool, int, int, str] | None = None
+    for name in statistics:
+        last = records.last_step(name).lower()
+        rank = _TITLES.index(last) if last in _TITLES else len(_TITLES) if last.endswith("name") else -1
+        texts = [value for number in looked if isinstance(value := records.columns[name][number], str)]
+        if rank >= 0 and 2 * len(texts) >= len(looked) and texts and max(map(len, texts)) <= _LONGEST:
+            several = len(set(texts)) > 1 or len(texts) == 1
+            distinct = 2 * len(set(texts)) >= len(texts) or (failed and last == _NAME and several)
+            if distinct and not _HEX.fullmatch(texts[0]):
+                best = min(best or (True, 99, 0, ""), (rank >= _SURELY, name.count("."), rank, name))
+    if best is not None and not best[0]:
+        return best[-1]
+    apart = [name for name, each in statistics.items() if each.least is None and _tells_apart(records, name)]
+    kind = re.sub(r"[^a-z]", "", records.place.rpartition(".")[2].lower())
+    own = (name for name in apart if kind.startswith(_KEYS.sub("", records.last_step(name)).lower() or "-"))
+    plain = (name for name in apart if not is_reference(records.last_step(name)))
+    known = best[-1] if best is not None else None
+    return next(chain(own, plain), known or next(iter(apart), None))
+
+
+def _tells_apart(records: RecordList, name: str) -> bool:
+    """Returns whether nearly every record has a short text of its own in a field that is not only digits."""
+    texts = [value for value in records.columns[name] if isinstance(value, str) and len(value) <= _TITLE_CHARS]
+    distinct = len(texts) == records.size and len(set(texts)) >= _DISTINCT * len(texts)
+    return distinct and not _HEX.fullmatch(texts[0])
+
+
+def is_reference(last: str) -> bool:
+    """Returns whether a field of this name identifies, or gives a place, so that nobody asks for its range."""
+    return _ID.fullmatch(last) is not None
+
+
+def _messages(records: RecordList, statistics: dict[str, FieldStatistic]) -> list[str]:
+    """Returns the fields that may say what happened, those of a failure first."""
+    ranked: list[tuple[bool, int, int, str]] = []
+    for name in statistics:
+        last = records.last_step(name).lower()
+        rank = next((nth for nth, word in enumerate(_MESSAGES) if last == word or last.endswith(f"_{word}")), -1)
+        if rank >= 0:
+            wrong = any(WRONG.fullmatch(part) for part in parts_of(name))
+            ranked.append((not wrong, rank, name.count("."), name))
+    return [name for *_, name in sorted(ranked)]
+
+
+def _odd_fields(
+    records: RecordList, statistics: dict[str, FieldStatistic], failed: Sequence[int]
+) -> dict[int, list[str]]:
+    """Returns the odd fields of the records that have any; none if many have."""
+    odd: dict[int, list[str]] = {}
+    if records.size >= _USUAL:
+        for name, statistic in statistics.items():
+            for number in _odd_in(records.columns[name], statistic, records.size):
+                odd.setdefault(number, []).append(name)
+    others = odd.keys() - set(failed)
+    return {number: names[: FEW // 2] for number, names in odd.items() if number not in others or len(others) <= FEW}
+
+
+def _odd_in(column: Column, statistic: FieldStatistic, size: int) -> list[int]:
+    """Returns the records with a rare value of few, one that few have, or a number far from all others."""
+    most = min(_ODD, max(1, int(size * _RARE)))
+    if statistic.present <= most:
+        return [number for number, value in enumerate(column) if value is not None]
+    if statistic.present < size <= statistic.present + most:
+        return [number for number, value in enumerate(column) if value is None or value == ""]
+    counts = statistic.counts
+    if counts is not None and len(counts) <= FEW and 2 * statistic.present > size:
+        rare = {value for value, count in counts.items() if count <= most and count * _USUAL <= size}
+        if rare and sum(counts[value] for value in rare) <= most:
+            return [number for number, value in enumerate(column) if value in rare]
+        return []
+    if statistic.is_number and statistic.present == size:
+        _, keys = ordered(column)
+        far = _far(cast("Sequence[float]", keys))
+        return [number for number, value in enumerate(keys) if value in far]
+    return []
+
+
+def _far(numbers: Sequence[float]) -> set[float]:
+    """Returns the one or two numbers that are farther from the next than nearly all others are apart."""
+    ordered = np.sort(np.array(numbers))
+    if len(ordered) <= 2 * _USUAL or all(above > below for below, above in pairwise(numbers)):
+        return set()
+    tail = max(1, len(ordered) // (2 * _USUAL))
+    reach = float(ordered[-1 - tail] - ordered[tail])
+    sides: list[list[float]] = [ordered[:3].tolist(), ordered[:-4:-1].tolist()]
+    return {
+        number
+        for side in sides
+        for few in (2, 1)
+        if reach and abs(side[few] - side[few - 1]) > reach
+        for number in side[:few]
+    }
