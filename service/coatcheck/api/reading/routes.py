@@ -160,10 +160,10 @@ async def outline_artifact(call: RouteCall, artifact_id: str, query: OutlineQuer
 
     Returns what the artifact contains and where: headings, search results or parts (each with its `section`);
     definitions in source code, also with line numbers or as grep output; files and hunks of a diff, with the lines that
-    each adds and removes; commits of a Git log; phases of a log; columns of a table; the outer elements of XML; tables
-    of TOML and INI, keys of YAML, families of metrics, titled blocks; cells of a notebook and positions in a JSON
-    document, each with its `path`. Lines and bytes are those of the view that the answer names. Entries cut off by the
-    budget are counted, and `next` continues; `partial` says that not all of a large payload was examined.
+    each adds and removes; commits of a Git log; phases of a log; columns of a table; documents, keys and named items of
+    YAML; cells of a notebook; positions in a JSON document, each with its `path`. Lines and bytes are those of the view
+    that the answer names. Entries cut off by the budget are counted, and `next` continues; `partial` says that not all
+    of a large payload was examined.
     """
     number, section = cited(artifact_id, query.section)
     return await call.services.outline(
