@@ -133,3 +133,5 @@ class CompactParameters(TypedDict, total=False):
     ttl: int | str | None
     idle_ttl: int | str | None
     pin: bool
+    repair: bool
+    tools: Literal["read_artifact", "none"] | None

@@ -85,7 +85,7 @@ def delegated(coatcheck: Client) -> int:
     agent: Any = create_deep_agent(
         parent,
         [build],
-        middleware=[CoatcheckMiddleware(coatcheck, session="example-2", compact_state=True)],
+        middleware=[CoatcheckMiddleware(coatcheck, session="example-2")],
         subagents=[{"name": "helper", "description": "Looks into logs.", "model": child, "mode": "fork"}],
     )
     agent.invoke({"messages": [{"role": "user", "content": "Build it and report."}]})
@@ -112,7 +112,7 @@ def summarised(coatcheck: Client) -> int:
                 trim_tokens_to_summarize=None,
                 summarizer=summarise,
             ),
-            CoatcheckMiddleware(coatcheck, session="example-2", compact_state=True),
+            CoatcheckMiddleware(coatcheck, session="example-2"),
         ],
     )
     agent.invoke({"messages": [{"role": "user", "content": "Build it and report."}]})

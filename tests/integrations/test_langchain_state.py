@@ -141,6 +141,76 @@ def test_a_summariser_is_given_cards_and_markers(client: Client, *, ours_first: 
     assert WRITTEN not in prompt
 
 
+@pytest.mark.parametrize("waiting", [True, False], ids=["invoke", "ainvoke"])
+@pytest.mark.parametrize("tool", ["write_file", "failing_write_file"])
+@pytest.mark.parametrize("ours", [True, False], ids=["with", "without"])
+async def test_a_summariser_s_prompt_is_bounded_and_the_state_keeps_the_file(
+    client: Client, tool: str, *, ours: bool, waiting: bool
+) -> None:
+    summariser = Script(calls=[])
+    summary = SummarizationMiddleware(
+        summariser, trigger=("messages", 3), keep=("messages", 1), trim_tokens_to_summarize=None
+    )
+    saver = InMemorySaver()
+    model = Script(calls=[(tool, {"path": "a", "content": FILE}), ("small", {})], count=True)
+    middleware = [summary, CoatcheckMiddleware(client, session="bounded")] if ours else [summary]
+    made = agent(model, saver, *middleware)
+    thread = {"configurable": {"thread_id": f"bounded {tool} {ours} {waiting}"}}
+    # Stopped between the call and the summary, a run goes on from what was saved, as in another process.
+    made.invoke({"messages": [HumanMessage("go")]}, thread, interrupt_after=["tools"])
+    written = saved(saver, thread["configurable"]["thread_id"])
+    assert WRITTEN in written
+    _ = made.invoke(None, thread) if waiting else await made.ainvoke(None, thread)
+    prompts = "".join(str(one.content) for request in summariser.seen for one in request)
+    assert summariser.seen
+    lines = [line for line in FILE.splitlines() if line in prompts]
+    assert (sum(map(len, lines)) <= 2_000) == ours
+    assert ("omitted from history, do not copy" in prompts) == ours
+
+
+@pytest.mark.parametrize("kind", ["helper", "general-purpose"])
+@pytest.mark.parametrize("ours", [True, False], ids=["with", "without"])
+async def test_a_sub_agent_without_middleware_of_its_own_inherits_it(client: Client, kind: str, *, ours: bool) -> None:
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("write_file", {"file_path": "/a.txt", "content": FILE}),
+        ("build", {}),
+        ("build", {}),
+    ]
+    child = Script(calls=calls, count=True)
+    asked = ("task", {"description": "Look at it.", "subagent_type": kind})
+    parent = Script(calls=[asked], count=True)
+    helper: dict[str, Any] = {"name": kind, "description": "helps", "model": child, "system_prompt": "Help."}
+    build = [one for one in TOOLS if one.name == "build"]
+    made = cast("Callable[..., Any]", create_deep_agent)(
+        parent,
+        build,
+        middleware=[CoatcheckMiddleware(client, session="parent")] if ours else [],
+        subagents=[helper],
+    )
+    done = await made.ainvoke({"messages": [HumanMessage("go")]})
+    assert done["messages"][-1].content == "done"
+    assert len(child.seen) == 4
+    assert (WRITTEN in told(child.seen[-1])) == (not ours)
+    assert ("[art_" in told(child.seen[-1])) == ours
+    assert (len(told(child.seen[-1])) < 20_000) == ours
+    offered = {str(getattr(one, "name", one)) for one in child.offered}
+    assert ("read_artifact" in offered) == ours
+
+
+def test_a_sub_agent_reads_on_with_the_tool_that_its_cards_name(client: Client) -> None:
+    stored = client.put(LOG, session="other").id
+    child = Script(calls=[("build", {}), ("read_artifact", {"artifact_id": stored, "pattern": RAW})], count=True)
+    parent = Script(calls=[("task", {"description": "Look.", "subagent_type": "helper"})], count=True)
+    helper: dict[str, Any] = {"name": "helper", "description": "helps", "model": child, "system_prompt": "Help."}
+    build = [one for one in TOOLS if one.name == "build"]
+    made = cast("Callable[..., Any]", create_deep_agent)(
+        parent, build, middleware=[CoatcheckMiddleware(client)], subagents=[helper]
+    )
+    made.invoke({"messages": [HumanMessage("go")]})
+    assert RAW not in told(child.seen[1])
+    assert RAW in told(child.seen[2])
+
+
 @pytest.mark.filterwarnings("ignore:.*forked subagents.*is in beta")
 @pytest.mark.parametrize("mode", ["fork", "isolated"])
 def test_a_sub_agent_of_deepagents_inherits_no_raw_file_and_no_raw_output(client: Client, mode: str) -> None:

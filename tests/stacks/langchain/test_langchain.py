@@ -161,8 +161,6 @@ class TestDeepAgents:
             coatcheck = CoatcheckMiddleware(client)
             operator: Any = {"name": "operator", "description": "Has the log.", "system_prompt": "Look."}
             operator |= {"tools": [TOOLS["get_log"]], "mode": kind}
-            if kind == "isolated":  # a fork has its parent's
-                operator["middleware"] = [coatcheck]
             agent = create_deep_agent(
                 openai(model.url), [TOOLS["get_status"]], middleware=[coatcheck], subagents=[operator]
             )

@@ -1,8 +1,9 @@
 """The middleware: bulky tool results become cards as they arrive, and requests to the model are compacted.
 
 The agent's state contains what the tools returned, with cards in place of bulky results; compaction affects one request
-and not the state, unless `compact_state` removes written files from it too. It never breaks an agent: a failure here is
-logged, and the agent continues with what it has.
+and not the state, unless `compact_state` removes written files from it too. Summarisers and sub-agents are given
+messages as small as the agent's model is. It never breaks an agent: a failure here is logged, and the agent continues
+with what it has.
 """
 
 import asyncio
@@ -10,14 +11,16 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse, ToolCallRequest
+from langchain.agents.middleware.types import ModelRequest, ModelResponse, ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
+from langgraph.config import get_config
 
 from coatcheck_client import Client
 from coatcheck_client.contract.cards import is_own
 from coatcheck_client.contract.identifiers import SESSION_CHARS, bound_identifier
-from coatcheck_client.integrations.langchain import history, results, state
+from coatcheck_client.integrations.langchain import frameworks, history, results, state
+from coatcheck_client.integrations.langchain.frameworks import SharedMiddleware
 from coatcheck_client.integrations.langchain.reading import read_tool
 from coatcheck_client.integrations.langchain.results import ResultPart
 from coatcheck_client.options import OnUnreachable
@@ -31,11 +34,13 @@ EXEMPT: Final = ("$web_search",)
 """The service's own exemption, which a list of exempt tools would replace."""
 _OF_REQUESTS: Final = frozenset({"max_tokens", "settle_percent", "batch_tokens"})
 """The fields of a policy that are about a whole request."""
+_MOST_TOOLS: Final = 256
+"""Names that one rule of a policy may have."""
 _SMALL: Final = 1_000
 """Bytes up to which a result is not worth a card, whatever the limits."""
 
 
-class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
+class CoatcheckMiddleware(SharedMiddleware):
     """Coatcheck for an agent made by `create_agent`, run with `invoke` or `ainvoke`."""
 
     def __init__(
@@ -61,15 +66,15 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
             policy: how to compact, as in the OpenAPI document; added to the default, which protects nothing.
             compact: whether requests are compacted at all.
             compact_state: whether files that a tool has written are replaced by markers in the state too, and so in
-                checkpoints and in what summarisers and forked sub-agents get. The content is then only in the artifact
-                that the marker names, for as long as that is kept.
+                checkpoints. The content is then only in the artifact that the marker names, for as long as that is
+                kept.
             offer_read: whether the model is offered `read_artifact`; set it to false if the model has it from
                 elsewhere, such as MCP.
             on_unreachable: what a bulky result becomes while the service is away: the `original`, or its `ends`.
             on_report: called with the report of each compaction that changed something.
         """
         super().__init__()
-        self._client = client or Client()
+        self.client = client or Client()
         self._session = session
         self._exempt = frozenset(exempt_tools)
         self._policy = {**POLICY, "exempt_tools": [*EXEMPT, *exempt_tools], **(policy or {})}
@@ -77,19 +82,24 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
         self._compact_state = compact_state
         self._on_unreachable: OnUnreachable = on_unreachable
         self._on_report = on_report
-        self.tools: Sequence[BaseTool] = [read_tool(self._client)] if offer_read else []
+        self.tools: Sequence[BaseTool] = [read_tool(self.client)] if offer_read else []
+        frameworks.install()
 
     # ------------------------------------------------------------------------------------------ tool results
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ResultPart]) -> ResultPart:
         """Returns the tool's result, with a card in place of what is bulky."""
-        return self._replaced(handler(request), request)
+        with frameworks.calling(self):
+            result = handler(request)
+        return self._replaced(result, request)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ResultPart]]
     ) -> ResultPart:
         """Like `wrap_tool_call`. Calls the service from a thread, because the client outlives event loops."""
-        return await asyncio.to_thread(self._replaced, await handler(request), request)
+        with frameworks.calling(self):
+            result = await handler(request)
+        return await asyncio.to_thread(self._replaced, result, request)
 
     def _replaced(self, result: ResultPart, request: ToolCallRequest) -> ResultPart:
         name = request.tool_call["name"]
@@ -111,7 +121,7 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
             if not history.is_worth_asking([message], policy):
                 return None
             sent = history.raws(state.answered(message))
-            done = self._client.compact({"messages": sent}, format="langchain", policy=policy, **_said(session))
+            done = self.client.compact({"messages": sent}, format="langchain", policy=policy, **_said(session))
             if not done.report["changed"] or not all(payload["stored"] for payload in done.payloads):
                 return None
             return cast("AIMessage", history.restored([message], sent[:1], done.body["messages"][:1])[0])
@@ -126,8 +136,8 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
             said: dict[str, Any] = {**call, **_said(session)}
             payload = results.payload(message, _SMALL)
             if payload is not None:
-                receipt = self._client.put(payload, on_unreachable=self._on_unreachable, **said)
-            pictures = [self._client.put([image], **said) for image in results.images(message)]
+                receipt = self.client.put(payload, on_unreachable=self._on_unreachable, **said)
+            pictures = [self.client.put([image], **said) for image in results.images(message)]
             return results.carded(message, None if receipt is None or receipt.inline else receipt, pictures)
         except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
             if receipt is None or receipt.inline:
@@ -137,7 +147,25 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
             log.warning("of the result of %s only the card is shown: %s", name, e)
             return message.model_copy(update={"content": receipt.text})
 
-    # ------------------------------------------------------------------------------------------ model requests
+    # ----------------------------------------------------------------------------- summarisers, model requests
+
+    def before_agent(self, state: Any, runtime: Any) -> None:  # noqa: ANN401, ARG002 - the framework's types
+        """Records whose messages these are, so that a summariser is given them without raw files and outputs."""
+        frameworks.remember(self, cast("Mapping[str, list[BaseMessage]]", state).get("messages", []))
+
+    def for_summary(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        """Returns messages for a summariser: cards of outputs, and markers of whatever is long in any call."""
+        calls = {call["name"] for one in messages if isinstance(one, AIMessage) for call in one.tool_calls}
+        rule = {"tools": sorted(calls - self._exempt)[:_MOST_TOOLS], "fields": ["*"]}
+        policy = {name: value for name, value in self._policy.items() if name not in _OF_REQUESTS}
+        policy["arguments"] = [*policy.get("arguments", ()), rule]
+        try:
+            if not self._compact or not history.is_worth_asking(messages, policy):
+                return messages
+            return self._smaller(list(messages), self._session or _thread_of(get_config()), policy)
+        except Exception as e:  # noqa: BLE001 - a summary is worth more than a smaller prompt
+            log.warning("a summariser is given the messages as they are: %s", e)
+            return messages
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -153,19 +181,23 @@ class CoatcheckMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _compacted(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         messages = cast("list[BaseMessage]", request.messages)
+        frameworks.remember(self, messages)
         try:
             if not self._compact or not history.is_worth_asking(messages, self._policy):
                 return request
             system = [] if request.system_message is None else [request.system_message]
-            smaller = self._smaller([*system, *messages], self._session or _thread(request.runtime))
+            session = self._session or _thread(request.runtime)
+            smaller = self._smaller([*system, *messages], session, self._policy)
             return request.override(messages=cast("list[AnyMessage]", smaller[len(system) :]))
         except Exception as e:  # noqa: BLE001 - an agent is worth more than a smaller request
             log.warning("a request to the model is sent as it is: %s", e)
             return request
 
-    def _smaller(self, messages: list[BaseMessage], session: str | None) -> list[BaseMessage]:
+    def _smaller(
+        self, messages: list[BaseMessage], session: str | None, policy: Mapping[str, Any]
+    ) -> list[BaseMessage]:
         sent = history.raws(messages)
-        done = self._client.compact({"messages": sent}, format="langchain", policy=self._policy, **_said(session))
+        done = self.client.compact({"messages": sent}, format="langchain", policy=policy, **_said(session))
         if not done.report["changed"]:
             return messages
         if self._on_report is not None:
@@ -182,6 +214,10 @@ def _thread(runtime: object) -> str | None:
     """Returns the conversation that a run belongs to, if the agent has a checkpointer."""
     known: object = getattr(getattr(runtime, "execution_info", None), "thread_id", None)
     if known is None:
-        config = cast("dict[str, dict[str, Any]]", getattr(runtime, "config", None) or {})
-        known = config.get("configurable", {}).get("thread_id")
+        return _thread_of(getattr(runtime, "config", None) or {})
+    return bound_identifier(str(known), SESSION_CHARS)
+
+
+def _thread_of(config: object) -> str | None:
+    known = cast("dict[str, dict[str, Any]]", config).get("configurable", {}).get("thread_id")
     return None if known is None else bound_identifier(str(known), SESSION_CHARS)

@@ -99,6 +99,8 @@ class CoatcheckCallback(CustomLogger):
             return messages
         session = self._session or data.get("litellm_session_id")
         said: dict[str, Any] = {} if session is None else {"session": bound_identifier(str(session), SESSION_CHARS)}
+        # Whoever gets a card gets the tool with it, so the cards may name its calls.
+        said["tools"] = "read_artifact"
         done = await asyncio.to_thread(self._client.compact, {form.key: messages}, policy=self._policy, **said)
         return done.body[form.key] if done.report["changed"] else messages
 
