@@ -3,8 +3,9 @@
 Each request of a run is made smaller as it would have been sent: without a limit, and at 50 % and 25 % of the run's
 largest request. Printed for each way: the tokens sent over all runs, whether every request was within its limit, how
 often the previous request was an unchanged prefix of the next, what prompt caches would charge, and how many of the
-identifiers that the agent used next were in the request, or in an artifact that the request names. Reads that an agent
-would then make are not replayed, and cost nothing here.
+identifiers that the agent used next were in the request, or in an artifact that the request names; and the same of
+*first uses*, identifiers that the agent had not written itself before. Reads that an agent would then make are not
+replayed, and cost nothing here.
 """
 
 import json
@@ -18,7 +19,7 @@ import httpx
 
 from bench.replay.caching import RULES, Request, common, dollars
 from bench.replay.rivals import Rival, Sizer, rivals
-from bench.replay.runs import Message, Run, load, made, used, words
+from bench.replay.runs import Message, Run, load, made, used, words, written
 from coatcheck.adapters.tokenizer import load_tokenizer
 from support.service import serving
 
@@ -45,6 +46,9 @@ class Outcome(NamedTuple):
     visible: int
     near: int
     """Visible, or in an artifact that the request names."""
+    first: int
+    """Used identifiers that the agent had not written before."""
+    first_visible: int
 
 
 class Artifacts:
@@ -80,7 +84,9 @@ def run(folder: Path | None = None) -> None:
             fit = [each for each in runs if (limits[each.name] or _LEAST) >= _LEAST and peaks[each.name] > 0]
             title = "without a limit" if share is None else f"at {share} % of each run's largest request"
             print(f"\n{title}: {len(fit)} runs")
-            print(_row("", "tokens", "over", "prefix", *(rule.name for rule in RULES), "visible", "+1 read"))
+            print(
+                _row("", "tokens", "over", "prefix", *(rule.name for rule in RULES), "visible", "+1 read", "first use")
+            )
             for rival in rivals(service.client, sizer):
                 outcomes = [_replayed(rival, each, limits[each.name], share, sizer, artifacts) for each in fit]
                 print(_line(rival.name, outcomes))
@@ -90,12 +96,12 @@ def _replayed(
     rival: Rival, run: Run, limit: int | None, share: int | None, sizer: Sizer, artifacts: Artifacts
 ) -> Outcome:
     sent: list[Request] = []
-    over = needed = visible = near = 0
+    over = needed = visible = near = first = first_visible = 0
     for request, action in run.requests():
         messages = rival.edit(f"{rival.name} {run.name} {share}", request, limit)
         sizes = sizer.each(messages)
         over += limit is not None and sum(sizes) > limit
-        sent.append([(_written(each), size) for each, size in zip(messages, sizes, strict=True)])
+        sent.append([(_dumped(each), size) for each, size in zip(messages, sizes, strict=True)])
         wanted = used(request, action)
         text = "\n".join(map(words, messages))
         seen = {each for each in wanted if each in text}
@@ -103,6 +109,10 @@ def _replayed(
         needed += len(wanted)
         visible += len(seen)
         near += len(seen) + sum(each in readable for each in wanted - seen)
+        own = written(request)
+        news = {each for each in wanted if each not in own}
+        first += len(news)
+        first_visible += len(news & seen)
     pairs = list(pairwise(sent))
     return Outcome(
         tokens=sum(size for each in sent for _, size in each),
@@ -113,10 +123,12 @@ def _replayed(
         used=needed,
         visible=visible,
         near=near,
+        first=first,
+        first_visible=first_visible,
     )
 
 
-def _written(message: Message) -> str:
+def _dumped(message: Message) -> str:
     return json.dumps(message, ensure_ascii=False, sort_keys=True)
 
 
@@ -132,6 +144,7 @@ def _line(name: str, outcomes: list[Outcome]) -> str:
         *costs,
         _percent(sum(each.visible for each in outcomes), needed),
         _percent(sum(each.near for each in outcomes), needed),
+        _percent(sum(each.first_visible for each in outcomes), sum(each.first for each in outcomes)),
     )
 
 

@@ -27,6 +27,8 @@ from coatcheck.core.tokens import Tokenizer
 KEEP: Final = 3
 """Tool results that clearing spares, as providers do by default."""
 CLEARED: Final = "[cleared]"
+MASKED_BUT: Final = 10
+"""Observations that masking spares, as its authors chose it for SWE-agent (arXiv 2508.21433)."""
 SUMMARY_NAMES: Final = 200
 """Identifiers of what it replaces that a summary holds: about 1,000 tokens."""
 
@@ -72,6 +74,7 @@ def rivals(client: httpx.Client, sizer: Sizer) -> list[Rival]:
         Rival("coatcheck, cards at once", _service(client, {"protect": "none"})),
         Rival("oldest dropped", partial(_dropped, sizer)),
         Rival(f"results cleared but {KEEP}", partial(_cleared, sizer)),
+        Rival(f"observations masked but {MASKED_BUT}", _masked),
         Rival("langchain trim_messages", partial(_trimmed, sizer)),
         Rival("langchain ClearToolUsesEdit", partial(_edited, sizer)),
         Rival("langchain Summarization", _Summaries(sizer)),
@@ -115,6 +118,17 @@ def _cleared(sizer: Sizer, _run: str, messages: list[Message], limit: int | None
     results = [number for number, each in enumerate(messages) if each["role"] == "tool"]
     gone = set(results[:-KEEP])
     return [{**each, "content": CLEARED} if number in gone else each for number, each in enumerate(messages)]
+
+
+def _masked(_run: str, messages: list[Message], _limit: int | None) -> list[Message]:
+    """With a line in place of each tool result but the last few, whatever the limit is."""
+    gone = set([number for number, each in enumerate(messages) if each["role"] == "tool"][:-MASKED_BUT])
+    return [
+        {**each, "content": f"Previous {len(words(each).splitlines())} lines omitted for brevity"}
+        if number in gone
+        else each
+        for number, each in enumerate(messages)
+    ]
 
 
 def _trimmed(sizer: Sizer, _run: str, messages: list[Message], limit: int | None) -> list[Message]:

@@ -1,10 +1,11 @@
 """Runs of agents to replay: transcripts from a folder, or runs made here over the sources of the standard library.
 
-A run is a list of messages as Chat Completions has them. Read are such lists or bodies, LangChain's messages (also
-under `values`), and trajectories of SWE-agent.
+A run is a list of messages as Chat Completions has them. Read are such lists or bodies, also one on each line,
+LangChain's messages (also under `values`), and trajectories of SWE-agent.
 """
 
 import json
+import lzma
 import random
 import re
 import sysconfig
@@ -52,6 +53,11 @@ def identifiers(text: str) -> set[str]:
     return {found for found in _IDENTIFIER.findall(text) if _TELLING.search(found)}
 
 
+def written(request: list[Message]) -> str:
+    """What the model itself has written so far, which no way of making requests smaller takes first."""
+    return "\n".join(words(each) for each in request if each["role"] == "assistant")
+
+
 def used(request: list[Message], action: Message) -> set[str]:
     """Identifiers of an action that the model has from tools: no user said them."""
     given = "\n".join(words(each) for each in request if each["role"] == "tool")
@@ -63,19 +69,27 @@ def used(request: list[Message], action: Message) -> set[str]:
 
 
 def load(folder: Path) -> list[Run]:
-    """The runs of a folder's `.json` and `.traj` files, by name.
+    """The runs of a folder's files by name: `.json`, `.traj`, and `.jsonl.xz` with a run on each line.
 
     Raises:
         ValueError: for a folder without any, and for a file that holds none.
     """
-    paths = sorted(path for path in folder.rglob("*") if path.suffix in {".json", ".traj"})
+    paths = sorted(path for path in folder.rglob("*") if path.name.endswith((".json", ".traj", ".jsonl.xz")))
     if not paths:
-        raise ValueError(f"{folder} has no .json and no .traj file.")
-    return [Run(str(path.relative_to(folder)), _messages(path)) for path in paths]
+        raise ValueError(f"{folder} has no .json, no .traj and no .jsonl.xz file.")
+    return [run for path in paths for run in _runs(path, str(path.relative_to(folder)))]
 
 
-def _messages(path: Path) -> list[Message]:
-    value: Json = json.loads(path.read_text())
+def _runs(path: Path, name: str) -> Iterator[Run]:
+    if path.suffix != ".xz":
+        yield Run(name, _messages(path, json.loads(path.read_text())))
+        return
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            yield Run(f"{name} {number}", _messages(path, json.loads(line)))
+
+
+def _messages(path: Path, value: Json) -> list[Message]:
     if "trajectory" in as_object(value):
         return list(_from_trajectory(value))
     messages = as_list(value) or as_list(as_object(as_object(value).get("values", value)).get("messages"))
