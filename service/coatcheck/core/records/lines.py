@@ -52,6 +52,8 @@ _PAIR: Final = re.compile(
     rb'(?:=(?=[^=\s])("[^"]*"|[^\s,;()\[\]{}"]+)|: ([-+]?\d+(?:[.,]\d+)*[%a-zA-Z]{0,3})(?=[\s,;]|$))'
 )
 """Matches `key=value`, unless it is a part of an address or an option, and `Key: number`."""
+_BEGINS_VALUE: Final = re.compile(rb"=[^=\s]|: [-+]?\d")
+"""Matches in every pair, much faster."""
 _BEFORE: Final = " "
 """Name, which no key has, of what is before the first pair."""
 _RARE: Final = 0.1
@@ -177,7 +179,7 @@ def facts_of_pairs(text: bytes) -> list[str]:
     if max(map(len, lines)) > LONGEST:  # pairs of which would be cut in two
         return []
     for number, line in enumerate(lines, 1):
-        found = list(_PAIR.finditer(line)) if b"=" in line or b": " in line else []
+        found = list(_PAIR.finditer(line)) if _BEGINS_VALUE.search(line) else []
         if found:
             pairs: dict[str, object] = {}
             for match in found:
