@@ -113,7 +113,7 @@ def test_compaction_keeps_its_own_budget(service: Service) -> None:
     answer = service.client.post("/v1/context/compact", json=body)
     assert answer.status_code == 200, answer.text
     [item] = service.get("/v1/artifacts", session="compacted")["items"]
-    assert described(service, item)["receipt"]["budget"] == 600
+    assert described(service, item)["receipt"]["budget"] == 128, "what a small budget has for each card"
 
 
 @pytest.mark.parametrize("value", ["automatic", "", "600", 63, 8193, None, 6.5, True, ["auto"]])

@@ -88,6 +88,13 @@ def test_a_model_request_comes_back_smaller_and_as_a_request(service: Service, t
     assert (ended.code, "1 change; --json says which" in ended.err) == (0, True)
     assert (len(body["messages"]), len(ended.out) < len(output) // 10) == (5, True)
     assert body["messages"][2]["content"].startswith("[art_")
+    assert 'read_artifact(artifact_id="' not in body["messages"][2]["content"], "the request declares no tool"
+    assert "The body declares no read_artifact" in ended.err
+    del messages[2]
+    asked = json.dumps({"model": "gpt-5", "messages": messages}).encode()
+    ended = ask(service, "compact", "-", "--repair", "--no-tools", stdin=asked)
+    assert json.loads(ended.out)["messages"][2]["content"] == "No output of this call was recorded."
+    assert "/messages/1/tool_calls/0 was given an output" in ended.err
     refused = ask(service, "compact", "-", stdin=b"{")
     assert (refused.code, "is not JSON" in refused.err) == (2, True)
 

@@ -18,6 +18,7 @@ from coatcheck.core.context import (
     KnownArtifacts,
     ModelWindow,
     PlanContext,
+    PlannedPayload,
     Report,
     StoredPayload,
     carry_out,
@@ -88,10 +89,10 @@ def stored_content(content: object) -> object:
     return b"".join(content) if isinstance(content, MessageLines) else plain(content)
 
 
-def stored(planned: CompactionPlan) -> dict[str, StoredPayload]:
+def stored(planned: CompactionPlan | list[PlannedPayload]) -> dict[str, StoredPayload]:
     """Every payload stored, with a card that is a function of the payload."""
     kept: dict[str, StoredPayload] = {}
-    for payload in planned.stored:
+    for payload in planned if isinstance(planned, list) else planned.stored:
         content = stored_content(payload.content)
         name = artifact_id(payload.call_id, content)
         card = f"[{name} · text · stored outside this conversation; below: facts]\n"
@@ -117,7 +118,7 @@ def compact(
 ) -> tuple[Body, Report]:
     """Both phases."""
     counting = counter()
-    planned = plan(body, policy, counting, PlanContext(index=index_of(body, named), known=known, window=window))
+    planned = plan(body, policy, counting, PlanContext(index=index_of(body, named), known=known, window=window), stored)
     return apply(body, planned, stored(planned), counting)
 
 
@@ -286,12 +287,12 @@ def gemini_without_ids(told: list[Turn]) -> Body:
     return gemini(told, named=False)
 
 
-def langchain(told: list[Turn], *, dumped: bool = False) -> Body:
+def langchain(told: list[Turn], *, dumped: bool = False, flat: bool = False) -> Body:
     def wrap(kind: str, name: str, data: Body) -> Body:
         said: Body = {"additional_kwargs": {}, "response_metadata": {}, "type": kind, "name": None, "id": None, **data}
         if dumped:
             return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", name], "kwargs": said}
-        return {"type": kind, "data": said}
+        return said if flat else {"type": kind, "data": said}
 
     found: list[Body] = []
     for turn in told:
@@ -324,6 +325,66 @@ def langchain_dumped(told: list[Turn]) -> Body:
     return langchain(told, dumped=True)
 
 
+def langchain_flat(told: list[Turn]) -> Body:
+    return langchain(told, flat=True)
+
+
+def bedrock(told: list[Turn]) -> Body:
+    found: list[Body] = []
+    for turn in told:
+        found.append({"role": "user", "content": [{"text": turn.prompt}]})
+        for number, step in enumerate(turn.steps):
+            blocks: list[Body] = [{"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "Eq"}}}]
+            blocks += [{"text": step.text}] if step.text else []
+            blocks += [{"toolUse": {"toolUseId": c.id, "name": c.name, "input": c.args}} for c in step.calls]
+            found.append({"role": "assistant", "content": blocks})
+            results: list[Body] = [
+                {
+                    "toolResult": {
+                        "toolUseId": c.id,
+                        "content": [{"json": {"out": c.output, "n": at}} if (at + number) % 2 else {"text": c.output}],
+                        "status": ("success", "error")[at % 2],
+                    }
+                }
+                for at, c in enumerate(step.calls)
+                if c.output is not None
+            ]
+            if results:
+                found.append({"role": "user", "content": [*results, {"cachePoint": {"type": "default"}}]})
+    tool = {"toolSpec": {"name": "run_shell", "inputSchema": {"json": {"type": "object"}}}}
+    around = {"modelId": "us.anthropic.claude-opus-5-5-v1:0", "toolConfig": {"tools": [tool]}}
+    return {**around, "system": [{"text": "Be brief."}], "messages": found}
+
+
+def pydantic_ai(told: list[Turn]) -> Body:
+    at = "2026-11-01T10:00:00Z"
+    found: list[Body] = []
+    for turn in told:
+        asked: Body = {"content": turn.prompt, "timestamp": at, "part_kind": "user-prompt"}
+        found.append({"parts": [asked], "instructions": "Be brief.", "kind": "request"})
+        for number, step in enumerate(turn.steps):
+            said: list[Body] = [{"content": "Hm.", "signature": "Eq", "part_kind": "thinking"}]
+            said += [{"content": step.text, "part_kind": "text"}] if step.text else []
+            for c in step.calls:
+                args: Body = json.dumps(c.args) if number % 2 else c.args
+                said.append({"tool_name": c.name, "args": args, "tool_call_id": c.id, "part_kind": "tool-call"})
+            found.append({"parts": said, "model_name": "gpt-5.6-sol", "timestamp": at, "kind": "response"})
+            results: list[Body] = [
+                {
+                    "tool_name": c.name,
+                    "content": {"out": c.output} if c.name == "read_page" else c.output,
+                    "tool_call_id": c.id,
+                    "timestamp": at,
+                    "part_kind": "tool-return",
+                }
+                for c in step.calls
+                if c.output is not None
+            ]
+            if results:
+                found.append({"parts": results, "instructions": "Be brief.", "kind": "request"})
+    return {"messages": found}
+
+
 FORMATS: Final[dict[str, Callable[[list[Turn]], Body]]] = {
     "openai-chat": chat,
     "openai-responses": responses,
@@ -332,6 +393,9 @@ FORMATS: Final[dict[str, Callable[[list[Turn]], Body]]] = {
     "gemini without ids": gemini_without_ids,
     "langchain": langchain,
     "langchain dumped": langchain_dumped,
+    "langchain flat": langchain_flat,
+    "bedrock": bedrock,
+    "pydantic-ai": pydantic_ai,
 }
 LISTS: Final = dict.fromkeys(FORMATS, "messages") | {
     "openai-responses": "input",

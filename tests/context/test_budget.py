@@ -2,13 +2,14 @@
 
 import copy
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from coatcheck.core.context import CompactionPolicy, Counter, plan
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.notice import Omitted, OmittedArtifact, notice_in, notice_tokens, read, written
+from coatcheck.core.context.notice import Omitted, OmittedArtifact, carrier_of, notice_in, notice_tokens, read, written
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.errors import CoatcheckError, Code
 from context.histories import (
@@ -60,7 +61,8 @@ def test_what_stays_is_in_order_and_whole_in_its_pairs(name: str) -> None:
         assert [(i.role, [c.call_id for c in i.calls], [o.call_id for o in i.outputs]) for i in kept] == [
             (i.role, [c.call_id for c in i.calls], [o.call_id for o in i.outputs]) for i in now
         ]
-        assert len(index.items) == len(now) + (1 if gone else 0)
+        assert sum(carrier_of(item) is not None for item in index.items) == (1 if gone else 0)
+        assert not any(one.prompt and other.prompt for one, other in pairwise(index.items)), "two of the user in a row"
         pairs, old_pairs = pair(index), pair(old_index)
         assert pairs.orphans == []
         assert [call.call_id for _, call in pairs.open] == [call.call_id for _, call in old_pairs.open]
@@ -110,7 +112,7 @@ def test_a_history_that_is_kept_compacted_never_breaks_and_its_notice_adds_up(na
             left_out = 0 if report.omitted is None else report.omitted.messages
             assert left_out + len(without_notice(body, name)) == sent
             assert pair(index_of(body)).orphans == []
-            assert sum(notice_in(item) is not None for item in index_of(body).items) == (left_out > 0)
+            assert sum(carrier_of(item) is not None for item in index_of(body).items) == (left_out > 0)
             assert report.fits
 
 
@@ -138,10 +140,11 @@ def test_the_last_prompt_stays_when_its_own_turn_is_cut() -> None:
     steps = [Step(f"Step {n} " + "y" * 300, [Call(f"c{n}", "run_shell", {}, "fine " * 20)]) for n in range(40)]
     told = [Turn("Old question", [Step("Old answer")]), Turn("The question", steps)]
     new, report = compact(messages(told), BUDGET)
-    first, second, third = new["messages"][:3]
-    assert read(first["content"]) == report.omitted
-    assert second == {"role": "user", "content": "The question"}
-    assert third["role"] == "assistant"
+    first, second = new["messages"][:2]
+    question, _, notice = first["content"].partition("\n\n")
+    assert question == "The question"
+    assert read(notice) == report.omitted
+    assert second["role"] == "assistant"
     assert new["messages"][-1]["content"][0]["tool_use_id"] == "c39"
 
 
@@ -176,16 +179,16 @@ def test_what_was_stored_of_messages_left_out_is_named_in_the_notice() -> None:
 def test_a_notice_reads_back_as_what_was_written() -> None:
     one, two = artifact_id("a", 1), artifact_id("b", 2)
     refs = (OmittedArtifact(one, "bash: make · 300 lines"), OmittedArtifact(two, ""))
-    said = Omitted(1_234, 56, 7_890_123, ("First", "Second"), refs, 1_300, artifact_id("c", 3))
-    assert read(written(said)) == said
-    assert read(written(Omitted(1, 0, 7))) == Omitted(1, 0, 7)
-    assert read("Hello " + written(said)) is None
+    said = Omitted(1_234, 56, 7_890_123, ("First", "Second"), refs, 1_300, artifact_id("c", 3), ("So it is", "- art_1"))
+    assert all(read(written(said, can_read=can)) == said for can in (True, False))
+    assert read(written(Omitted(1, 0, 7), can_read=True)) == Omitted(1, 0, 7)
+    assert read("Hello " + written(said, can_read=True)) is None
 
 
 def test_hostile_words_of_a_user_stay_inside_a_notices_bound() -> None:
     told = [Turn("\u0001💥\n</system>" * 900 + f"{n}", [Step("ok")]) for n in range(30)]
     new, report = compact(chat(told), BUDGET)
-    notice = new["messages"][1]["content"]
+    notice = new["messages"][1]["content"].rpartition("\n\n")[2]
     assert report.omitted_now > 0
     assert counter().text(notice) <= notice_tokens(1_600)
     assert "</system>" not in notice
@@ -203,7 +206,7 @@ def test_what_cannot_be_left_out_is_reported_when_it_does_not_fit() -> None:
 
 def test_calls_that_wait_for_their_output_are_never_left_out() -> None:
     body = chat([Turn("q", [Step("", [Call("open", "run_shell", {}, None)])])])
-    body["messages"] += chat([Turn(f"{n} " + "x" * 900, [Step("ok")]) for n in range(20)])["messages"][1:]
+    body["messages"] += chat([Turn(f"{n} " + "x" * 700, [Step("ok")]) for n in range(20)])["messages"][1:]
     new, report = compact(body, BUDGET)
     assert report.omitted_now > 10
     assert [m["tool_calls"][0]["id"] for m in new["messages"] if "tool_calls" in m] == ["open"]

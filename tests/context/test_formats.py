@@ -27,8 +27,10 @@ def same_card(call_id: str, first: str, content: str) -> str:
     return f"{head}\nThe same as {artifact_id(first, content)}, byte for byte."
 
 
-def marker_of(call_id: str | None, text: str) -> str:
-    return f"[… {len(text):,} characters, stored as {artifact_id(call_id, text)}; omitted from history, do not copy]"
+def marker_of(call_id: str | None, text: str, path: str = "") -> str:
+    about = f" of {path}" if path else ""
+    ref = artifact_id(call_id, text)
+    return f"[… {len(text):,} characters{about}, stored as {ref}; omitted from history, do not copy]"
 
 
 # ------------------------------------------------------------------------------------------------------------ Anthropic
@@ -140,7 +142,7 @@ def test_thinking_after_the_first_change_is_named_with_what_to_send() -> None:
         ],
     }
     new, report = compact(body, ALL)
-    assert new["messages"][1]["content"][1]["input"] == {"path": "a", "content": marker_of("w1", LONG)}
+    assert new["messages"][1]["content"][1]["input"] == {"path": "a", "content": marker_of("w1", LONG, "a")}
     assert report.first_changed == 1
     assert report.invalid_thinking == ["/messages/1/content/2", "/messages/3/content/0"]
     assert report.send is not None
@@ -202,7 +204,7 @@ def test_arguments_in_strings_keep_every_other_byte() -> None:
     }
     new, report = compact(body, ALL)
     arguments = new["messages"][1]["tool_calls"][0]["function"]["arguments"]
-    assert arguments == given.replace(json.dumps(text), json.dumps(marker_of("c1", text)))
+    assert arguments == given.replace(json.dumps(text), json.dumps(marker_of("c1", text, "a")))
     assert report.changes[0].pointer == "/messages/1/tool_calls/0/function/arguments/content"
 
 
@@ -274,7 +276,6 @@ def test_every_kind_of_responses_output_is_replaced_where_its_text_is() -> None:
         },
         {"type": "future_call", "call_id": "c4", "payload": LONG},
         {"type": "future_call_output", "call_id": "c4", "result": LONG},
-        {"type": "never_seen", "blob": LONG},
         {"type": "mcp_call", "id": "m1", "server_label": "j", "name": "get", "arguments": "{}", "output": LONG},
     ]
     new, report = compact({"input": items}, ALL)
@@ -450,7 +451,7 @@ def test_every_copy_of_langchain_arguments_changes_together(dumped: bool) -> Non
         return [{"type": "ai", "data": data}, {"type": "tool", "data": answer}]
 
     new, report = compact(message(LONG, text, args), ALL)
-    marker = marker_of("c1", LONG)
+    marker = marker_of("c1", LONG, "a.md")
     raw = text.replace(json.dumps(LONG), json.dumps(marker))
     assert new == message(card_of("c1", LONG), raw, {"path": "a.md", "content": marker})
     assert report.first_changed == 0
@@ -504,7 +505,10 @@ def test_reads_cards_and_markers_are_left() -> None:
     )
     new, report = compact(body, ALL)
     assert new is body
-    assert [left.why for left in report.left] == ["was read back from an artifact", "was read in the latest turn"]
+    assert [left.why for left in report.left] == [
+        "was read back from an artifact",
+        "protected: the model still works with it",
+    ]
 
 
 def test_a_marker_that_the_model_copies_into_a_new_call_is_pointed_out() -> None:
@@ -557,37 +561,104 @@ KNOWN: list[tuple[Any, Format]] = [
     ({"contents": []}, Format.GEMINI),
     ([{"type": "human", "data": {"content": "q"}}], Format.LANGCHAIN),
     ({"messages": [{"lc": 1, "type": "constructor", "id": [], "kwargs": {}}]}, Format.LANGCHAIN),
+    ([{"type": "human", "content": "q"}], Format.LANGCHAIN),
+    ([{"type": "chat", "role": "user", "content": "q"}], Format.LANGCHAIN),
+    ({"messages": [{"role": "user", "content": [{"text": "q"}]}]}, Format.BEDROCK),
+    ([{"kind": "request", "parts": [{"content": "q", "part_kind": "user-prompt"}]}], Format.PYDANTIC_AI),
+    (
+        [
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "h"}], "tool_calls": []},
+        ],
+        Format.OPENAI_CHAT,
+    ),
 ]
-REFUSED: list[tuple[Any, str | None]] = [
-    ({}, None),
-    ([], None),
-    (7, None),
-    ({"input": [{"type": "user_input", "content": []}]}, None),
-    ({"messages": []}, "gemini"),
-    ({"contents": []}, "openai-chat"),
-    ({"messages": []}, "morse"),
-    ({"input": 7}, "openai-responses"),
+ASKED: Any = {"role": "user", "content": "q"}
+REFUSED: list[tuple[str, Any, str | None, str]] = [
+    ("empty", {}, None, ""),
+    ("empty list", [], None, ""),
+    ("number", 7, None, ""),
+    ("interactions", {"input": [{"type": "user_input", "content": []}]}, None, "/input/0"),
+    ("no contents", {"messages": []}, "gemini", "/contents"),
+    ("no messages", {"contents": []}, "openai-chat", "/messages"),
+    ("no input", {"input": 7}, "openai-responses", "/input"),
+    ("a transcript", [{"type": "user", "message": ASKED}, {"type": "assistant", "message": {}}], None, "/0"),
+    ("a role that nobody has", {"messages": [ASKED, {"role": "wizard", "content": "x"}, ASKED]}, None, "/messages/1"),
+    ("no role", {"messages": [ASKED, ASKED, {"content": "x"}]}, None, "/messages/2"),
+    ("no content", {"messages": [ASKED, {"role": "user", "blocks": [{"text": "x"}]}]}, None, "/messages/1"),
+    ("an item of no known type", {"input": [ASKED, {"type": "never_seen", "blob": "x"}]}, None, "/input/1"),
+    ("chat in LangChain", {"messages": [{"type": "human", "content": "q"}, ASKED]}, None, "/messages/1"),
+    ("LangChain in chat", {"messages": [ASKED, {"type": "ai", "content": "x"}]}, "openai-chat", "/messages/1"),
+    (
+        "Anthropic in chat",
+        {
+            "messages": [
+                {"role": "tool", "tool_call_id": "t", "content": "x"},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "run", "input": {}}]},
+            ]
+        },
+        None,
+        "/messages/1",
+    ),
+    (
+        "chat in Anthropic",
+        {
+            "messages": [
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "run", "input": {}}]},
+                {"role": "tool", "tool_call_id": "t", "content": "x"},
+            ]
+        },
+        None,
+        "/messages/1",
+    ),
+    ("Gemini in chat", {"messages": [ASKED, {"role": "user", "parts": [{"text": "x"}]}]}, "openai-chat", "/messages/1"),
+    (
+        "parts with types",
+        {"messages": [{"role": "user", "parts": [{"type": "text", "text": "x"}]}]},
+        None,
+        "/messages/0",
+    ),
+    (
+        "calls as parts",
+        {"messages": [ASKED, {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "t"}]}]},
+        None,
+        "/messages/1",
+    ),
+    (
+        "chat in pydantic-ai",
+        [{"kind": "request", "parts": [{"content": "q", "part_kind": "user-prompt"}]}, ASKED],
+        None,
+        "/1",
+    ),
 ]
 
 
 @pytest.mark.parametrize(
     ("body", "expected"),
     KNOWN,
-    ids=["chat", "system", "tools", "list", "blocks", "text", "items", "contents", "langchain", "dumpd"],
+    ids=[f"{number} {format_}" for number, (_, format_) in enumerate(KNOWN)],
 )
 def test_formats_are_known_by_their_structure(body: Any, expected: Format) -> None:  # noqa: ANN401 - any JSON
     assert detect(body) is expected
 
 
-@pytest.mark.parametrize(
-    ("body", "named"),
-    REFUSED,
-    ids=["empty", "empty list", "number", "interactions", "no contents", "no messages", "unknown", "no input"],
-)
-def test_what_is_no_body_of_a_format_is_refused(body: Any, named: str | None) -> None:  # noqa: ANN401 - any JSON
+@pytest.mark.parametrize(("why", "body", "named", "pointer"), REFUSED, ids=[one[0] for one in REFUSED])
+def test_what_is_no_body_of_a_format_is_refused_with_the_first_message_that_does_not_fit(
+    why: str,
+    body: Any,  # noqa: ANN401 - any JSON
+    named: str | None,
+    pointer: str,
+) -> None:
     with pytest.raises(CoatcheckError) as refused:
         compact(body, CompactionPolicy(), named)
-    assert refused.value.code is Code.INVALID_REQUEST
+    assert refused.value.code is Code.UNKNOWN_FORMAT, why
+    assert refused.value.extra["pointer"] == pointer
+
+
+def test_a_format_that_does_not_exist_is_refused_by_its_field() -> None:
+    with pytest.raises(CoatcheckError) as refused:
+        compact({"messages": []}, CompactionPolicy(), "morse")
+    assert (refused.value.code, refused.value.extra["field"]) == (Code.INVALID_REQUEST, "format")
 
 
 def test_a_plan_names_each_payload_once_however_many_places_it_has() -> None:
@@ -597,3 +668,69 @@ def test_a_plan_names_each_payload_once_however_many_places_it_has() -> None:
         ("p0", "output", "oversized", 2, "run", "c1")
     ]
     assert list(stored(planned)) == ["p0"]
+
+
+# --------------------------------------------------------------------------------------------- Bedrock and pydantic-ai
+
+
+def test_texts_of_documents_and_searches_in_bedrock_s_results_become_cards_and_json_stays_an_object() -> None:
+    shapes = [
+        {"document": {"name": "d", "format": "txt", "source": {"text": LONG + "1"}}},
+        {"document": {"name": "e", "source": {"content": [{"text": LONG + "2"}]}}},
+        {"searchResult": {"source": "https://e.org", "title": "T", "content": [{"text": LONG + "3"}]}},
+        {"json": {"out": LONG + "4", "n": 1}},
+        {"image": {"format": "png", "source": {"bytes": "iVBORw0KGgo="}}},
+    ]
+    call: Any = {"toolUse": {"toolUseId": "t1", "name": "run", "input": {}}}
+    body: Any = {
+        "messages": [
+            {"role": "user", "content": [{"text": "q"}]},
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [{"toolResult": {"toolUseId": "t1", "content": shapes}}]},
+        ]
+    }
+    new, report = compact(body, ALL)
+    given = new["messages"][2]["content"][0]["toolResult"]["content"]
+    assert given[0]["document"] == {"name": "d", "format": "txt", "source": {"text": card_of("t1", LONG + "1")}}
+    assert given[1]["document"]["source"]["content"] == [{"text": card_of("t1", LONG + "2")}]
+    assert given[2]["searchResult"]["content"] == [{"text": card_of("t1", LONG + "3")}]
+    assert given[3]["json"] == {"out": card_of("t1", LONG + "4"), "n": 1}
+    assert given[4] is shapes[4]
+    assert report.after.media > 0
+
+
+def test_pydantic_ai_keeps_bytes_typed_outputs_and_instructions_as_they_are() -> None:
+    binary = {"kind": "binary", "data": "iVBORw0KGgo=", "media_type": "image/png"}
+    contents: list[Any] = [LONG, {"rows": [LONG]}, [LONG + "!", binary], binary]
+    calls = [{"tool_name": "run", "args": "{}", "tool_call_id": f"c{n}", "part_kind": "tool-call"} for n in range(5)]
+    parts: list[Any] = [
+        {"tool_name": "run", "content": content, "tool_call_id": f"c{n}", "part_kind": "tool-return"}
+        for n, content in enumerate(contents)
+    ]
+    typed = {
+        "tool_name": "search_tools",
+        "content": {"tools": [LONG]},
+        "tool_kind": "tool-search",
+        "tool_call_id": "c4",
+    }
+    parts.append({**typed, "part_kind": "tool-return"})
+    asked = [
+        {"content": "Be brief.", "part_kind": "system-prompt"},
+        {"content": ["q", binary], "part_kind": "user-prompt"},
+    ]
+    history = [
+        {"kind": "request", "parts": asked, "instructions": "Old."},
+        {"kind": "response", "parts": calls},
+        {"kind": "request", "parts": parts, "instructions": "New."},
+    ]
+    new, report = compact(history, ALL)
+    got = [part["content"] for part in new[2]["parts"]]
+    assert got[0] == card_of("c0", LONG)
+    assert got[1] == card_of("c1", str(serialised(contents[1])))
+    assert got[2] == [card_of("c2", LONG + "!"), binary]
+    assert got[3:] == [binary, typed["content"]]
+    assert new[0] is history[0]
+    assert index_of(history).system == ["New."]
+    assert [item.pinned for item in index_of(history).items] == [True, False, False]
+    assert [item.prompt for item in index_of(history).items] == [True, False, False]
+    assert report.before.media > 0

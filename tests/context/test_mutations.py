@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.core.context import CompactionPolicy, MeasureRequest, ModelWindow, measure, plan
+from coatcheck.core.context import CompactionPolicy, Format, MeasureRequest, ModelWindow, measure, plan
 from coatcheck.core.context.body.shape import as_list, as_object
 from coatcheck.core.errors import CoatcheckError
 from context.histories import FORMATS, compact, conversation, counter, differences
@@ -70,12 +70,12 @@ def test_broken_bodies_are_compacted_or_refused(name: str) -> None:
         again, second = compact(new, policy, report.format)
         assert again is new, second.changes
         done += 1
-    assert done > 30
+    assert done > 20
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_body_named_as_another_format_is_compacted_or_refused(name: str) -> None:
-    for named in ("openai-chat", "openai-responses", "anthropic", "gemini", "langchain"):
+    for named in Format:
         body = FORMATS[name](conversation(2))
         before = copy.deepcopy(body)
         try:

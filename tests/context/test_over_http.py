@@ -308,17 +308,16 @@ def test_every_copy_of_an_argument_changes_together(service: Service) -> None:
 @pytest.mark.parametrize(
     ("sent", "status", "code"),
     [
-        (b'{"body":{"prompt":"no history"}}', 400, "invalid_request"),
+        (b'{"body":{"prompt":"no history"}}', 400, "unknown_format"),
         (b'{"body":{"messages":[]},"policy":{"card_tokens":900,"inline_tokens":500}}', 400, "invalid_request"),
         (b'{"body":{"messages":[]},"policy":{"card_token":900}}', 400, "invalid_request"),
         (b'{"body":{"messages":[]},"format":"morse"}', 400, "invalid_request"),
         (b'{"body":{"messages":[]},"window":{"model":100,"output_reserve":100}}', 400, "invalid_request"),
-        (b'{"body":{"messages":[]},"usage":{"cost":1}}', 400, "invalid_request"),
         (b'{"body":{"messages":[}}', 400, "invalid_json"),
         (b'{"body":{"messages":' + b"[" * 30_000 + b"]" * 30_000 + b"}}", 400, "invalid_json"),
         (b"{}", 400, "invalid_request"),
     ],
-    ids=["no history", "policy", "unknown field", "format", "window", "usage", "not JSON", "deep", "no body"],
+    ids=["no history", "policy", "unknown field", "format", "window", "not JSON", "deep", "no body"],
 )
 def test_what_cannot_be_compacted_is_refused_by_a_permanent_code(
     service: Service, sent: bytes, status: int, code: str

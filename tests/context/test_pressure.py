@@ -7,7 +7,8 @@ import pytest
 from coatcheck.core.context import CompactionPolicy, ModelWindow, PlanContext, index_of, plan
 from coatcheck.core.context.signs import is_ours
 from coatcheck.core.context.window import family_percent
-from context.histories import FORMATS, Call, Step, Turn, chat, compact, counter, dumped
+from coatcheck.core.repair import find_faults
+from context.histories import FORMATS, Call, Step, Turn, apply, chat, compact, counter, dumped, stored
 
 Json = Any
 WINDOW = ModelWindow(model=262_144)
@@ -122,7 +123,7 @@ def _messages(body: Json) -> list[Json]:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_under_pressure_the_least_needed_goes_first(name: str) -> None:
-    """Outputs of finished turns, then arguments, then this turn's finished steps, then files; never the last step."""
+    """What one call brings back, by age alone: outputs, files and arguments alike; never the last step."""
     script = text(6_000, "script")
     told = [
         Turn("One", [step("old", 6_000), step("oldfile", 6_000, "read_file", path="b.py"), Step("Yes.")]),
@@ -138,7 +139,7 @@ def test_under_pressure_the_least_needed_goes_first(name: str) -> None:
         gone = {"old", "oldfile", "newfile", "early", "last"} - raw(new)
         gone |= set() if "script: script line" in dumped(new) else {"script"}
         order += sorted(gone - set(order))
-    assert order == ["old", "script", "early", "oldfile", "newfile"]
+    assert order == ["old", "oldfile", "script", "newfile", "early"]
     assert "last" in raw(compact(body, CompactionPolicy(max_tokens=9_500, settle_percent=95))[0])
 
 
@@ -200,9 +201,51 @@ def test_a_notice_that_would_be_larger_than_what_it_stands_for_is_not_written() 
     assert report.omitted is None
 
 
-def test_the_plan_counts_on_no_less_than_what_comes_out() -> None:
+def test_the_plan_counts_on_exactly_what_comes_out() -> None:
     body = FORMATS["openai-chat"]([Turn("Go", [step(f"c{n}", 3_000) for n in range(20)])])
     counting = counter()
-    planned = plan(body, CompactionPolicy(), counting, PlanContext(window=ModelWindow(model=30_000)))
+    context = PlanContext(window=ModelWindow(model=30_000))
+    planned = plan(body, CompactionPolicy(), counting, context, stored)
     _, report = compact(body, CompactionPolicy(), window=ModelWindow(model=30_000))
-    assert report.tokens_after <= planned.expected
+    assert report.tokens_after == planned.expected, "with the true lengths of cards"
+    _, unknown = apply(body, assumed := plan(body, CompactionPolicy(), counting, context), stored(assumed), counting)
+    assert unknown.tokens_after < assumed.expected, "and at most that where they are not known"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_message_is_left_out_of_a_body_that_fits_its_window(name: str) -> None:
+    """What is said alone is more than the share from which a body is compacted, and less than the window."""
+    talk = [Turn(f"Question {n}? " + "q" * 1_600, [step(f"c{n}", 300), Step("a" * 1_600)]) for n in range(40)]
+    body = FORMATS[name]([*talk, Turn("And now?", [])])
+    body.pop("model", None)
+    body.pop("modelId", None)
+    for message in body.get("messages", []):
+        message.pop("model_name", None)
+    tokens = compact(body, CompactionPolicy())[1].tokens_before - 250 * 40
+    tokens = tokens * family_percent(body, index_of(body)) // 100
+    window = ModelWindow(model=tokens * 115 // 100, output_reserve=900)
+    new, report = compact(body, CompactionPolicy(), window=window)
+    assert report.budget is not None
+    assert report.budget.start < report.tokens_after <= report.budget.limit
+    assert report.fits is True
+    assert report.omitted is None
+    assert compact(new, CompactionPolicy(), window=window)[0] is new
+    _, tight = compact(body, CompactionPolicy(), window=ModelWindow(model=tokens * 90 // 100, output_reserve=900))
+    assert tight.omitted_now > 0
+
+
+@pytest.mark.parametrize("answered", [39, 40])
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_last_step_whose_outputs_still_arrive_fits_by_a_bare_call(name: str, answered: int) -> None:
+    calls = [
+        Call(f"c{n}", "fetch", {"url": f"https://example.org/{n}"}, text(7_200, f"c{n}") if n < answered else None)
+        for n in range(40)
+    ]
+    body = {**FORMATS[name]([Turn("Research this.", [Step("", calls)])]), "model": "kimi-for-coding"}
+    new, report = compact(body, CompactionPolicy())
+    assert report.fits is True
+    assert report.omitted is None
+    assert "Research this." in dumped(new)
+    assert report.changes
+    assert find_faults(index_of(body)) == find_faults(index_of(new)) == []
+    assert compact(new, CompactionPolicy())[0] is new

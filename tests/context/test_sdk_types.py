@@ -1,5 +1,6 @@
 """Bodies before and after compaction are what the providers' own SDKs call a request."""
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -10,7 +11,11 @@ from pydantic import TypeAdapter
 
 from coatcheck.core.context import CompactionPolicy
 from coatcheck.core.context.body.shape import as_object
-from context.histories import FORMATS, LISTS, compact, conversation
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.errors import CoatcheckError, Code
+from context.histories import FORMATS, LISTS, compact, conversation, counter
+
+Json = Any
 
 POLICIES = {
     "cards": CompactionPolicy(
@@ -69,6 +74,31 @@ def valid_dumped(body: Any) -> None:  # noqa: ANN401 - any JSON
     assert all(isinstance(message, BaseMessage) for message in loaded)
 
 
+def valid_flat(body: Any) -> None:  # noqa: ANN401 - any JSON
+    from langchain_core.messages import AnyMessage  # noqa: PLC0415 - slow
+
+    exhaust(TypeAdapter(list[AnyMessage]).validate_python(body["messages"]))
+
+
+def valid_bedrock(body: Any) -> None:  # noqa: ANN401 - any JSON
+    import botocore.session  # noqa: PLC0415 - slow
+    from botocore.validate import ParamValidator  # noqa: PLC0415 - slow
+
+    sdk: Any = botocore.session
+    shape = sdk.get_session().get_service_model("bedrock-runtime").operation_model("Converse").input_shape
+    validator: Any = ParamValidator()
+    report = validator.validate(body, shape)
+    assert not report.has_errors(), report.generate_report()
+    results = [block["toolResult"] for one in body["messages"] for block in one["content"] if "toolResult" in block]
+    assert all(isinstance(part["json"], dict) for one in results for part in one["content"] if "json" in part)
+
+
+def valid_pydantic_ai(body: Any) -> None:  # noqa: ANN401 - any JSON
+    from pydantic_ai.messages import ModelMessagesTypeAdapter  # noqa: PLC0415 - slow
+
+    assert len(ModelMessagesTypeAdapter.validate_python(body["messages"])) == len(body["messages"])
+
+
 CHECKS: dict[str, Callable[[Any], None]] = {
     "openai-chat": lambda body: valid("openai-chat", body),
     "openai-responses": lambda body: valid("openai-responses", body),
@@ -77,6 +107,9 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "gemini without ids": lambda body: valid("gemini", body),
     "langchain": valid_langchain,
     "langchain dumped": valid_dumped,
+    "langchain flat": valid_flat,
+    "bedrock": valid_bedrock,
+    "pydantic-ai": valid_pydantic_ai,
 }
 
 
@@ -112,3 +145,61 @@ def test_a_placeholder_is_a_part_that_the_provider_knows(name: str) -> None:
     new, report = compact(body, POLICIES["cards"])
     assert [change.call_id for change in report.changes if change.to == "placeholder"] == ["shot"]
     valid(name, new)
+
+
+# --------------------------------------------------------------------------------------- every part of pydantic-ai's
+
+_WORDS = "the quick brown fox " * 60
+_IMAGE: Json = {"kind": "binary", "data": "aGVsbG8=", "media_type": "image/png"}
+_CALLED: Json = {"tool_name": "run", "tool_call_id": "c1"}
+PARTS: dict[str, Json] = {
+    "system-prompt": {"content": _WORDS},
+    "user-prompt": {"content": [_WORDS, {"kind": "text-content", "content": _WORDS}, {"kind": "cache-point"}, _IMAGE]},
+    "speech": {"speaker": "user", "transcript": _WORDS},
+    "tool-return": {**_CALLED, "content": [_WORDS, {"rows": _WORDS}, {"kind": "image-url", "url": "https://e.org/i"}]},
+    "retry-prompt": {**_CALLED, "content": [{"type": "missing", "loc": ["a"], "msg": _WORDS, "input": {}}]},
+    "retry-feedback": {"content": _WORDS, "retry": {"cause": "no_output"}},
+    "tool-availability-delta": {"tools_added": [_WORDS]},
+    "capability-load-delta": {"loaded": [_WORDS]},
+    "model-settings-delta": {"settings": {"max_tokens": 9}, "top_level": True},
+    "instruction-delta": {"id": "i", "content": _WORDS},
+    "instruction-baseline": {"instructions": [{"content": _WORDS, "part_kind": "instruction"}]},
+    "compaction": {"content": _WORDS},
+    "text": {"content": _WORDS},
+    "tool-call": {"tool_name": "search_tools", "tool_call_id": "c2", "args": {"queries": [_WORDS]}},
+    "builtin-tool-call": {"tool_name": "web", "tool_call_id": "c3", "args": {"query": _WORDS}},
+    "builtin-tool-return": {"tool_name": "web", "tool_call_id": "c3", "content": {"hits": [_WORDS]}},
+    "thinking": {"content": _WORDS},
+    "file": {"content": _IMAGE},
+}
+_ANSWERED = {"text", "tool-call", "builtin-tool-call", "builtin-tool-return", "thinking", "file"}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_every_part_of_pydantic_ai_is_read(kind: str) -> None:
+    from pydantic_ai.messages import ModelMessagesTypeAdapter as Messages  # noqa: PLC0415 - slow
+
+    side = "response" if kind in _ANSWERED else "request"
+    message = {"kind": side, "parts": [{**PARTS[kind], "part_kind": kind}]}
+    given = [{"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Go"}]}, message]
+    body = {"messages": Messages.dump_python(Messages.validate_python(given), mode="json")}
+    index = index_of(body)
+    counting = counter()
+    size = counting.item(body, index.items[1]).total
+    assert size >= {"file": 1_000, "model-settings-delta": 20}.get(kind, 300)
+    new, report = compact(body, CompactionPolicy(inline_tokens=100, card_tokens=80, protect="none", max_tokens=2_000))
+    CHECKS["pydantic-ai"](new)
+    assert report.tokens_before >= size
+    assert compact(new, CompactionPolicy(inline_tokens=100, card_tokens=80, protect="none", max_tokens=2_000))[0] is new
+
+
+def test_the_parts_of_pydantic_ai_are_all_known_and_others_refused() -> None:
+    from pydantic_ai.messages import ModelMessagesTypeAdapter as Messages  # noqa: PLC0415 - slow
+
+    found = set(re.findall(r"'part_kind': \{'const': '([a-z-]+)'", str(Messages.json_schema())))
+    assert found - {"instruction", "instruction-digest"} == set(PARTS)
+    message = {"kind": "request", "parts": [{"part_kind": "hologram", "content": {"of": "a cat"}}]}
+    with pytest.raises(CoatcheckError) as refused:
+        _ = index_of({"messages": [message]})
+    assert refused.value.code is Code.UNKNOWN_FORMAT
+    assert refused.value.extra["pointer"] == "/messages/0"

@@ -155,7 +155,7 @@ def test_both_meters_and_both_windows(service: Service) -> None:
     assert got["format"] == "openai-chat"
     assert got["this_turn"]["tokens"] == got["next_turn"]["tokens"] + got["transient"]["tokens"]
     assert got["next_turn"]["tokens"] == got["baseline"]["tokens"] + got["persisted"]["tokens"]
-    assert got["transient"]["tokens"] == TOKENIZER.count(LOG) - 600
+    assert got["transient"]["tokens"] == TOKENIZER.count(LOG) - 128
     assert got["window"] == {
         "model": 20_000,
         "shown": 16_000,

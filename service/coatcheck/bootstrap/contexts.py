@@ -53,7 +53,9 @@ def contexts(
         compact=Compact(
             CompactDeps(store=step, look_up=look_up, tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts)
         ),
-        measure=MeasureContext(MeasureDeps(tokenizer=deps.tokenizer, pool=pool, ledger=ledger, counts=counts)),
+        measure=MeasureContext(
+            MeasureDeps(tokenizer=deps.tokenizer, pool=pool, look_up=look_up, ledger=ledger, counts=counts)
+        ),
         tell_usage=ShowSessionUsage(accounts, note, session_names),
         events=ListEvents(accounts, note, deps.redacting, session_names),
         note=note,

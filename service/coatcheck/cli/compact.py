@@ -29,11 +29,16 @@ def _rescue(_pipe: str, stream: BufferedReader, _failure: Failure, as_json: bool
     type=int,
     help="Maximum tokens of the request. If replacing outputs is not enough, the oldest messages are left out.",
 )
+@click.option(
+    "--no-tools", "tools", flag_value="none", help="The model cannot read further: leave the tool out of cards."
+)
+@click.option("--repair", is_flag=True, help="Mend what a provider would refuse, such as outputs without a call.")
 @timeout_option
 @service_options
 def compact(
     file: str,
     max_tokens: int | None,
+    repair: bool,
     timeout: float,
     service: str | None,
     key: str | None,
@@ -51,6 +56,7 @@ def compact(
     try:
         body = _parsed(data)
         asked = {"body": body, **given(fields), "policy": {} if max_tokens is None else {"max_tokens": max_tokens}}
+        asked |= {"repair": True} if repair else {}
         with connect(service, key, timeout) as client, waiting("Compacting"):
             found = ask(lambda: client.post("/v1/context/compact", json=asked), client, body=object, report=dict)
         printed = json.dumps(found if as_json else found["body"], ensure_ascii=False, indent=2 if as_json else None)
@@ -60,6 +66,8 @@ def compact(
     echo(printed)
     if not as_json:
         echo(f"coatcheck: {plural(len(found['report']['changes']), 'change')}; --json says which.", err=True)
+        for sentence in (*found["report"].get("repaired", ()), *found["report"].get("notes", ())):
+            echo(f"coatcheck: {sentence}", err=True)
 
 
 def _read(file: str, stream: BufferedReader) -> bytes:

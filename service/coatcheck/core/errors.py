@@ -15,6 +15,7 @@ class Code(StrEnum):
     HEADER_TIMEOUT = "header_timeout"
     INVALID_JSON = "invalid_json"
     INVALID_CONTENT = "invalid_content"
+    UNKNOWN_FORMAT = "unknown_format"
     INVALID_ARTIFACT_ID = "invalid_artifact_id"
     INVALID_CURSOR = "invalid_cursor"
     INVALID_PATTERN = "invalid_pattern"

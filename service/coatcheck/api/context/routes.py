@@ -9,7 +9,8 @@ from coatcheck.api.http.access import INGEST
 from coatcheck.api.http.json_body import BOM, MENDED, decode_aside, mend
 from coatcheck.api.route import JSON, JSON_BODY, RouteCall, route
 from coatcheck.core.context import Measured
-from coatcheck.usecases.context.compact_context import CompactRequest, HistoryBody
+from coatcheck.usecases.context.compact_context import CompactRequest
+from coatcheck.usecases.context.examine_history import HistoryBody
 from coatcheck.usecases.payloads.find_or_ingest import PayloadRetention
 
 
@@ -41,7 +42,9 @@ async def compact_context(call: RouteCall) -> CompactView:
     is already stored is found by its identity (session, call ID, payload) and not stored again. A payload that cannot
     be stored is cut in place to its head and tail; its text and `warnings` say so. An output that equals an earlier
     one, byte for byte, says so instead of showing excerpts. The answer is never larger than the given body. The body
-    itself is not kept. Token estimates are of o200k_base; `meters` are scaled by `usage`.
+    itself is not kept. `report.notes` names what a provider would refuse (outputs without calls, calls without outputs,
+    halves of surrogate pairs); `repair` mends it first. Token estimates are of o200k_base; `meters` are scaled by
+    `usage`.
     """
     with call.context.budget.reserve() as reservation:
         data = (await call.json_bytes(call.limits.json_body, reservation)).removeprefix(BOM)
@@ -60,6 +63,8 @@ async def compact_context(call: RouteCall) -> CompactView:
                 pinned=sent.pin,
             ),
             ask=sent.request(),
+            repair=sent.repair,
+            tools=sent.tools,
             notices=(*((MENDED,) if mended else ()), *notices),
         )
         del data, decodable, sent
@@ -86,14 +91,16 @@ async def measure_context(call: RouteCall) -> Measured:
     tokens and as a percentage of the usable window: the model's window minus what the host does not offer, the output
     reserve, the safety margin, and everything beyond the host's compaction limit, as listed in `window.taken`. `line`
     puts it into words for a status bar, and `turns` lists the size of each turn. `should_compact` becomes true at
-    `compact_percent`. Nothing is stored except, with a `session`, the two numbers.
+    `compact_percent`. The numbers are those of `meters.before` of a compaction of the same body. Without a `window`,
+    the model's own counts, if it is known by its name. Nothing is stored except, with a `session`, the two numbers.
     """
     with call.context.budget.reserve() as reservation:
         data = await call.json_bytes(call.limits.json_body, reservation)
-        sent, _ = await decode_aside(data, MeasureBody)
+        sent, mended = await decode_aside(data, MeasureBody)
+        body = HistoryBody(data.removeprefix(BOM), sent.body, "body", data) if mended else HistoryBody(b"", sent.body)
         del data
         request = sent.request()
         session = plain(sent.session, "session")
         return await call.services.measure(
-            call.caller, sent.body, request, sent.compaction(), named=sent.format, session=session
+            call.caller, body, request, sent.compaction(), named=sent.format, session=session
         )

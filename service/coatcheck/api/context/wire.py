@@ -17,8 +17,8 @@ from coatcheck.core.context import (
     input_tokens,
 )
 from coatcheck.core.context.body.decoding import decode
+from coatcheck.core.context.body.shape import as_object
 from coatcheck.core.context.policy import BOUNDS, LEAST_BUDGET, QUIET_BATCH
-from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.usecases.context.compact_context import Compacted, KeptPayload
 
 _SHOWN: Final = CompactionPolicy()
@@ -44,7 +44,9 @@ Body = Annotated[
     Meta(
         description="A request body as the provider receives it, or only its list of messages: OpenAI Chat "
         "Completions, OpenAI Responses and `/responses/compact`, Anthropic Messages, Gemini "
-        "generateContent, LangChain messages (`messages_to_dict` or `dumpd`).",
+        "generateContent, Bedrock Converse, LangChain messages (`messages_to_dict`, `dumpd`, or flat as LangGraph's "
+        "servers send them), pydantic-ai's messages. Anything else, and a message whose role cannot be read, is "
+        "`unknown_format`, with a pointer to the first message that does not fit.",
         examples=[_HISTORY_EXAMPLE],
         extra_json_schema={"anyOf": [{"type": "object"}, {"type": "array", "items": {}}]},
     ),
@@ -75,10 +77,17 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     """How a body is compacted. Every size is in tokens of o200k_base."""
 
     inline_tokens: Annotated[
-        int, _tokens("inline_tokens"), Meta(description="Output text of at most this many tokens stays as it is.")
+        int,
+        _tokens("inline_tokens"),
+        Meta(description="Output text of at most this many tokens stays as it is while the body is within its budget."),
     ] = _SHOWN.inline_tokens
     card_tokens: Annotated[
-        int, _tokens("card_tokens"), Meta(description="Maximum tokens of a card; at most `inline_tokens`.")
+        int,
+        _tokens("card_tokens"),
+        Meta(
+            description="Maximum tokens of a card; at most `inline_tokens`. Within a budget also at most an 80th of "
+            "it, or 128."
+        ),
     ] = _SHOWN.card_tokens
     protect: Annotated[
         Literal["turn", "step", "none"],
@@ -129,8 +138,8 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
             Meta(
                 description="What is no longer protected waits until this many tokens can be saved at once, so that "
                 "the prompt's cached prefix changes rarely; 0 replaces it once its turn is over. Null, with "
-                "`protect=turn`: reads and search texts are replaced once their turn is over. Written files, and "
-                f"outputs once the next turn is over, are replaced when {QUIET_BATCH:,} tokens can be saved at once "
+                "`protect=turn`: search texts are replaced once their turn is over. Written files, outputs and reads, "
+                f"once the next turn is over, are replaced when {QUIET_BATCH:,} tokens can be saved at once "
                 "and repeating them has cost as much as changing the cached prefix does, or when the body is over its "
                 "budget."
             ),
@@ -143,10 +152,10 @@ class PolicyAsk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
             Meta(
                 ge=LEAST_BUDGET,
                 le=_MOST,
-                description="Budget of the whole body; if nothing else brings the body within it, the oldest messages "
-                "are dropped, with a notice that names where they are stored. Null: `compact_percent` of the usable "
-                "`window`, or of the model's own window, where it is known by the model's name; if neither is, nothing "
-                "is ever dropped.",
+                description="Budget of the whole body; only if nothing else brings the body within it, the oldest "
+                "messages are dropped, with a notice that names where they are stored. Null: `compact_percent` of "
+                "the usable `window`, or of the model's own window, where it is known by the model's name; if "
+                "neither is, nothing is ever dropped.",
             ),
         ]
         | None
@@ -191,10 +200,11 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     policy: PolicyAsk | None = None
     window: WindowAsk | None = None
     usage: Annotated[
-        dict[str, Any] | Annotated[int, Meta(ge=1, le=_MOST)] | None,
+        Any,
         Meta(
             description="The provider's `usage` object, unchanged, of this conversation's last answered request, or "
-            "its number of input tokens. Estimates are scaled by it.",
+            "its number of input tokens. Estimates are scaled by it. If it contains no plausible number, the estimate "
+            "stands, and a note says so.",
             examples=[{"input_tokens": 8120, "cache_read_input_tokens": 7000, "output_tokens": 220}],
         ),
     ] = None
@@ -232,11 +242,7 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
         return (self.policy or PolicyAsk()).policy()
 
     def request(self) -> MeasureRequest:
-        """Returns what is known in addition to the body, as a core value.
-
-        Raises:
-            CoatcheckError: `invalid_request` for a usage without input tokens.
-        """
+        """Returns what is known in addition to the body, as a core value."""
         window = None if self.window is None else copy_fields(ModelWindow, self.window)
         stay = self.stay()
         return copy_fields(MeasureRequest, self, window=window, real_tokens=_real(self.usage), outputs_stay=stay)
@@ -273,20 +279,34 @@ class CompactBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit
     ttl: Ttl | UnsetType = UNSET
     idle_ttl: IdleTtl | UnsetType = UNSET
     pin: Pin = False
+    repair: Annotated[
+        bool,
+        Meta(
+            description="Whether to mend what a provider would refuse: outputs without a call are left out, calls "
+            "without an output get one that says that none was recorded, outputs apart from their calls are moved, "
+            "halves of surrogate pairs become U+FFFD. `report.repaired` says what was done. Without this, such faults "
+            "stay, and `report.notes` names them."
+        ),
+    ] = False
+    tools: (
+        Annotated[
+            Literal["read_artifact", "none"],
+            Meta(
+                description="Which tool the model has: with `none`, cards do not print calls for reading further. "
+                "Default: `none` if the body declares no `read_artifact`; a list of messages alone, LangChain's and "
+                "pydantic-ai's, is taken to belong to an agent that has it."
+            ),
+        ]
+        | None
+    ) = None
 
 
-def _real(usage: dict[str, Any] | int | None) -> int | None:
-    if usage is None or isinstance(usage, int):
-        return usage
-    found = input_tokens(usage)
-    if found is None or not 0 < found <= _MOST:
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            "'usage' contains no input tokens. Give the provider's usage object unchanged or the number of input "
-            "tokens, or leave it out.",
-            field="usage",
-        )
-    return found
+def _real(usage: Any) -> int | None:  # noqa: ANN401 - whatever a caller takes for a usage
+    """Returns the input tokens of a usage; 0 if it contains no plausible number, None if there is no usage."""
+    if usage is None:
+        return None
+    counted = input_tokens({"prompt_tokens": usage} if isinstance(usage, int) else as_object(usage))
+    return counted if counted is not None and counted <= _MOST else 0
 
 
 class CompactView(Struct, frozen=True, kw_only=True):

@@ -52,6 +52,12 @@ TABLE: Final[dict[Code, StatusRow]] = {
         'Give `content` as text, as {"base64": …}, or as a tool result in a provider\'s shape. A raw body must not be '
         "empty, unless `allow_empty=true` says so.",
     ),
+    Code.UNKNOWN_FORMAT: StatusRow(
+        400,
+        "Unknown format",
+        "The history is in no format of a model's request that is known here, or in two of them at once.",
+        "Send the body as the provider gets it, or name its `format`. `pointer` names the message that does not fit.",
+    ),
     Code.INVALID_ARTIFACT_ID: StatusRow(
         400,
         "Invalid artifact ID",

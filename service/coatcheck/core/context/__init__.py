@@ -10,10 +10,11 @@ from coatcheck.core.context.body.splice import Splice, spliced
 from coatcheck.core.context.counting import CountCache, Counter, Sizes
 from coatcheck.core.context.detect import detect, index_of
 from coatcheck.core.context.measure import Measured, MeasureRequest, Meters, measure, measure_both
-from coatcheck.core.context.plan import CompactionPlan, PlanContext, PlannedPayload, plan
+from coatcheck.core.context.plan import CompactionPlan, PlanContext, Planner, plan
 from coatcheck.core.context.policy import CompactionPolicy, CompactionRule
 from coatcheck.core.context.references import KnownArtifacts, references
 from coatcheck.core.context.replace import StoredPayload
+from coatcheck.core.context.replaceable import PlannedPayload
 from coatcheck.core.context.report import Change, Report
 from coatcheck.core.context.signs import SearchText
 from coatcheck.core.context.usage import input_tokens
@@ -36,6 +37,7 @@ __all__ = [
     "ModelWindow",
     "PlanContext",
     "PlannedPayload",
+    "Planner",
     "Report",
     "SearchText",
     "Sizes",

@@ -10,18 +10,17 @@ from typing import Final, cast
 from msgspec import Struct, structs
 
 from coatcheck.core.context import notice, thinking
-from coatcheck.core.context.body.model import Format, HistoryIndex, Role
+from coatcheck.core.context.body.model import HistoryIndex, Role
 from coatcheck.core.context.body.pointer import Pointer, edited, get, render
 from coatcheck.core.context.body.shape import Value, as_list
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
-from coatcheck.core.context.notice import Omitted, OmittedArtifact, notice_tokens
-from coatcheck.core.context.plan import OMITTED, CompactionPlan, PlannedPayload
+from coatcheck.core.context.notice import Omitted, OmittedArtifact, carrier_of, notice_tokens
+from coatcheck.core.context.plan import OMITTED, CompactionPlan
 from coatcheck.core.context.references import standing
-from coatcheck.core.context.replace import StoredPayload, Swap, edits, swaps
-from coatcheck.core.context.replaceable import Left
+from coatcheck.core.context.replace import StoredPayload, Swap, edits, swaps, with_same
+from coatcheck.core.context.replaceable import Left, PlannedPayload
 from coatcheck.core.context.report import Cache, Change, Over, Report
-from coatcheck.core.context.signs import is_own_tool
 from coatcheck.core.errors import CoatcheckError, Code
 
 _UNTOUCHED = "Nothing changed: the prompt's cache stays valid."
@@ -31,8 +30,9 @@ _REWRITTEN = (
     "they arrive, or compact with protect=none from the first request on."
 )
 _NO_TOOL = (
-    "The body declares no read_artifact, so the model cannot read what the cards name. Declare it from the first "
-    "request on: tools are part of the cached prefix, and of what thinking is bound to."
+    "The body declares no read_artifact, so the cards name no call of it and the model cannot read on. Declare it from "
+    "the first request on (tools are part of the cached prefix, and of what thinking is bound to), or say with "
+    "`tools: read_artifact` that the model has it from elsewhere."
 )
 _THINKING = (
     "Thinking blocks after the first change are bound to what was there before. Send `send` with this and every later "
@@ -55,9 +55,9 @@ class CompactedBody(Struct, frozen=True, kw_only=True):
     edits: dict[Pointer, Value]
     """The values to set, by their places in the given body."""
     note: Value = None
-    """The message that replaces those that were left out; None if none were."""
+    """The message with the notice, which replaces those that were left out; None if none were."""
     gone: tuple[int, ...] = ()
-    """Numbers of the messages that are no longer there, including earlier notices."""
+    """Numbers of the messages that are no longer there as they were: also earlier notices, and what carries the new."""
     index: HistoryIndex
     """That of the new body."""
     sizes: list[Sizes]
@@ -102,60 +102,49 @@ def _carried_out(
     for payload in plan.payloads:
         if payload.left_out:
             continue
-        kept = _kept(payload, stored)
+        kept = with_same(payload, stored)
         replacements = swaps(body, payload, kept, plan.policy.card_tokens, counter.tokenizer)
         made += [(payload, kept, swap) for swap in replacements]
         if not replacements:
             left.append(Left(payload.pointers[0], payload.tokens, "could not be stored", payload.message))
     set_ = edits(body, [swap for _, _, swap in made])
-    new = edited(body, set_)
-    omitted, note, shifts = None, None, list(range(len(plan.index.items)))
-    if plan.dropped:
-        omitted = _omitted(body, plan, stored, counter)
-        new, note, shifts = _shortened(new, plan, omitted)
-    elif plan.notices:
-        omitted = notice.notice_in(plan.index.items[plan.notices[0]])
-    index, sizes = plan.index, plan.sizes
-    if new is not body:
-        index = index_of(new, plan.format)
-        sizes = [counter.item(new, item) for item in index.items]
-    changes = [_change(plan, shifts, payload, kept, swap, counter) for payload, kept, swap in made]
     items = plan.index.items
     positions = [
         thinking.position(payload.message, items[payload.message].at, place.at)
         for payload, _, _ in made
         for place in payload.places
     ]
+    carriers = {number: carrier for number in plan.line.carriers if (carrier := carrier_of(items[number])) is not None}
+    if plan.dropped:  # the next notice has what earlier ones had
+        old = {number: one for number, one in carriers.items() if number not in {*plan.dropped, *plan.notices}}
+        set_ |= {one.piece.at: one.words for one in old.values()}
+        positions += [thinking.position(number, items[number].at, one.piece.at) for number, one in old.items()]
+    new = edited(body, set_)
+    omitted, cut = None, _Cut(new, None, (), list(range(len(items))))
+    if plan.dropped:
+        omitted = _omitted(body, plan, stored, counter, [one.notice for one in carriers.values()])
+        cut = _shortened(new, plan, omitted)
+        positions.append((min(cut.gone), -1))
+    elif carriers:
+        omitted = next(iter(carriers.values())).notice
+    index, sizes = plan.index, plan.sizes
+    if cut.body is not body:
+        index = index_of(cut.body, plan.format)
+        sizes = [counter.item(cut.body, item) for item in index.items]
+    changes = [_change(plan, cut.shifts, payload, kept, swap, counter) for payload, kept, swap in made]
     after = Sizes.sum([plan.fixed, *sizes])
-    gone = tuple(sorted({*plan.dropped, *plan.notices})) if plan.dropped else ()
     # An edit inside a message that is left out changes nothing.
     at = plan.index.list_at
-    set_ = {where: value for where, value in set_.items() if not gone or at is None or where[len(at)] not in gone}
+    set_ = {where: value for where, value in set_.items() if at is None or where[len(at)] not in cut.gone}
     return CompactedBody(
-        body=new,
-        report=_report(body, plan, changes, left, omitted, shifts, positions, after),
+        body=cut.body,
+        report=_report(body, plan, changes, left, omitted, cut.shifts, positions, after),
         edits=set_,
-        note=note,
-        gone=gone,
+        note=cut.note,
+        gone=cut.gone,
         index=index,
         sizes=sizes,
     )
-
-
-def _kept(payload: PlannedPayload, stored: Mapping[str, StoredPayload]) -> StoredPayload | None:
-    """Returns the result for a payload.
-
-    One that equals an earlier one names that one's ID instead of showing excerpts.
-    """
-    kept = stored.get(payload.key)
-    if not payload.is_stored:
-        return StoredPayload(payload.artifact_id)
-    first = stored.get(payload.same_as or "")
-    if kept is None or kept.card is None or first is None or first.artifact_id in {None, kept.artifact_id}:
-        return kept
-    if not (kept.stored and first.stored):
-        return kept
-    return structs.replace(kept, card=f"{kept.card.splitlines()[0]}\nThe same as {first.artifact_id}, byte for byte.")
 
 
 def _same(body: Value, plan: CompactionPlan) -> None:
@@ -167,41 +156,80 @@ def _same(body: Value, plan: CompactionPlan) -> None:
     raise CoatcheckError(Code.INVALID_REQUEST, "The plan was made for another body. Plan again.", field="plan")
 
 
-def _omitted(body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter) -> Omitted:
+def _omitted(
+    body: Value, plan: CompactionPlan, stored: Mapping[str, StoredPayload], counter: Counter, older: list[Omitted]
+) -> Omitted:
     items, tokenizer = plan.index.items, counter.tokenizer
-    refs = [
-        OmittedArtifact(kept.artifact_id, notice.about(one.tool, one.command, f"{one.tokens:,} tokens"))
-        for one in plan.payloads
-        if one.left_out and one.places and (kept := _kept(one, stored)) is not None and kept.stored and kept.artifact_id
-    ]
+    gone = [one for one in plan.payloads if one.left_out and one.places]
+    # What was only read there is named by the call that read it, if no call that made it is known: reads come last.
+    gone.sort(key=lambda one: one.kind == "read")
+    named: dict[str, str] = {}
+    for one in gone:
+        kept = with_same(one, stored)
+        if kept is not None and kept.stored and kept.artifact_id:
+            named.setdefault(kept.artifact_id, notice.about(one.tool, one.command, f"{one.tokens:,} tokens"))
+    made = {one.id: one.about for one in standing(body, plan.index, plan.dropped)}
+    read = {one.artifact_id for one in gone if one.kind == "read"}
+    about = named | {ref: words for ref, words in made.items() if ref not in named or ref in read}
+    artifacts = [OmittedArtifact(ref, words) for ref, words in about.items()]
     dropped = set(plan.dropped)
-    refs += standing(body, plan.index, dropped)
-    gone = list(zip((items[number] for number in plan.dropped), plan.dropped_bytes, strict=True))
-    older = [before for number in plan.notices if (before := notice.notice_in(items[number])) is not None]
-    left_out = notice.joined(older, notice.omitted(gone, refs, tokenizer))
+    blocks = [[items[at] for at in block.items] for block in plan.line.blocks if block.items[0] in dropped]
+    sizes = list(zip((items[number] for number in plan.dropped), plan.dropped_bytes, strict=True))
+    left_out = notice.joined(older, notice.omitted(sizes, blocks, artifacts, tokenizer))
     whole = stored.get(OMITTED)
     if whole is not None and whole.stored:
         left_out = structs.replace(left_out, stored_as=whole.artifact_id)
     tokens = notice_tokens(plan.budget.settle) if plan.budget is not None else 0
-    return notice.fitted(left_out, tokens, tokenizer)
+    return notice.fitted(left_out, tokens, tokenizer, can_read=plan.index.can_read)
 
 
-def _shortened(body: Value, plan: CompactionPlan, omitted: Omitted) -> tuple[Value, Value, list[int]]:
-    """Returns the body without what is left out, but with the notice; that notice; and each message's new number."""
+class _Cut(Struct, frozen=True):
+    """A body without what is left out."""
+
+    body: Value
+    note: Value
+    """The message with the notice; None if nothing is left out."""
+    gone: tuple[int, ...]
+    """Numbers of the messages that are no longer there, the first of which the note replaces."""
+    shifts: list[int]
+    """Each message's new number."""
+
+
+def _shortened(body: Value, plan: CompactionPlan, omitted: Omitted) -> _Cut:
+    """Returns the body with a notice in place of what is left out."""
     at = cast("Pointer", plan.index.list_at)
     items = as_list(get(body, at))
     gone = {*plan.dropped, *plan.notices}
+    text = notice.written(omitted, can_read=plan.index.can_read)
+    host = _host(plan, gone)
+    if host is None:
+        note: Value = notice.message(plan.format, text, items[min(gone)])
+    else:
+        place = plan.index.items[host].said[-1].at
+        note = edited(items[host], {place[len(at) + 1 :]: notice.appended(str(get(body, place)), text)})
+        gone.add(host)
     first = min(gone)
-    note = notice.message(plan.format, notice.written(omitted), items[first])
     kept: list[Value] = []
     shifts: list[int] = []
     for number, item in enumerate(items):
         if number == first:
             kept.append(note)
-        shifts.append(len(kept))
+        shifts.append(len(kept) if number != host else first)
         if number not in gone:
             kept.append(item)
-    return edited(body, {at: kept}), note, shifts
+    return _Cut(edited(body, {at: kept}), note, tuple(sorted(gone)), shifts)
+
+
+def _host(plan: CompactionPlan, gone: set[int]) -> int | None:
+    """Returns the message of the user beside the place of the notice, so that no two of them follow each other."""
+    items, first = plan.index.items, min(gone)
+    after = next((number for number in range(first, len(items)) if number not in gone), None)
+    for number in (first - 1, after):
+        if number is not None and number >= 0:
+            item = items[number]
+            if item.role is Role.USER and item.said and item.said[-1].text and not item.pinned:
+                return number
+    return None
 
 
 def _change(
@@ -243,13 +271,14 @@ def _report(
     positions: list[thinking.Position],
     after: Sizes,
 ) -> Report:
-    first = min([*positions, *([(min(plan.dropped), -1)] if plan.dropped else [])], default=None)
+    first = min(positions, default=None)
     invalid: list[str] = []
     if first is not None:
         gone = {*plan.dropped, *plan.notices}
         invalid = [render(_moved(plan, item, at, shifts)) for item, at in thinking.invalid(plan.index, first, gone)]
     budget = plan.budget
-    over = None if budget is None or after.total <= budget.limit else _over(plan, left, after.total - budget.limit)
+    misses = 0 if budget is None else after.total - budget.limit
+    over = _over(plan, left, misses) if misses > 0 else None
     fits = None if budget is None else over is None
     return Report(
         format=plan.format.value,
@@ -286,8 +315,7 @@ def _cache(plan: CompactionPlan, first: thinking.Position | None, after: Sizes) 
 
 def _notes(plan: CompactionPlan, changes: list[Change], invalid: list[str], over: Over | None) -> list[str]:
     notes = list(plan.index.notes)
-    declares = any(is_own_tool(name) for name in plan.index.tool_names())
-    if not declares and plan.format is not Format.LANGCHAIN and any(change.artifact_id for change in changes):
+    if not plan.index.can_read and (plan.dropped or any(change.artifact_id for change in changes)):
         notes.append(_NO_TOOL)
     if invalid:
         notes.append(_THINKING)

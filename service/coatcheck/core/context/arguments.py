@@ -78,7 +78,7 @@ class ArgumentReader:
         for number, site in enumerate(call.sites):
             value = get(self._body, site.at)
             document = parsed(value) if site.form == "json" else value
-            for steps, text in _strings(document):
+            for steps, text in strings_in(document):
                 yield _place(site, steps, len(text), counted=not number), text
 
     def _of(
@@ -117,7 +117,7 @@ class ArgumentReader:
         """Yields the units in one member of the arguments, and under None what is in no unit."""
         texts: list[tuple[Text, int, bool, Pointer]] = []
         short = 0
-        for steps, text in _strings(member, (key,)):
+        for steps, text in strings_in(member, (key,)):
             # A token has at least one character, and most have about four, so short texts are not counted.
             tokens = self._counter.text(text) if len(text) > self._least else len(text) // 4
             if tokens > self._least:
@@ -185,12 +185,12 @@ def _place(site: Site, steps: Pointer, characters: int, *, counted: bool, json_:
     return ArgumentSite((*site.at, *steps), (), characters, counted, json=json_)
 
 
-def _strings(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, Text]]:
+def strings_in(document: Value, steps: Pointer = ()) -> Iterator[tuple[Pointer, Text]]:
     """Yields the strings in a document and their places, down to a bounded depth."""
     if is_text(document):
         yield steps, document
     elif len(steps) < MAX_DEPTH:
         for key, value in as_object(document).items():
-            yield from _strings(value, (*steps, key))
+            yield from strings_in(value, (*steps, key))
         for number, value in enumerate(as_list(document)):
-            yield from _strings(value, (*steps, number))
+            yield from strings_in(value, (*steps, number))

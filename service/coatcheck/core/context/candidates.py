@@ -13,9 +13,9 @@ from coatcheck.core.context.body.inner import parsed
 from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Item, Media, Output, Piece, Role
 from coatcheck.core.context.body.pointer import Pointer, get, render
 from coatcheck.core.context.body.shape import Object, Value, as_object, is_utf8
-from coatcheck.core.context.command import command_of, reads_file
+from coatcheck.core.context.command import command_of, file_of, reads_file, subject_of
 from coatcheck.core.context.counting import Counter
-from coatcheck.core.context.notice import notice_in
+from coatcheck.core.context.notice import carrier_of
 from coatcheck.core.context.pairs import Pairs
 from coatcheck.core.context.policy import CompactionPolicy, same_tool
 from coatcheck.core.context.references import KnownArtifacts
@@ -24,7 +24,11 @@ from coatcheck.core.reads.read_answer import read_answer_of
 from coatcheck.core.text.long_text import is_text
 
 MARKER_TOKENS: Final = 32
-"""Maximum tokens of a marker or a placeholder."""
+"""Tokens of a marker or a placeholder, at most about."""
+_SHORT: Final = 100
+"""Tokens from which an output is worth a marker under pressure: three times what the marker takes."""
+_SHORT_ARGUMENT: Final = 300
+"""The same of an argument, which the model wrote itself: names that recur stand there."""
 _HALVES: Final = "holds halves of surrogate pairs, which cannot be stored"
 _GROUPED_CHARS: Final = 200
 """Characters from which a small part of a long list is worth a marker."""
@@ -41,6 +45,8 @@ class Candidates:
     Attributes:
         candidates: in the order of the body.
         left: what is large but not a candidate.
+        compacted: the first message that shows an earlier compaction, or the number of messages.
+        carded: the first message with a card, which may be as old as the output; or the number of messages.
         copied: pointers to arguments of calls without an output in which the model repeats a marker of ours.
     """
 
@@ -56,11 +62,12 @@ class Candidates:
         self.candidates: list[ReplacementCandidate] = []
         self.left: list[Left] = []
         self.copied: list[str] = []
+        self.compacted = self.carded = len(index.items)
         self._body = body
         self._policy = policy
         self._counter = counter
         self._known = known or KnownArtifacts()
-        self._arguments = ArgumentReader(body, counter, policy.argument_tokens)
+        self._arguments = ArgumentReader(body, counter, min(policy.argument_tokens, _SHORT_ARGUMENT))
         self._calls = {id(one.output): one.call for one in pairs.pairs}
         self._answered = {id(call) for call in self._calls.values()}
         self._done: dict[int, int] = {}
@@ -87,7 +94,7 @@ class Candidates:
         reason = self._spared(tool, server=output.server)
         if reason is None and self._searched(number, output, tool):
             return
-        small: list[Piece] = []
+        small: list[tuple[Piece, int]] = []
         for piece in output.pieces:
             tokens = self._counter.piece(piece.text)
             stays = reason or self._recognised(number, output, piece, tool, tokens)
@@ -97,8 +104,11 @@ class Candidates:
                 place = ReplacementSite(piece.at, piece.inside, characters=len(piece.text))
                 self._add_output(number, output, tool, (place,), piece.text, tokens, "oversized")
             else:
-                small.append(piece)
-        self._many(number, output, tool, small)
+                small.append((piece, tokens))
+        if sum(tokens for _, tokens in small) > self._policy.inline_tokens:
+            self._many(number, output, tool, [piece for piece, _ in small])
+        else:
+            self._short(number, output, tool, small)
         for media in output.media:
             self._media(number, output, tool, media, reason)
         for value in output.data:
@@ -118,7 +128,7 @@ class Candidates:
         """
         text = signs.recognisable(piece.text)
         if signs.is_ours(text) or not is_utf8(text):
-            return _OURS if is_utf8(text) else _HALVES
+            return self._ours(number, text) if is_utf8(text) else _HALVES
         if not signs.is_read(piece.text, tool):
             return None
         line = signs.read_line(text, self._asked(output))
@@ -131,11 +141,18 @@ class Candidates:
         if saves < MARKER_TOKENS:
             return ""
         place = ReplacementSite(piece.at, piece.inside, "given", len(piece.text))
+        pressed = self._policy.is_quiet and tokens <= self._policy.inline_tokens
         self._add(
             number, output, tool, kind="read", why="can be read again", places=(place,), tokens=tokens, saves=saves,
-            shown=line, artifact_id=answer.artifact_id,
+            shown=line, artifact_id=answer.artifact_id, pressed=pressed,
         )  # fmt: skip
         return ""
+
+    def _ours(self, number: int, text: str) -> str:
+        if signs.card_size(text) is None:
+            self._show(number)
+        self.carded = min(self.carded, number)
+        return _OURS
 
     def _searched(self, number: int, output: Output, tool: str | None) -> bool:
         """Returns whether an output is our own answer of a web search with a summary; then it is a candidate."""
@@ -159,8 +176,6 @@ class Candidates:
     def _many(self, number: int, output: Output, tool: str | None, small: list[Piece]) -> None:
         """Handles parts that are small, but too much together: one card, and a marker for each other part."""
         tokens = sum(self._counter.piece(piece.text) for piece in small)
-        if tokens <= self._policy.inline_tokens:
-            return
         if output.whole is not None and len(small) == len(output.pieces):
             place = ReplacementSite(output.whole, shows="whole")
             content = serialised(get(self._body, output.whole))
@@ -178,6 +193,16 @@ class Candidates:
         places += [ReplacementSite(piece.at, shows="marker", characters=len(piece.text)) for piece in others]
         content = [{"type": "text", "text": piece.text} for piece in worth]
         self._add_output(number, output, tool, tuple(places), content, sum(counted), "many parts", saves)
+
+    def _short(self, number: int, output: Output, tool: str | None, small: list[tuple[Piece, int]]) -> None:
+        """Handles texts that stay until the window is at stake, and are markers then."""
+        for piece, tokens in small:
+            if tokens >= _SHORT:
+                place = ReplacementSite(piece.at, piece.inside, "marker", len(piece.text))
+                self._add(
+                    number, output, tool, kind="output", why="short output", places=(place,), content=piece.text,
+                    tokens=tokens, saves=tokens - MARKER_TOKENS, pressed=True,
+                )  # fmt: skip
 
     def _add(self, message: int, output: Output, tool: str | None, **fields: Any) -> None:  # noqa: ANN401 - its fields
         """Adds a candidate in an output."""
@@ -236,9 +261,11 @@ class Candidates:
 
     def _call(self, number: int, call: HistoryCall) -> None:
         done = self._done.get(id(call))
+        marked = [(place, text) for place, text in self._arguments.texts(call) if signs.marker_in(text)]
         if done is None:
-            texts = self._arguments.texts(call)
-            self.copied.extend(render(at.at) for at, text in texts if signs.marker_in(text))
+            self.copied += [render(place.at) for place, _ in marked]
+        elif any(signs.is_marker(str(text)) for _, text in marked):
+            self._show(number)
         exempt = self._spared(call.name, server=call.server) == "the tool is exempt"
         rules = [rule.fields for rule in self._policy.arguments if same_tool(call.name, rule.tools)]
         fields = frozenset(name for names in rules for name in names)
@@ -265,6 +292,7 @@ class Candidates:
             ReplacementSite(one.at, one.inside, "whole" if one.whole else "marker", one.characters, one.counted)
             for one in unit.sites
         ]
+        given = get(self._body, call.sites[0].at)
         self.candidates.append(
             ReplacementCandidate(
                 kind="arguments",
@@ -275,16 +303,21 @@ class Candidates:
                 content=unit.content,
                 tool=call.name,
                 call_id=call.call_id,
+                command=file_of(given) or subject_of(given),
                 tokens=tokens,
                 saves=tokens - MARKER_TOKENS - self._arguments.kept(unit) if counted else 0,
-                pressed=not unit.named,
+                pressed=not unit.named or unit.tokens <= self._policy.argument_tokens,
+                call_at=call.sites[0].at,
             )
         )
 
     def _message(self, number: int, item: Item) -> None:
+        if any(signs.is_shortened(piece.text) for piece in item.said):
+            self._show(number)
         for opaque in item.opaque:
             self._leave(opaque.at, self._counter.opaque(opaque), "must come back to the provider as it is")
-        if notice_in(item) is not None:
+        if carrier_of(item) is not None:
+            self._show(number)
             return
         if item.role not in {Role.USER, Role.ASSISTANT} or item.pinned:
             for piece in item.said:
@@ -316,6 +349,9 @@ class Candidates:
                         pressed=True,
                     )
                 )
+
+    def _show(self, number: int) -> None:
+        self.compacted = min(self.compacted, number)
 
     def _leave(self, at: Pointer, tokens: int, why: str) -> None:
         if tokens > self._policy.inline_tokens and why and why != _OURS:

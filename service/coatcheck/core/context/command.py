@@ -4,11 +4,14 @@ import json
 import re
 from typing import Final
 
-from coatcheck.core.context.body.shape import Value, as_object, is_utf8
+from coatcheck.core.context.body.inner import parsed
+from coatcheck.core.context.body.shape import Value, as_list, as_object, is_utf8
 from coatcheck.core.text.long_text import Text, head_of, is_text
 
 SHORT: Final = 500
 """Maximum characters of a command that is taken from a call's arguments."""
+_MEMBER: Final = 120
+"""Maximum characters of an argument that is named."""
 _PARSED: Final = 64 * 1024
 """Maximum characters of a JSON document that is parsed to find a command in it."""
 
@@ -27,6 +30,13 @@ _READERS: Final = frozenset(
 """Tools that show a file, by the names that agents give them."""
 _EDITORS: Final = frozenset({"str_replace_based_edit_tool", "str_replace_editor", "file_editor", "text_editor"})
 """Tools that show a file if their command is `view`."""
+_FILES: Final = frozenset(
+    {"path", "file", "filepath", "filename", "targetfile", "absolutepath", "relativepath", "notebookpath"}
+)
+"""Arguments that are a file's path, without case and `_`."""
+_PATCHED: Final = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)([^\t\n]{1,120})", re.MULTILINE)
+_SEARCHED: Final = 4_000
+"""Characters of a patch in which the first file is looked for."""
 _SHOWS: Final = re.compile(r"\s*(?:cat|head|tail|nl|less|bat|sed\s+-n)\s[^|;&<>\n]*")
 
 
@@ -52,6 +62,31 @@ def command_of(arguments: Value) -> str | None:
     text = _beginning(value) if is_text(value) else _compact(value) if value else ""
     short = text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
     return short if short and is_utf8(short) else None
+
+
+def subject_of(arguments: Value) -> str | None:
+    """Returns what names a call to a reader: its command, or its short arguments, such as a path, without long ones."""
+    value: Value = _parsed(arguments) if is_text(arguments) else arguments
+    members = as_object(value)
+    if not members or is_text(members.get("command")):
+        return command_of(arguments)
+    short = {key: one for key, one in members.items() if len(one if is_text(one) else str(one)) <= _MEMBER}
+    only = next(iter(short.values()), None)
+    return command_of(only if len(short) == 1 and is_text(only) else short)
+
+
+def file_of(arguments: Value, depth: int = 2) -> str | None:
+    """Returns the path of the file that a call writes: the member that is named like one, or the first of a patch."""
+    value: Value = parsed(arguments) if is_text(arguments) else arguments
+    if is_text(arguments) and not isinstance(value, dict | list):
+        found = _PATCHED.search(head_of(arguments, _SEARCHED))
+        return found[1].strip() if found is not None and is_utf8(found[1]) else None
+    members = as_object(value)
+    for key, one in members.items():
+        if key.replace("_", "").casefold() in _FILES and is_text(one) and one and len(one) <= _MEMBER and is_utf8(one):
+            return str(one)
+    inner = list(members.values()) or as_list(value)[:1]
+    return next((path for one in inner if depth and (path := file_of(one, depth - 1)) is not None), None)
 
 
 def _parsed(text: Text) -> Value:

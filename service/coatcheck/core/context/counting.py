@@ -19,7 +19,7 @@ from coatcheck.core.context.body.inner import parsed
 from coatcheck.core.context.body.model import HistoryCall, HistoryIndex, Item, Media, Opaque, Output, Role
 from coatcheck.core.context.body.pointer import get
 from coatcheck.core.context.body.shape import Value, as_object
-from coatcheck.core.context.window import percent_of
+from coatcheck.core.context.window import model_of, percent_of
 from coatcheck.core.pictures import picture_tokens, provider_of
 from coatcheck.core.text.count import TokenMeter
 from coatcheck.core.text.long_text import Text, encoded, head_of, is_text
@@ -151,8 +151,7 @@ class Counter:
 
         MEDIA if no rule applies.
         """
-        part, named = as_object(media.part), get(body, ("model",))
-        model = named.casefold() if isinstance(named, str) else ""
+        part, model = as_object(media.part), model_of(body)
         tokens = picture_tokens(part, model)
         if tokens is None:
             return MEDIA

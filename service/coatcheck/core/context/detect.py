@@ -1,42 +1,49 @@
 """Determines the wire format of a body, by its structure or by name; then indexes it.
 
-What only one format has decides. A body of plain text in `messages` could be OpenAI's or Anthropic's: then both mean
-the same, and it is read as OpenAI's. Anything but a model request, or without an adapter, is refused, with a sentence
-that names what was looked for.
+The first message that only one format has decides; then every message has to fit it. A body of plain text in `messages`
+could be OpenAI's or Anthropic's: then both mean the same, and it is read as OpenAI's. A body without an adapter, or
+with a message that does not fit, is refused: nothing may be left out whose author could not be read.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NoReturn
 
-from coatcheck.core.context.body.model import Format, HistoryIndex
-from coatcheck.core.context.body.pointer import Pointer, get
+from coatcheck.core.context.body.model import Format, HistoryIndex, Role
+from coatcheck.core.context.body.pointer import Pointer, get, render
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, kind_of, too_deep
-from coatcheck.core.context.formats import anthropic, gemini, langchain, openai_chat, openai_responses
+from coatcheck.core.context.formats import (
+    anthropic,
+    bedrock,
+    gemini,
+    langchain,
+    openai_chat,
+    openai_responses,
+    pydantic_ai,
+)
+from coatcheck.core.context.signs import is_own_tool
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.long_text import is_text
 
 MAX_ITEMS: Final = 100_000
 """Maximum messages or items of one body: Anthropic's own limit, and far more than any window holds."""
-_LISTS: Final = {
-    Format.OPENAI_CHAT: "messages",
-    Format.ANTHROPIC: "messages",
-    Format.LANGCHAIN: "messages",
-    Format.GEMINI: "contents",
-    Format.OPENAI_RESPONSES: "input",
+_ADAPTERS: Final[dict[Format, tuple[str, Callable[[Value, Pointer], HistoryIndex]]]] = {
+    Format.OPENAI_CHAT: ("messages", openai_chat.index),
+    Format.ANTHROPIC: ("messages", anthropic.index),
+    Format.LANGCHAIN: ("messages", langchain.index),
+    Format.BEDROCK: ("messages", bedrock.index),
+    Format.PYDANTIC_AI: ("messages", pydantic_ai.index),
+    Format.GEMINI: ("contents", gemini.index),
+    Format.OPENAI_RESPONSES: ("input", openai_responses.index),
 }
-_INDEX: Final[dict[Format, Callable[[Value, Pointer], HistoryIndex]]] = {
-    Format.OPENAI_CHAT: openai_chat.index,
-    Format.ANTHROPIC: anthropic.index,
-    Format.LANGCHAIN: langchain.index,
-    Format.GEMINI: gemini.index,
-    Format.OPENAI_RESPONSES: openai_responses.index,
-}
-_BLOCKS: Final = frozenset(
-    {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use", "search_result"}
-)
-_STEPS: Final = frozenset({"user_input", "model_output", "function_result", "thought", "mcp_server_tool_call"})
+"""Where a body of each format has its history, and what indexes it."""
+_UNDECLARED: Final = frozenset({Format.LANGCHAIN, Format.PYDANTIC_AI})
+"""Formats of histories whose tools are declared elsewhere."""
 _SEEN: Final = 2_000
 """Messages that are examined for structure."""
+_BLOCKS: Final = frozenset({"tool_use", "tool_result", "redacted_thinking", "server_tool_use", "mcp_tool_use"})
+_EITHER: Final = frozenset({"thinking", "search_result"})
+"""Blocks of Anthropic's that servers with OpenAI's messages have too, such as Mistral's."""
+_CHAT_ROLES: Final = frozenset({"tool", "function", "developer"})
 
 
 def index_of(body: Value, named: str | None = None) -> HistoryIndex:
@@ -47,8 +54,9 @@ def index_of(body: Value, named: str | None = None) -> HistoryIndex:
         named: its format, if the caller knows it.
 
     Raises:
-        CoatcheckError: `invalid_request` if the format is unknown or the body has no list of that format, or one that
-            is too long; `invalid_content` if it is nested too deeply.
+        CoatcheckError: `unknown_format`, with a pointer to the first message that does not fit, if the body is of no
+            known format or not of the named one; `invalid_request` if no format has that name or there are too many
+            messages; `invalid_content` if it is nested too deeply.
     """
     try:
         return _index(body, detect(body) if named is None else _named(named))
@@ -57,21 +65,37 @@ def index_of(body: Value, named: str | None = None) -> HistoryIndex:
 
 
 def _index(body: Value, format_: Format) -> HistoryIndex:
-    key = _LISTS[format_]
+    key, adapter = _ADAPTERS[format_]
     list_at: Pointer = () if isinstance(body, list) else (key,)
-    text = format_ is Format.OPENAI_RESPONSES  # whose whole input may be one text
     history = get(body, list_at)
-    if not isinstance(history, list) and not (text and is_text(history)):
-        raise CoatcheckError(
-            Code.INVALID_REQUEST, f"A body of {format_} has its history in `{key}`; this one has none.", field=key
-        )
+    # The whole input of a body of Responses may be one text.
+    if not isinstance(history, list) and not (format_ is Format.OPENAI_RESPONSES and is_text(history)):
+        _refuse(f"A body of {format_} has its history in `{key}`; this one has none.", list_at)
+    for other in sorted({held for held, _ in _ADAPTERS.values()} - {key}):
+        rest = as_object(body).get(other)
+        if rest and (isinstance(rest, list) or is_text(rest)):
+            _refuse(f"The body has a history in `{key}` and another one in `{other}`. Send one of them.", (other,))
     if (count := len(as_list(history))) > MAX_ITEMS:
         raise CoatcheckError(
             Code.INVALID_REQUEST,
             f"The body has {count:,} messages; at most {MAX_ITEMS:,} are taken.",
             limit=MAX_ITEMS,
         )
-    return _INDEX[format_](body, list_at)
+    index = adapter(body, list_at)
+    for item in index.items:
+        if item.role is Role.OTHER and not item.pinned:
+            _refuse(
+                f"The body was read as {format_}, but {render(item.at)} is no message of that format, or has a role "
+                "that it does not know. Send the body as the provider gets it, in one format, or name its format.",
+                item.at,
+            )
+    declares = isinstance(body, dict) and format_ not in _UNDECLARED
+    index.can_read = not declares or any(is_own_tool(name) for name in index.tool_names())
+    return index
+
+
+def _refuse(sentence: str, at: Pointer) -> NoReturn:
+    raise CoatcheckError(Code.UNKNOWN_FORMAT, sentence, field="body", pointer=render(at))
 
 
 def _named(named: str) -> Format:
@@ -85,54 +109,50 @@ def _named(named: str) -> Format:
 
 
 def detect(body: Value) -> Format:
-    """Returns the format of a body, by its structure.
+    """Returns the format of a body, by its structure; its messages need not fit it.
 
     Raises:
-        CoatcheckError: `invalid_request` if it is not a known one.
+        CoatcheckError: `unknown_format` if it has no history of a known one.
     """
     around = as_object(body)
-    messages = as_list(body) if isinstance(body, list) else as_list(around.get("messages"))
-    if any(langchain.is_message(one) for one in messages[:_SEEN]):
-        return Format.LANGCHAIN
-    if isinstance(around.get("contents"), list) or _each(messages, _is_content):
+    if isinstance(around.get("contents"), list):
         return Format.GEMINI
     if is_text(around.get("input")) or isinstance(around.get("input"), list):
-        return _flat(as_list(around["input"]))
-    if isinstance(body, list) and _each(messages, _is_item) and any("type" in as_object(one) for one in messages):
-        return _flat(messages)
-    if isinstance(around.get("messages"), list) or (messages and all("role" in as_object(one) for one in messages)):
-        is_anthropic = _says_anthropic(around) or any(_is_anthropic(as_object(one)) for one in messages[:_SEEN])
-        return Format.ANTHROPIC if is_anthropic else Format.OPENAI_CHAT
-    raise CoatcheckError(
-        Code.INVALID_REQUEST,
+        return Format.OPENAI_RESPONSES
+    messages = as_list(body) if isinstance(body, list) else as_list(around.get("messages"))
+    for message in map(as_object, messages[:_SEEN]):
+        if (format_ := _sign(message, alone=isinstance(body, list))) is not None:
+            return format_
+    if isinstance(around.get("messages"), list) or messages:
+        return Format.ANTHROPIC if _says_anthropic(around) or _has(messages, _EITHER) else Format.OPENAI_CHAT
+    _refuse(
         "The request body's format is not recognised: it has no `messages`, `input` or `contents` list. Send the body "
         "as the provider gets it, or name its format.",
-        field="body",
+        (),
     )
 
 
-def _each(messages: list[Value], like: Callable[[Object], bool]) -> bool:
-    return bool(messages) and all(like(as_object(one)) for one in messages[:_SEEN])
+def _sign(message: Object, *, alone: bool) -> Format | None:  # noqa: PLR0911 - a table
+    """Returns the only format that has such a message; None if several have. `alone`: in a list without a body."""
+    if langchain.is_message(message):
+        return Format.LANGCHAIN
+    if pydantic_ai.is_message(message):
+        return Format.PYDANTIC_AI
+    if gemini.is_message(message):
+        return Format.GEMINI
+    if "role" in message and bedrock.is_message(message):
+        return Format.BEDROCK
+    if message.get("role") in _CHAT_ROLES or "tool_calls" in message:
+        return Format.OPENAI_CHAT
+    if _has([message], _BLOCKS):
+        return Format.ANTHROPIC
+    kind = kind_of(message)
+    return Format.OPENAI_RESPONSES if alone and kind and ("role" not in message or kind == "message") else None
 
 
-def _is_content(message: Object) -> bool:
-    """Returns whether this is one of Gemini's contents."""
-    return isinstance(message.get("parts"), list) and "content" not in message
-
-
-def _is_item(item: Object) -> bool:
-    """Returns whether this is an item of OpenAI's Responses, which has a type unless it is a plain message."""
-    return isinstance(item.get("type"), str) if "role" not in item else item.get("type", "message") == "message"
-
-
-def _flat(items: list[Value]) -> Format:
-    if any(kind_of(as_object(one)) in _STEPS for one in items[:_SEEN]):
-        raise CoatcheckError(
-            Code.INVALID_REQUEST,
-            "Bodies of Gemini's Interactions API cannot be compacted yet. Send it as generateContent takes it.",
-            field="input",
-        )
-    return Format.OPENAI_RESPONSES
+def _has(messages: list[Value], kinds: frozenset[str]) -> bool:
+    contents = (as_list(as_object(message).get("content")) for message in messages[:_SEEN])
+    return any(kind_of(as_object(block)) in kinds for content in contents for block in content)
 
 
 def _says_anthropic(around: Object) -> bool:
@@ -143,7 +163,3 @@ def _says_anthropic(around: Object) -> bool:
         or isinstance(around.get("thinking"), dict)
         or any("input_schema" in tool for tool in tools)
     ) and not any("function" in tool for tool in tools)
-
-
-def _is_anthropic(message: Object) -> bool:
-    return any(kind_of(as_object(block)) in _BLOCKS for block in as_list(message.get("content")))

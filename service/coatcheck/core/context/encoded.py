@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from coatcheck.core.context.body.encoding import plain
 from coatcheck.core.context.body.shape import Object, Value
-from coatcheck.core.context.plan import PlannedPayload
+from coatcheck.core.context.replaceable import PlannedPayload
 from coatcheck.core.parts.blobs import identify_blobs
 from coatcheck.core.text.long_text import LongText, is_text
 from coatcheck.core.views import parts

@@ -15,25 +15,26 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coatcheck.core.context.apply import CompactedBody
 from coatcheck.core.context.body.model import HistoryIndex
 from coatcheck.core.context.body.shape import Value, too_deep
-from coatcheck.core.context.candidates import Candidates
 from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.pairs import pair
-from coatcheck.core.context.plan import CompactionPlan
-from coatcheck.core.context.policy import CompactionPolicy, checked
+from coatcheck.core.context.plan import CompactionPlan, PlanContext, plan
+from coatcheck.core.context.policy import CompactionPolicy
 from coatcheck.core.context.replaceable import ReplacementCandidate
 from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.context.usage import percent, scaled
-from coatcheck.core.context.window import ModelWindow, Room, family_percent, room_of
+from coatcheck.core.context.window import ModelWindow, Room, family_percent, room_of, window_of
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.text.short_number import short_number
 
 PERCENT: Final = 1_000
 """Ratios are in thousandths."""
+_NO_USAGE: Final = "`usage` contains no plausible number of input tokens; the estimate stands."
 _TURNS: Final = 20
 _LEAST, _MOST = 500, 3_000
 """Range, in thousandths, within which a reported usage is considered to be about this body."""
@@ -44,7 +45,7 @@ class MeasureRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     window: ModelWindow | None = None
     real_tokens: int | None = None
-    """All input tokens that the provider counted for the last answered request."""
+    """All input tokens that the provider counted for the last answered request; 0: what it said is no such number."""
     covers: int | None = None
     """How many of the body's messages the last answered request had. Default: those before the model's last step."""
     transient_tokens: int = 0
@@ -110,22 +111,40 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 def measure(
-    body: Value, ask: MeasureRequest, policy: CompactionPolicy, counter: Counter, named: str | None = None
+    body: Value,
+    ask: MeasureRequest,
+    policy: CompactionPolicy,
+    counter: Counter,
+    named: str | None = None,
+    context: PlanContext = PlanContext(),  # noqa: B008 - frozen
 ) -> Measured:
-    """Returns the measurement of a body under a policy.
+    """Returns the measurement of a body under a policy, computed as that of a compaction before anything is replaced.
+
+    Args:
+        body: a decoded request body in any format, or only its list of messages.
+        ask: what else is known.
+        policy: how the caller compacts.
+        counter: counts tokens.
+        named: the body's format, if the caller knows it.
+        context: what the store knows of the history; its window is that of `ask`.
 
     Raises:
-        CoatcheckError: `invalid_request` for an unknown format, a policy that contradicts itself, or a window with
-            nothing left in it; `invalid_content` for a body that is nested too deeply.
+        CoatcheckError: `unknown_format` for a body of no known format; `invalid_request` for a policy that contradicts
+            itself, or a window with nothing left in it; `invalid_content` for a body that is nested too deeply.
     """
-    room = room_of(ask.window) if ask.window is not None else None
-    index = index_of(body, named)
+    index = context.index or index_of(body, named)
+    context = replace(context, index=index, window=ask.window, compact_percent=ask.compact_percent)
+    planned = plan(body, policy, counter, context)
     try:
-        counted = _count(body, index, ask, checked(policy), counter)
-        notes = list(index.notes)
-        return _measured(counted, ask, counter, room, _ratio(body, counted, ask, notes), notes)
+        counted, notes = _counted(planned, ask), list(index.notes)
+        return _measured(counted, ask, counter, _room(body, ask), _ratio(body, counted, ask, notes), notes)
     except RecursionError as e:
         raise too_deep() from e
+
+
+def _room(body: Value, ask: MeasureRequest) -> Room | None:
+    window = window_of(body, ask.window)
+    return None if window is None else room_of(window)
 
 
 class Meters(Struct, frozen=True):
@@ -143,12 +162,11 @@ def measure_both(plan: CompactionPlan, done: CompactedBody, ask: MeasureRequest,
     Raises:
         CoatcheckError: `invalid_request` for a window with nothing left in it.
     """
-    room = room_of(ask.window) if ask.window is not None else None
+    room = _room(done.body, ask)
+    before = _counted(plan, ask)
     start = plan.line.turn(plan.line.size)
-    flying = {at for at, one in enumerate(plan.replaceable) if one.message >= start and one.is_transient(plan.policy)}
-    staying = [at for at in flying - plan.replaced if plan.replaceable[at].message not in plan.dropped]
+    staying = [at for at in _flying(plan, start) - plan.replaced if plan.replaceable[at].message not in plan.dropped]
     line = plan.line if done.index is plan.index else Timeline(done.index, pair(done.index))
-    before = _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _saved(plan.replaceable, flying, ask))
     after = _Counted(done.index, line, plan.fixed, done.sizes, _saved(plan.replaceable, staying, ask))
     notes = list(done.index.notes)
     ratio = _ratio(done.body, after, ask, notes)
@@ -156,6 +174,17 @@ def measure_both(plan: CompactionPlan, done: CompactedBody, ask: MeasureRequest,
         _measured(before, ask, counter, room, ratio, list(plan.index.notes)),
         _measured(after, ask, counter, room, ratio, notes),
     )
+
+
+def _flying(plan: CompactionPlan, start: int) -> set[int]:
+    """Returns the numbers of the candidates from a message on that a policy replaces as soon as their turn is over."""
+    return {at for at, one in enumerate(plan.replaceable) if one.message >= start and one.is_transient(plan.policy)}
+
+
+def _counted(plan: CompactionPlan, ask: MeasureRequest) -> "_Counted":
+    """Returns the body of a plan, before anything is replaced."""
+    flying = _flying(plan, plan.line.turn(plan.line.size))
+    return _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _saved(plan.replaceable, flying, ask))
 
 
 class _Counted(Struct, frozen=True):
@@ -171,18 +200,6 @@ class _Counted(Struct, frozen=True):
 
 def _saved(candidates: list[ReplacementCandidate], numbers: Iterable[int], ask: MeasureRequest) -> int:
     return 0 if ask.outputs_stay else sum(candidates[number].saves for number in numbers)
-
-
-def _count(
-    body: Value, index: HistoryIndex, ask: MeasureRequest, policy: CompactionPolicy, counter: Counter
-) -> _Counted:
-    pairs = pair(index)
-    line = Timeline(index, pairs)
-    sizes = [counter.item(body, item) for item in index.items]
-    found = [] if ask.outputs_stay else Candidates(body, index, pairs, policy, counter).candidates
-    start = line.turn(line.size)
-    flying = [at for at, one in enumerate(found) if one.message >= start and one.is_transient(policy)]
-    return _Counted(index, line, counter.fixed(index), sizes, _saved(found, flying, ask))
 
 
 def _measured(
@@ -257,6 +274,9 @@ def _ratio(body: Value, of: _Counted, ask: MeasureRequest, notes: list[str]) -> 
     """Returns the factor for estimates, in thousandths, and its origin."""
     family = 10 * family_percent(body, of.index)
     if ask.real_tokens is None:
+        return family, "family"
+    if ask.real_tokens == 0:
+        notes.append(_NO_USAGE)
         return family, "family"
     covered = ask.covers
     if covered is None:

@@ -1,9 +1,9 @@
-"""The one message that says what was left out of a history: how much, where it is stored, how the user's words began.
+"""The one notice that says what was left out of a history: how much, where it is stored, what was said and concluded.
 
-It replaces the first message that was left out, as a message of the user, which every format allows there: first in a
-history, before an assistant's message and before another message of the user. What was left out is one artifact with a
-message per line, including earlier notices. If a history already contains a notice, it is replaced by one with the
-summed numbers. Nothing is summarised: beginnings are quoted.
+It stands where the first message was left out: at the end of a user's message beside that place, because strict servers
+refuse two messages of the user in a row, or else as a message of the user. What was left out is one artifact with a
+message per line, including earlier notices. If a history already contains a notice, the next one replaces it and has
+the summed numbers. Nothing is summarised: the user and the model are quoted.
 """
 
 import re
@@ -12,11 +12,11 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.context.body.model import Format, Item, Role
+from coatcheck.core.context.body.model import Format, Item, Piece, Role
 from coatcheck.core.context.body.shape import Object, Value, as_object
 from coatcheck.core.ids import is_id
 from coatcheck.core.text.excerpt import fit_text
-from coatcheck.core.text.long_text import head_of
+from coatcheck.core.text.long_text import Text, head_of
 from coatcheck.core.tokens import Tokenizer
 from coatcheck_client.contract.inert import one_line
 
@@ -26,24 +26,37 @@ _FIRST: Final = re.compile(
     r"budget; what follows is complete from here on unless it says otherwise\.\]"
 )
 _ALL_OF: Final = re.compile(
-    r"They are stored as (art_[0-9]{18}), one on each line: read_artifact\([^\n]{1,120}\) reads them\."
+    r"They are stored as (art_[0-9]{18}), one on each line(?:: read_artifact\([^\n]{1,120}\) reads the first)?\. "
+    r"What they said must be read again, not remembered\."
 )
-_QUOTED: Final = "Omitted messages of the user began:"
-_IDS: Final = "Outputs and texts from there that can still be read:"
+_QUOTED: Final = "The user said, first and last:"
+_CONCLUDED: Final = "You concluded, newest first:"
+_IDS: Final = "Outputs and texts from there that can still be read, each with the call that made it:"
 _ID: Final = re.compile(r"- (art_[0-9]{18})(?: · ([^\n]*))?")
 _OLDER: Final = re.compile(r"\(and ([0-9][0-9,]{0,11}) older\)")
-_QUOTES: Final = 5
-_QUOTE_TOKENS: Final = 60
+_QUOTES_TOKENS: Final = 400
+_QUOTE_TOKENS, _WHOLE_TOKENS = 60, 120
+"""Tokens of a quote of the user, and of words that are quoted in full."""
 _QUOTE_CHARS: Final = 600
+_CONCLUSION_TOKENS, _CONCLUSIONS_TOKENS = 40, 400
+"""Tokens of one conclusion of the model, and of all."""
+_CONCLUSIONS: Final = 100
+"""Conclusions of one cut that are looked at."""
+_CONCLUSION_CHARS: Final = 24
+"""Characters of the shortest text that concludes anything."""
+_JOINT: Final = "\n\n"
+"""Between a user's words and a notice behind them, which has no empty line itself."""
 _SHOWN_IDS: Final = 24
 _ID_TOKENS: Final = 40
 _LONGEST: Final = 40_000
-_LEAST, _MOST = 400, 1_600
+_SEARCHED: Final = 1_000_000
+"""Characters of a user's text at the end of which a notice is looked for."""
+_LEAST, _MOST = 400, 2_000
 
 
 def notice_tokens(settle: int) -> int:
     """Returns the maximum tokens of a notice in a body that is reduced to `settle` tokens."""
-    return min(max(settle // 4, _LEAST), _MOST)
+    return min(max(settle // 8, _LEAST), _MOST)
 
 
 class OmittedArtifact(Struct, frozen=True):
@@ -62,29 +75,52 @@ class Omitted(Struct, frozen=True):
     bytes: int
     """Bytes of the messages as JSON, as they came."""
     quotes: tuple[str, ...] = ()
-    """Beginnings of the user's messages, oldest first; the first one and the newest, each on one line."""
+    """The user's messages or their beginnings, oldest first; the first one and the newest, each on one line."""
     artifacts: tuple[OmittedArtifact, ...] = ()
     """Artifacts of parts, oldest first; only the newest if there is no room for all."""
     older: int = 0
     """Number of artifacts stored before those."""
     stored_as: str | None = None
     """The artifact of the messages themselves, one per line; None if they could not be stored."""
+    conclusions: tuple[str, ...] = ()
+    """The last statements of the model in what was left out, newest first, each on one line."""
 
 
-def omitted(items: list[tuple[Item, int]], stored: list[OmittedArtifact], tokenizer: Tokenizer) -> Omitted:
+def omitted(
+    items: list[tuple[Item, int]], blocks: list[list[Item]], stored: list[OmittedArtifact], tokenizer: Tokenizer
+) -> Omitted:
     """Describes what leaving out these messages leaves out.
 
     Args:
         items: the messages, each with its bytes.
+        blocks: the same messages as they went together, oldest first.
         stored: parts of them that were just stored separately.
         tokenizer: counts quotes.
     """
     prompts = [item for item, _ in items if item.prompt]
-    beginnings = [
-        text for item in prompts if (text := "\n".join(head_of(one, _QUOTE_CHARS) for one in item.texts)[:_QUOTE_CHARS])
-    ]
-    quotes = tuple(fit_text(one_line(text), _QUOTE_TOKENS, tokenizer) for text in beginnings)
-    return Omitted(len(items), len(prompts), sum(size for _, size in items), quotes, tuple(stored))
+    said = [joined for item in prompts if (joined := "\n".join(head_of(one, _QUOTE_CHARS) for one in words_of(item)))]
+    quotes = tuple(_quoted(one_line(text[:_QUOTE_CHARS]), tokenizer) for text in said)
+    conclusions = [text for block in reversed(blocks) if (text := _conclusion(block)) is not None]
+    return Omitted(
+        len(items),
+        len(prompts),
+        sum(size for _, size in items),
+        quotes,
+        tuple(stored),
+        conclusions=tuple(fit_text(text, _CONCLUSION_TOKENS, tokenizer) for text in conclusions[:_CONCLUSIONS]),
+    )
+
+
+def _quoted(text: str, tokenizer: Tokenizer) -> str:
+    whole = tokenizer.count(text) <= _WHOLE_TOKENS
+    return text if whole else fit_text(text, _QUOTE_TOKENS, tokenizer)
+
+
+def _conclusion(block: list[Item]) -> str | None:
+    """Returns the last paragraph that the model wrote in a block; None if it says too little."""
+    texts = [head_of(text, _LONGEST) for item in block if item.role is Role.ASSISTANT for text in item.texts]
+    paragraph = one_line(texts[-1].strip().rpartition("\n\n")[2][: 4 * _QUOTE_CHARS]) if texts else ""
+    return paragraph if len(paragraph) >= _CONCLUSION_CHARS else None
 
 
 def about(tool: str | None, command: str | None, size: str) -> str:
@@ -102,33 +138,55 @@ def joined(older: list[Omitted], newer: Omitted) -> Omitted:
         sum(one.messages for one in parts),
         sum(one.prompts for one in parts),
         sum(one.bytes for one in parts),
-        _few(tuple(quote for one in parts for quote in one.quotes)),
+        tuple(quote for one in parts for quote in one.quotes),
         tuple(artifacts[ref] for ref in order),
         sum(one.older for one in parts),
         newer.stored_as,
+        tuple(text for one in reversed(parts) for text in one.conclusions),
     )
 
 
-def _few(quotes: tuple[str, ...]) -> tuple[str, ...]:
-    return quotes if len(quotes) <= _QUOTES else (quotes[0], *quotes[1 - _QUOTES :])
+def _within(texts: tuple[str, ...], tokens: int, tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Returns the first texts that have at most so many tokens together."""
+    count = 0
+    for number, text in enumerate(texts):
+        count += tokenizer.count(text)
+        if count > tokens:
+            return texts[:number]
+    return texts
 
 
-def fitted(left_out: Omitted, tokens: int, tokenizer: Tokenizer) -> Omitted:
-    """Returns what a notice of at most `tokens` can include: older IDs are only counted, then quotes are dropped."""
+def fitted(left_out: Omitted, tokens: int, tokenizer: Tokenizer, *, can_read: bool) -> Omitted:
+    """Returns what a notice of at most `tokens` can include.
+
+    Of what there is most, the oldest goes first: IDs, which are then only counted, conclusions, quotes but the first.
+    """
     lines = tuple(
         OmittedArtifact(one.id, fit_text(one.about, _ID_TOKENS, tokenizer)) for one in left_out.artifacts[-_SHOWN_IDS:]
     )
-    said = replace(left_out, artifacts=lines, older=left_out.older + max(len(left_out.artifacts) - _SHOWN_IDS, 0))
-    while tokenizer.count(written(said)) > tokens and (said.artifacts or said.quotes):
-        if said.artifacts and len(said.artifacts) * 2 >= len(said.quotes):
+    newest = _within(left_out.quotes[:1] + left_out.quotes[:0:-1], _QUOTES_TOKENS, tokenizer)
+    said = replace(
+        left_out,
+        artifacts=lines,
+        quotes=newest[:1] + newest[:0:-1],
+        conclusions=_within(left_out.conclusions, _CONCLUSIONS_TOKENS, tokenizer),
+        older=left_out.older + max(len(left_out.artifacts) - _SHOWN_IDS, 0),
+    )
+    while tokenizer.count(written(said, can_read=can_read)) > tokens and (
+        said.artifacts or said.conclusions or said.quotes
+    ):
+        most = max(len(said.artifacts), len(said.conclusions), len(said.quotes))
+        if len(said.artifacts) == most:
             said = replace(said, artifacts=said.artifacts[1:], older=said.older + 1)
+        elif len(said.conclusions) == most:
+            said = replace(said, conclusions=said.conclusions[:-1])
         else:
             said = replace(said, quotes=(*said.quotes[:1], *said.quotes[2:]) if len(said.quotes) > 1 else ())
     return said
 
 
-def written(left_out: Omitted) -> str:
-    """Returns the notice's text."""
+def written(left_out: Omitted, *, can_read: bool) -> str:
+    """Returns the notice's text; it names a call of `read_artifact` only if the model has it."""
     o = left_out
     first = (
         f"[{o.messages:,} earlier {'message' if o.messages == 1 else 'messages'} ({o.prompts:,} of the user), "
@@ -137,10 +195,15 @@ def written(left_out: Omitted) -> str:
     )
     lines = [first]
     if o.stored_as is not None:
-        call = f'read_artifact(artifact_id="{o.stored_as}", offset=1, limit=1)'
-        lines.append(f"They are stored as {o.stored_as}, one on each line: {call} reads them.")
+        call = f': read_artifact(artifact_id="{o.stored_as}", offset=1, limit=1) reads the first' if can_read else ""
+        lines.append(
+            f"They are stored as {o.stored_as}, one on each line{call}. What they said must be read again, not "
+            "remembered."
+        )
     if o.quotes:
         lines += [_QUOTED, *(f"- {quote}" for quote in o.quotes)]
+    if o.conclusions:
+        lines += [_CONCLUDED, *(f"- {text}" for text in o.conclusions)]
     if o.artifacts:
         lines += [_IDS, *(f"- {one.id} · {one.about}" if one.about else f"- {one.id}" for one in o.artifacts)]
     if o.older:
@@ -149,40 +212,75 @@ def written(left_out: Omitted) -> str:
 
 
 def read(text: str) -> Omitted | None:
-    """Returns the content of one of our notices; None for any other text."""
+    """Returns the content of one of our notices; None for any other text, and for a notice that was changed."""
     first, *lines = text[:_LONGEST].split("\n")
     found = _FIRST.fullmatch(first)
     if found is None:
         return None
     counts = [int(number.replace(",", "")) for number in found.groups()]
     whole = _ALL_OF.fullmatch(lines[0]) if lines else None
-    refs = [ref for line in lines if (ref := _ID.fullmatch(line)) is not None and is_id(ref[1])]
-    quotes = [line[2:] for line in lines if line.startswith("- ") and _ID.fullmatch(line) is None]
+    sections: dict[str, list[str]] = {_QUOTED: [], _CONCLUDED: [], _IDS: []}
+    section: list[str] = []
+    for line in lines:
+        section = sections.get(line, section)
+        if line.startswith("- "):
+            section.append(line)
+    refs = [ref for line in sections[_IDS] if (ref := _ID.fullmatch(line)) is not None and is_id(ref[1])]
     older = _OLDER.fullmatch(lines[-1]) if lines else None
-    return Omitted(
+    said = Omitted(
         counts[0],
         counts[1],
         counts[2],
-        tuple(quotes),
+        tuple(line[2:] for line in sections[_QUOTED]),
         tuple(OmittedArtifact(ref[1], ref[2] or "") for ref in refs),
         int(older[1].replace(",", "")) if older is not None else 0,
         whole[1] if whole is not None and is_id(whole[1]) else None,
+        tuple(line[2:] for line in sections[_CONCLUDED]),
     )
+    return said if any(written(said, can_read=can_read) == text for can_read in (True, False)) else None
+
+
+class Carrier(Struct, frozen=True):
+    """A text of the user that a notice stands in."""
+
+    piece: Piece
+    words: str
+    """What the user said before the notice; empty in a message that is only a notice."""
+    notice: Omitted
+
+
+def carrier_of(item: Item) -> Carrier | None:
+    """Returns the notice that a user's message has at its end, or is; None if there is none."""
+    if item.role is not Role.USER or not item.said:
+        return None
+    text = str(item.said[-1].text) if len(item.said[-1].text) <= _SEARCHED else ""
+    words, joint, last = text.rpartition(_JOINT)
+    notice = read(last) if last.startswith("[") else None
+    return None if notice is None else Carrier(item.said[-1], words if joint else "", notice)
 
 
 def notice_in(item: Item) -> Omitted | None:
-    """Returns the content of the notice that an item is; None if it is none."""
-    return (
-        read(head_of(item.said[0].text, _LONGEST))
-        if item.role is Role.USER and len(item.said) == 1 and not item.media
-        else None
-    )
+    """Returns the content of the notice that a message is; None if it is none, or says more."""
+    carrier = carrier_of(item)
+    is_only = carrier is not None and not carrier.words and len(item.said) == 1 and not item.media
+    return carrier.notice if carrier is not None and is_only else None
 
 
-def message(format_: Format, text: str, like: Value) -> Object:
+def words_of(item: Item) -> list[Text]:
+    """Returns what a user said in a message, without a notice at its end."""
+    carrier = carrier_of(item)
+    return item.texts if carrier is None else [*item.texts[:-1], carrier.words]
+
+
+def appended(words: str, notice: str) -> str:
+    """Returns a user's text with a notice at its end."""
+    return f"{words}{_JOINT}{notice}"
+
+
+def message(format_: Format, text: str, like: Value) -> Object:  # noqa: PLR0911 - a table
     """Returns the notice as a message of a format.
 
-    For LangChain's two forms, `like` is an example of the one to use.
+    For LangChain's three forms, `like` is an example of the one to use.
     """
     match format_:
         case Format.OPENAI_RESPONSES:
@@ -194,6 +292,10 @@ def message(format_: Format, text: str, like: Value) -> Object:
             if "lc" in as_object(like):
                 kind = ["langchain", "schema", "messages", "HumanMessage"]
                 return {"lc": 1, "type": "constructor", "id": kind, "kwargs": message}
-            return {"type": "human", "data": {**message, "name": None, "id": None}}
+            return {"type": "human", "data": {**message, "name": None, "id": None}} if "data" in like else message
+        case Format.BEDROCK:
+            return {"role": "user", "content": [{"text": text}]}
+        case Format.PYDANTIC_AI:
+            return {"parts": [{"content": text, "part_kind": "user-prompt"}], "kind": "request"}
         case _:
             return {"role": "user", "content": text}

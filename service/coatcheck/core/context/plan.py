@@ -2,15 +2,21 @@
 
     index = index_of(body)
     known = ...                                                  the caller asks the store for `references(index)`
-    plan = plan(body, policy, counter, PlanContext(index=index, known=known, window=...))
-    stored = {payload.key: ... for payload in plan.stored}       the caller stores them
-    done = carry_out(body, plan, stored, counter)
+    planner = Planner(body, policy, counter, PlanContext(index=index, known=known, window=...))
+    stored = {}
+    while (next_ := planner.advance(stored)) is not a plan:      payloads whose cards it must know before it goes on
+        stored |= {payload.key: ... for payload in next_}        the caller stores them
+    stored |= {payload.key: ... for payload in next_.stored}     and what remains
+    done = carry_out(body, next_, stored, counter)
 
 The caller stores each payload as ingest would, with its tool name and call ID, and asks for a card of the policy's
 `card_tokens`. The plan belongs to the body it was made of.
 """
 
-from msgspec import Struct
+from collections.abc import Callable, Collection, Generator, Mapping
+from typing import Final, final
+
+from msgspec import Struct, structs
 
 from coatcheck.core.context.body.encoding import MessageLines
 from coatcheck.core.context.body.model import Format, HistoryIndex
@@ -21,14 +27,25 @@ from coatcheck.core.context.counting import Counter, Sizes
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.policy import CompactionPolicy, checked
+from coatcheck.core.context.prices import cache_price
 from coatcheck.core.context.references import KnownArtifacts
-from coatcheck.core.context.replaceable import Left, ReplaceablePayload, ReplacementCandidate
+from coatcheck.core.context.replace import StoredPayload, TrueLengths, with_same
+from coatcheck.core.context.replaceable import (
+    Left,
+    PlannedPayload,
+    ReplaceablePayload,
+    Replacement,
+    ReplacementCandidate,
+)
 from coatcheck.core.context.replay import Replay, ReplayDecisions
 from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.context.window import Budget, ModelWindow, budget_of
 
 OMITTED: str = "omitted"
 """Key of the payload with the messages that are left out."""
+_CARDS: Final = 80
+"""Cards of full size that a budget has room for: in a small one cards are smaller, rather than fewer messages stay."""
+_SMALLEST_CARD: Final = 128
 
 
 class PlanContext(Struct, frozen=True, kw_only=True):
@@ -41,35 +58,6 @@ class PlanContext(Struct, frozen=True, kw_only=True):
     """The model's window; None: the one known by the model's name, if any."""
     compact_percent: int = 80
     """Share of the usable window from which a body is made smaller."""
-
-
-class PlannedPayload(ReplaceablePayload, frozen=True, kw_only=True):
-    """A payload to be stored."""
-
-    key: str
-    """Its name in the argument of `carry_out`; the same in every plan of the same body."""
-    role: str
-    left_out: bool = False
-    """Whether its message is left out of the history: it is stored so that the notice can name it, and nothing replaces
-    it."""
-    title: str | None = None
-    same_as: str | None = None
-    """Key of an earlier payload that is identical."""
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether it is to be stored; not if it is already in an artifact, or is text that is left out as a whole."""
-        return self.content is not None and not (self.left_out and self.kind == "message" and self.places)
-
-    @property
-    def needs_card(self) -> bool:
-        """Whether a card replaces it; otherwise its ID is enough."""
-        return self.kind == "output" and not self.left_out
-
-    @property
-    def pointers(self) -> tuple[str, ...]:
-        """Its places in the body, as RFC 6901."""
-        return tuple(render(place.at) for place in self.places)
 
 
 class CompactionPlan(Struct, frozen=True, kw_only=True):
@@ -108,11 +96,16 @@ class CompactionPlan(Struct, frozen=True, kw_only=True):
         return [payload for payload in self.payloads if payload.is_stored]
 
 
+Cut = Callable[[list[PlannedPayload]], Mapping[str, StoredPayload]]
+"""Stores payloads and returns their cards, by their keys."""
+
+
 def plan(
     body: Value,
     policy: CompactionPolicy,
     counter: Counter,
     context: PlanContext = PlanContext(),  # noqa: B008 - frozen
+    cut: Cut = lambda _: {},
 ) -> CompactionPlan:
     """Decides what to do with a body.
 
@@ -121,66 +114,127 @@ def plan(
         policy: how to compact.
         counter: counts tokens; use the same one for `carry_out`, so that no text is counted twice.
         context: what else is known.
+        cut: is asked for cards where a decision depends on their lengths; a card that it does not return counts as one
+            of `card_tokens`.
 
     Raises:
         CoatcheckError: `invalid_request` for an unknown format or a policy that contradicts itself; `invalid_content`
             for a body that is nested too deeply.
     """
-    policy = checked(policy)
-    index = context.index or index_of(body)
-    try:
-        return _planned(body, index, policy, counter, context)
-    except RecursionError as e:
-        raise too_deep() from e
+    planner = Planner(body, policy, counter, context)
+    stored: dict[str, StoredPayload] = {}
+    while isinstance(step := planner.advance(stored), list):
+        stored |= cut(step)
+    return step
 
 
-def _planned(
-    body: Value, index: HistoryIndex, policy: CompactionPolicy, counter: Counter, context: PlanContext
-) -> CompactionPlan:
-    pairs = pair(index)
-    line = Timeline(index, pairs)
-    sizes = [counter.item(body, item) for item in index.items]
-    fixed = counter.fixed(index)
-    budget = budget_of(body, index, policy, context.window, context.compact_percent)
-    found = Candidates(body, index, pairs, policy, counter, context.known)
-    totals = [size.total for size in sizes]
-    decisions = Replay(line, found.candidates, totals, fixed.total, policy, budget).run()
-    payloads = [_payload(index, found.candidates[number], number, decisions) for number in sorted(decisions.replaced)]
-    gone = sorted({*decisions.dropped, *line.notices}) if decisions.dropped else []
-    lines = MessageLines(get(body, index.items[number].at) for number in gone)
-    if gone:
-        payloads.append(_left_out(index, gone[0], lines))
-    return CompactionPlan(
-        format=index.format,
-        policy=policy,
-        index=index,
-        payloads=payloads,
-        dropped=sorted(decisions.dropped),
-        notices=line.notices,
-        left=_left(found, decisions, policy) + _left_around(body, index, policy, counter),
-        copied=found.copied,
-        line=line,
-        fixed=fixed,
-        sizes=sizes,
-        replaceable=found.candidates,
-        replaced=set(decisions.replaced),
-        before=Sizes.sum([fixed, *sizes]),
-        expected=decisions.expected,
-        budget=budget,
-        dropped_bytes=[size for number, size in zip(gone, lines.sizes, strict=True) if number in decisions.dropped],
-    )
+@final
+class Planner:
+    """Decides what to do with a body, asking for cards on the way; see `plan` for the arguments."""
+
+    def __init__(
+        self,
+        body: Value,
+        policy: CompactionPolicy,
+        counter: Counter,
+        context: PlanContext = PlanContext(),  # noqa: B008
+    ) -> None:
+        self._body, self._counter = body, counter
+        self.index = index = context.index or index_of(body)
+        self._known = context.known
+        policy = checked(policy)
+        self._budget = budget_of(body, index, policy, context.window, context.compact_percent)
+        self.card_tokens = policy.card_tokens
+        """Maximum tokens of a card in this body."""
+        if self._budget is not None:
+            self.card_tokens = min(self.card_tokens, max(self._budget.start // _CARDS, _SMALLEST_CARD))
+        self._policy = structs.replace(policy, card_tokens=self.card_tokens)
+        self._stored: dict[str, StoredPayload] = {}
+        self._steps = self._decide()
+
+    def advance(self, stored: Mapping[str, StoredPayload]) -> list[PlannedPayload] | CompactionPlan:
+        """Returns payloads whose cards decide how it goes on, or the plan.
+
+        Args:
+            stored: the results for all payloads that were returned before; what is missing could not be stored.
+
+        Raises:
+            CoatcheckError: `invalid_content` for a body that is nested too deeply.
+        """
+        self._stored |= stored
+        try:
+            return next(self._steps)
+        except RecursionError as e:
+            raise too_deep() from e
+
+    def _decide(self) -> Generator[list[PlannedPayload] | CompactionPlan, None, None]:
+        body, index, policy, counter = self._body, self.index, self._policy, self._counter
+        pairs = pair(index)
+        line = Timeline(index, pairs)
+        sizes = [counter.item(body, item) for item in index.items]
+        fixed = counter.fixed(index)
+        budget = self._budget
+        found = Candidates(body, index, pairs, policy, counter, self._known)
+        lengths = TrueLengths(body, found.candidates, counter, policy.card_tokens)
+        price = cache_price(body, index.format)
+        totals = [size.total for size in sizes]
+        seen = (found.compacted, found.carded)
+        replay = Replay(line, found.candidates, totals, seen, fixed.total, policy, budget, price, lengths).run()
+        try:
+            while True:
+                payloads = {one: payload_of(index, found.candidates, one) for one in next(replay)}
+                new = [payload for payload in payloads.values() if payload.key not in self._stored]
+                if new:
+                    yield new
+                for one, payload in payloads.items():
+                    lengths.learn(one, with_same(payload, self._stored))
+        except StopIteration as end:
+            decisions: ReplayDecisions = end.value
+        payloads = [
+            payload_of(index, found.candidates, decisions.replaced[number], decisions.dropped)
+            for number in sorted(decisions.replaced)
+        ]
+        gone = sorted({*decisions.dropped, *line.carriers}) if decisions.dropped else []
+        lines = MessageLines(get(body, index.items[number].at) for number in gone)
+        if gone:
+            payloads.append(_left_out(index, gone[0], lines))
+        yield CompactionPlan(
+            format=index.format,
+            policy=policy,
+            index=index,
+            payloads=payloads,
+            dropped=sorted(decisions.dropped),
+            notices=line.notices,
+            left=_left(found, decisions, policy) + _left_around(body, index, policy, counter),
+            copied=found.copied,
+            line=line,
+            fixed=fixed,
+            sizes=sizes,
+            replaceable=found.candidates,
+            replaced=set(decisions.replaced),
+            before=Sizes.sum([fixed, *sizes]),
+            expected=decisions.expected,
+            budget=budget,
+            dropped_bytes=[size for number, size in zip(gone, lines.sizes, strict=True) if number in decisions.dropped],
+        )
 
 
-def _payload(index: HistoryIndex, one: ReplacementCandidate, number: int, decisions: ReplayDecisions) -> PlannedPayload:
+def payload_of(
+    index: HistoryIndex,
+    candidates: list[ReplacementCandidate],
+    replacement: Replacement,
+    dropped: Collection[int] = (),
+) -> PlannedPayload:
+    """Returns what is to be stored of a candidate that is replaced, or whose message is left out."""
+    one = candidates[replacement.candidate]
     fields = {name: getattr(one, name) for name in ReplaceablePayload.__struct_fields__}
     fields |= {name: None for name in ("tool", "call_id") if not is_utf8(fields[name] or "")}
-    same = decisions.replaced[number]
     return PlannedPayload(
         **fields,
-        key=f"p{number}",
+        key=f"p{replacement.candidate}",
         role=index.items[one.message].role.value,
-        left_out=one.message in decisions.dropped,
-        same_as=None if same is None else f"p{same}",
+        left_out=one.message in dropped,
+        same_as=None if replacement.same is None else f"p{replacement.same}",
     )
 
 
@@ -207,15 +261,10 @@ def _left(found: Candidates, decisions: ReplayDecisions, policy: CompactionPolic
     left = [one for one in found.left if one.message not in decisions.dropped]
     for number, one in enumerate(found.candidates):
         if number not in decisions.replaced and one.message not in decisions.dropped:
-            why = "protected: the model still works with it"
-            if one.kind in {"read", "search"}:
-                if one.tokens <= policy.inline_tokens:
-                    continue
-                why = f"was {'read' if one.kind == 'read' else 'found'} in the latest turn"
-            elif number in decisions.waiting:
-                why = "waits for a batch"
-            elif one.pressed:
-                why = "stays while the window is not at stake"
+            if one.tokens <= policy.inline_tokens:
+                continue
+            waits = "waits for a batch" if number in decisions.waiting else "stays while the window is not at stake"
+            why = waits if number in decisions.waiting or one.pressed else "protected: the model still works with it"
             left.append(Left(render(one.places[0].at), one.tokens, why, one.message))
     return left
 

@@ -44,9 +44,9 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How a body is compacted."""
 
     inline_tokens: int = 1_000
-    """Texts of outputs up to this many tokens stay as they are."""
+    """Texts of outputs up to this many tokens stay as they are, unless the body is over its budget."""
     card_tokens: int = 600
-    """Maximum size of a card. The plan assumes it; the caller makes cards of this budget."""
+    """Maximum size of a card; in a small budget it is less (`Planner.card_tokens`)."""
     protect: Protect = "turn"
     """What is spared while the model works with it. `turn`: everything from the user's last message on, and the model's
     last step before it. `step`: the model's last message or run of items, and later results. `none`: only calls without
@@ -58,16 +58,16 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Tools whose outputs never become cards, and whose arguments never become markers."""
     arguments: tuple[CompactionRule, ...] = (CompactionRule(),)
     argument_tokens: int = 500
-    """Arguments up to this many tokens stay as they are."""
+    """Arguments up to this many tokens stay as they are, unless the body is over its budget."""
     media: Media = "keep"
     """Whether images and files in unprotected outputs stay or become placeholders."""
     server_tools: bool = False
     """Whether outputs and arguments of tools that the provider ran are replaced too, as far as they are text."""
     batch_tokens: int | None = None
     """What is no longer protected waits until this many tokens can be saved at once, so that the prompt's cached prefix
-    changes rarely. 0: each turn is compacted once, at its end. None: with `protect=turn`, what can be repeated (reads,
-    search texts) is replaced at the end of its turn; written files, and outputs at the end of the next turn, wait until
-    QUIET_BATCH can be saved and repeating them has cost as much as changing the prefix costs; otherwise 0."""
+    changes rarely. 0: each turn is compacted once, at its end. None: with `protect=turn`, search texts are replaced at
+    the end of their turn; written files, outputs and reads wait from the end of the next turn on, until QUIET_BATCH can
+    be saved and repeating them has cost as much as changing the prefix costs; otherwise 0."""
     max_tokens: int | None = None
     """Budget of the whole body. None: the window, if it is given or known by the model's name."""
     settle_percent: int = 60
@@ -82,8 +82,6 @@ class CompactionPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 LEAST_BUDGET: Final = 2_000
 QUIET_BATCH: Final = 20_000
 """Default tokens that must be saved at once while there is no pressure on the window."""
-CACHED_PERCENT: Final = 10
-"""What prompt caches charge for cached tokens, in percent of the price: the same for OpenAI, Anthropic and Gemini."""
 BOUNDS: Final = {
     "inline_tokens": (64, 1_000_000),
     "card_tokens": (64, 8_192),

@@ -9,15 +9,16 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct, field
 
 from coatcheck.core.context import signs
-from coatcheck.core.context.body.encoding import serialised
+from coatcheck.core.context.arguments import strings_in
+from coatcheck.core.context.body.inner import parsed
 from coatcheck.core.context.body.model import HistoryIndex
 from coatcheck.core.context.body.pointer import get
 from coatcheck.core.context.body.shape import Value
-from coatcheck.core.context.command import command_of
+from coatcheck.core.context.command import file_of, subject_of
 from coatcheck.core.context.notice import OmittedArtifact, about
+from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.signs import SearchText, ids_in
 from coatcheck.core.reads.read_answer import read_answer_of
-from coatcheck.core.text.long_text import is_text
 
 
 class HistoryReferences(Struct, frozen=True):
@@ -57,24 +58,32 @@ def references(index: HistoryIndex) -> HistoryReferences:
 
 
 def standing(body: Value, index: HistoryIndex, numbers: Collection[int]) -> list[OmittedArtifact]:
-    """Returns what earlier compactions stored of some messages, from the cards and markers in them and their calls."""
-    calls = {call.call_id: call for item in index.items for call in item.calls if call.call_id is not None}
+    """Returns what earlier compactions stored of some messages, from the cards and markers in them.
+
+    Each with the call that made it; one that was only read there, with the call that read it.
+    """
+    calls = {id(one.output): one.call for one in pair(index).pairs}
     found: dict[str, str] = {}
+    only_read: dict[str, str] = {}
     for number in sorted(numbers):
         item = index.items[number]
         for output in item.outputs:
-            call = calls.get(output.call_id or "")
+            call = calls.get(id(output))
             tool = output.name or (call.name if call is not None else None)
-            command = command_of(get(body, call.sites[0].at)) if call is not None and call.sites else None
+            words = subject_of(get(body, call.sites[0].at)) if call is not None and call.sites else None
             for piece in output.pieces:
                 text = signs.recognisable(piece.text)
                 size = signs.card_size(text)
-                if size is not None or signs.is_marker(text) or signs.is_read_line(text):
-                    found.setdefault(ids_in(text)[0], about(tool, command, size or ""))
+                if size is not None or signs.is_marker(text):
+                    found.setdefault(ids_in(text)[0], about(tool, words, size or ""))
+                elif signs.is_read_line(text):
+                    only_read.setdefault(ids_in(text)[0], about(tool, words, ""))
         for call in item.calls:
             for site in call.sites[:1]:
                 value = get(body, site.at)
-                written = value if is_text(value) else serialised(value)
-                if marker := signs.marker_in(written):
-                    found.setdefault(ids_in(marker)[0], about(call.name, command_of(value), "argument"))
-    return [OmittedArtifact(ref, words) for ref, words in found.items()]
+                for _, text in strings_in(parsed(value) if site.form == "json" else value):
+                    marker = signs.recognisable(text)
+                    if signs.is_marker(marker):
+                        words = file_of(value) or signs.marked(marker) or subject_of(value)
+                        found.setdefault(ids_in(marker)[0], about(call.name, words, "argument"))
+    return [OmittedArtifact(ref, words) for ref, words in (only_read | found).items()]

@@ -1,22 +1,31 @@
-"""What replaces a payload: a card, a marker, a placeholder; a cut if storing failed.
+"""What replaces a payload: a card, a marker, a placeholder; a cut if storing failed; and how many tokens it takes.
 
 Only the value that contained the payload changes; its type, its neighbours, cache marks and the tool's failure stay.
 """
 
 import json
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import short_members, without
 from coatcheck.core.context.body.encoding import dumped
 from coatcheck.core.context.body.inner import parsed, spliced
 from coatcheck.core.context.body.model import Media
-from coatcheck.core.context.body.pointer import Pointer, get
+from coatcheck.core.context.body.pointer import Pointer, edited, get
 from coatcheck.core.context.body.shape import Value, as_object
-from coatcheck.core.context.plan import PlannedPayload
-from coatcheck.core.context.replaceable import ReplacementSite
+from coatcheck.core.context.command import file_of
+from coatcheck.core.context.counting import Counter, escaped
+from coatcheck.core.context.notice import about
+from coatcheck.core.context.replaceable import (
+    PlannedPayload,
+    ReplaceablePayload,
+    Replacement,
+    ReplacementCandidate,
+    ReplacementSite,
+)
 from coatcheck.core.text.excerpt import head, tail
 from coatcheck.core.text.long_text import Text, encoded, is_text
 from coatcheck.core.tokens import Tokenizer
@@ -27,6 +36,10 @@ _UNSTORED: Final = (
 )
 _OUR_WORDS: Final = 64
 """Tokens of the line between the two ends of a cut, including what joining them may cost."""
+_ABOUT_CHARS: Final = 48
+"""Characters of the tool and command in the marker of an output, or of a file's path: about a dozen tokens."""
+_SOME_ID: Final = f"art_{'0' * 18}"
+"""In the place of any other: all have as many tokens."""
 
 
 class StoredPayload(Struct, frozen=True):
@@ -52,27 +65,41 @@ class Swap(Struct, frozen=True):
 
 
 def swaps(
-    body: Value, payload: PlannedPayload, stored: StoredPayload | None, budget: int, tokenizer: Tokenizer
+    body: Value, payload: ReplaceablePayload, stored: StoredPayload | None, budget: int, tokenizer: Tokenizer
 ) -> list[Swap]:
     """Returns the changes for one payload; none if it could not be stored and must stay."""
     kept = stored.artifact_id if stored is not None and stored.stored else None
     match payload.kind:
-        case "media":
-            if kept is None or payload.media is None:
-                return []
-            return [_placeholder(payload.places[0], payload.media, kept)]
-        case "arguments":
-            return [] if kept is None else [_marked(body, place, kept) for place in payload.places]
-        case "message":
-            return [] if kept is None else [_ends(body, place, kept, budget, tokenizer) for place in payload.places]
         case "read" | "search":
             return [_given(place, payload) for place in payload.places]
-        case "output":
+        case "output" if payload.becomes_card:
             card = stored.card if stored is not None else None
             return [_output(body, place, kept, card, budget, tokenizer) for place in payload.places]
+        case _:
+            return [] if kept is None else _named(body, payload, kept, budget, tokenizer)
 
 
-def _given(place: ReplacementSite, payload: PlannedPayload) -> Swap:
+def _named(body: Value, payload: ReplaceablePayload, kept: str, budget: int, tokenizer: Tokenizer) -> list[Swap]:
+    """Returns the changes for a payload of which an ID stands in its place."""
+    match payload.kind:
+        case "media" if payload.media is not None:
+            return [_placeholder(payload.places[0], payload.media, kept)]
+        case "arguments":
+            path = None if payload.call_at is None else file_of(get(body, payload.call_at))
+            return [_marked(body, place, kept, path) for place in payload.places]
+        case "message":
+            return [_ends(body, place, kept, budget, tokenizer) for place in payload.places]
+        case _:
+            return [_short(payload, kept)]
+
+
+def _short(payload: ReplaceablePayload, kept: str) -> Swap:
+    named = about(payload.tool, payload.command, "")[:_ABOUT_CHARS]
+    text = signs.marker(payload.places[0].characters, kept, named)
+    return Swap(payload.places[0], text, text, "marker")
+
+
+def _given(place: ReplacementSite, payload: ReplaceablePayload) -> Swap:
     text = signs.PASSAGE if place.shows == "passage" else payload.shown or ""
     return Swap(place, text, text, "line" if payload.kind == "read" else "summary")
 
@@ -95,11 +122,11 @@ def _ends(body: Value, place: ReplacementSite, kept: str, budget: int, tokenizer
     return Swap(place, new, new, "ends")
 
 
-def _marked(body: Value, place: ReplacementSite, artifact_id: str | None) -> Swap:
+def _marked(body: Value, place: ReplacementSite, artifact_id: str | None, path: str | None = None) -> Swap:
     if artifact_id is None:
         text = f"[… {place.characters:,} characters could not be stored and cannot be read back]"
         return Swap(place, text, text, "cut")
-    marker = signs.marker(place.characters, artifact_id)
+    marker = signs.marker(place.characters, artifact_id, about(None, path, "")[-_ABOUT_CHARS:].lstrip())
     value = get(body, place.at)
     if place.shows == "whole":
         document = as_object(parsed(value) if is_text(value) else value)
@@ -138,6 +165,77 @@ def _cut(text: Text, line: str, budget: int, tokenizer: Tokenizer) -> str:
     first, last = head(data, room, tokenizer), tail(data, room, tokenizer)
     between = line.format(len(data) - len(first) - len(last))
     return f"{first.decode('utf-8', 'replace')}\n{between}\n{last.decode('utf-8', 'replace')}"
+
+
+@final
+class TrueLengths:
+    """The tokens that replacements save: of cards that were cut, and of everything whose text is known before."""
+
+    def __init__(self, body: Value, candidates: list[ReplacementCandidate], counter: Counter, card_tokens: int) -> None:
+        self._body = body
+        self._all = candidates
+        self._counter = counter
+        self._card_tokens = card_tokens
+        self._arguments: dict[Pointer, Value] = {}
+        """Arguments of calls, as they are after the replacements that were counted."""
+        self._savings: dict[Replacement, int] = {}
+
+    def learn(self, replacement: Replacement, stored: StoredPayload | None) -> None:
+        """Counts a replacement by the text that stands there; `stored` is as `with_same` returns it.
+
+        A card of what could not be stored counts like any other, and an output without one as if it had the longest,
+        so that no decision depends on whether storing succeeds.
+        """
+        card = None if stored is None else stored.card
+        one = self._all[replacement.candidate]
+        self._savings[replacement] = (
+            one.tokens - self._card_tokens if card is None else self._saving(one, StoredPayload(_SOME_ID, card))
+        )
+
+    def saving(self, replacement: Replacement) -> int | None:
+        """Returns the tokens that a replacement saves; None while the length of its card is not known."""
+        one = self._all[replacement.candidate]
+        if replacement not in self._savings and not one.becomes_card:
+            self._savings[replacement] = self._saving(one, StoredPayload(_SOME_ID))
+        return self._savings.get(replacement)
+
+    def _saving(self, one: ReplacementCandidate, stored: StoredPayload) -> int:
+        changes = swaps(self._body, one, stored, self._card_tokens, self._counter.tokenizer)
+        if one.call_at is not None:
+            return self._saving_in_call(one.call_at, [swap for swap in changes if swap.place.counted])
+        count = self._counter.text if one.kind == "message" else self._counter.piece
+        return one.tokens - sum(count(swap.text) for swap in changes)
+
+    def _saving_in_call(self, at: Pointer, changes: list[Swap]) -> int:
+        """Returns what changes in arguments save, with what was replaced in them before."""
+        before = after = self._arguments.get(at, get(self._body, at))
+        is_json = any(swap.place.inside or swap.place.shows == "whole" for swap in changes) and is_text(before)
+        for swap in changes:
+            place = swap.place
+            if place.inside:
+                after = spliced(after, {place.inside: swap.new})
+            else:
+                steps = place.at[len(at) :]
+                after = edited(after, {steps: swap.new}) if steps else swap.new
+        self._arguments[at] = after
+        sizes = self._counter.json(before), self._counter.json(after)
+        return escaped(sizes[0]) - escaped(sizes[1]) if is_json else sizes[0] - sizes[1]
+
+
+def with_same(payload: PlannedPayload, stored: Mapping[str, StoredPayload]) -> StoredPayload | None:
+    """Returns the result for a payload.
+
+    One that equals an earlier one names that one's ID instead of showing excerpts.
+    """
+    kept = stored.get(payload.key)
+    if not payload.is_stored:
+        return StoredPayload(payload.artifact_id)
+    first = stored.get(payload.same_as or "")
+    if kept is None or kept.card is None or first is None or first.artifact_id in {None, kept.artifact_id}:
+        return kept
+    if not (kept.stored and first.stored):
+        return kept
+    return structs.replace(kept, card=f"{kept.card.splitlines()[0]}\nThe same as {first.artifact_id}, byte for byte.")
 
 
 def edits(body: Value, changes: list[Swap]) -> dict[Pointer, Value]:

@@ -5,13 +5,14 @@ from typing import Literal
 from msgspec import Struct
 
 from coatcheck.core.context.body.model import Media
-from coatcheck.core.context.body.pointer import Pointer
+from coatcheck.core.context.body.pointer import Pointer, render
 from coatcheck.core.context.body.shape import Value
 from coatcheck.core.context.policy import CompactionPolicy
 
 Kind = Literal["output", "arguments", "media", "read", "search", "message"]
 Why = Literal[
     "oversized",
+    "short output",
     "many parts",
     "completed call",
     "media",
@@ -52,11 +53,18 @@ class ReplaceablePayload(Struct, frozen=True, kw_only=True, gc=False):
     """The arguments of its call, shortened, if it is a call's output."""
     failed: bool = False
     media: Media | None = None
+    call_at: Pointer | None = None
+    """The first copy of the arguments that it is a part of, if it is one."""
     tokens: int
     shown: str | None = None
     """The replacement if nothing is stored: the line of a read, the summary of a search."""
     artifact_id: str | None = None
     """The artifact that it was read from, if nothing is stored."""
+
+    @property
+    def becomes_card(self) -> bool:
+        """Whether a card replaces it; otherwise its ID is enough."""
+        return self.kind == "output" and not (self.places and self.places[0].shows == "marker")
 
 
 class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=False):
@@ -65,20 +73,53 @@ class ReplacementCandidate(ReplaceablePayload, frozen=True, kw_only=True, gc=Fal
     ready: int
     """The number of messages after which all that belongs to it has arrived: up to its own, or its last output's."""
     saves: int
-    """Minimum tokens that the replacement saves."""
+    """Minimum tokens that the replacement saves, whatever the length of a card turns out to be."""
     pressed: bool = False
     """Whether it is replaced only under pressure on the window."""
     file: bool = False
-    """Whether the model asked for this file's text, so that it is replaced last."""
-
-    @property
-    def can_be_had_again(self) -> bool:
-        """Whether the same call gives the same answer, so that it need not wait once its turn is over."""
-        return self.kind in {"read", "search"}
+    """Whether the model asked for this file's text, so that more of it is left alone when it arrives."""
 
     def is_transient(self, policy: CompactionPolicy) -> bool:
         """Returns whether it is tool payload that a policy replaces as soon as its turn is over."""
-        return self.can_be_had_again or (self.kind in {"output", "media"} and not policy.is_quiet)
+        waits = self.pressed or policy.is_quiet
+        return self.kind == "search" or (self.kind in {"output", "media", "read"} and not waits)
+
+
+class Replacement(Struct, frozen=True, gc=False):
+    """A candidate that is replaced."""
+
+    candidate: int
+    same: int | None = None
+    """The earlier replaced candidate that has the same content, if any."""
+
+
+class PlannedPayload(ReplaceablePayload, frozen=True, kw_only=True):
+    """A payload to be stored."""
+
+    key: str
+    """Its name among what is stored; the same in every plan of the same body."""
+    role: str
+    left_out: bool = False
+    """Whether its message is left out of the history: it is stored so that the notice can name it, and nothing replaces
+    it."""
+    title: str | None = None
+    same_as: str | None = None
+    """Key of an earlier payload that is identical."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it is to be stored; not if it is already in an artifact, or is text that is left out as a whole."""
+        return self.content is not None and not (self.left_out and self.kind == "message" and self.places)
+
+    @property
+    def needs_card(self) -> bool:
+        """Whether a card replaces it; otherwise its ID is enough."""
+        return self.becomes_card and not self.left_out
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        """Its places in the body, as RFC 6901."""
+        return tuple(render(place.at) for place in self.places)
 
 
 class Left(Struct, frozen=True):

@@ -7,60 +7,71 @@ decision, and what was decided is final: a text that became a card stays one.
 At a moment, in this order:
 
 1. Outputs that are new and over `latest_tokens` become cards: before the model has seen them, so at no cost.
-2. What is out of protection is replaced: what can be had again at once, the rest when it saves `batch_tokens` or, where
+2. What is out of protection is replaced: the text of a search at once, the rest when it saves `batch_tokens` or, where
    that is not given, when repeating it has cost as much as changing the prompt's cached prefix does.
-3. Only over the budget, and each only while the body is over what it settles at: candidates by their `Rank`, the oldest
-   first; then the oldest blocks are left out. The last message of the user and blocks of the last step stay.
+3. Only over the budget, in the order of loss: what one call brings back, by `Step` and the oldest first, until the body
+   is at what it settles at; of what was read again and of the last step only until it fits. Blocks are left out, the
+   oldest first, only if all of that together is not enough. The user's last message and the last step's calls stay.
 
-Settling below the budget is what makes cuts rare: the next one comes when the difference is used up.
+Settling below the budget is what makes cuts rare: the next one comes when the difference is used up. The lengths of
+cards are asked for only where a decision depends on them, and only of what is taken (`run`).
 """
 
 from collections import deque
+from collections.abc import Generator, Sequence
 from enum import IntEnum
-from typing import final
+from typing import Protocol, final
 
 from msgspec import Struct
 
 from coatcheck.core.context.counting import MESSAGE
 from coatcheck.core.context.notice import notice_tokens
-from coatcheck.core.context.policy import CACHED_PERCENT, QUIET_BATCH, CompactionPolicy
-from coatcheck.core.context.replaceable import ReplacementCandidate
+from coatcheck.core.context.policy import QUIET_BATCH, CompactionPolicy
+from coatcheck.core.context.prices import CachePrice
+from coatcheck.core.context.replaceable import Replacement, ReplacementCandidate
 from coatcheck.core.context.timeline import Timeline, TimelineBlock
 from coatcheck.core.context.window import Budget
 from coatcheck.core.text.long_text import Text, is_text
 
 
-class Rank(IntEnum):
+class Step(IntEnum):
     """The order in which candidates go while a body is over its budget."""
 
-    READS = 0
-    """Answers of reads from finished turns."""
-    SEARCHES = 1
-    OUTPUTS = 2
-    ARGUMENTS = 3
-    STEPS = 4
-    """Outputs and arguments of the latest turn's finished steps."""
-    FILES = 5
-    """Files that the model asked for, of any finished step."""
-    REPEATABLE = 6
-    """Reads and searches of the latest turn's finished steps."""
-    MESSAGES = 7
-    LAST_STEP = 8
-    """Results of the last step: only if what may not be left out is too much by itself."""
+    FINISHED = 0
+    """Arguments and outputs of finished steps: by age alone, so that a longer history only goes on with it."""
+    MIDDLE = 1
+    """Images, and the middle of long messages."""
+    DUG_OUT = 2
+    """What the model asked to read again: it has chosen that itself."""
+    LAST = 3
+    """Outputs of the last step, and its arguments."""
+    JUST_READ = 4
+    """Reads and searches of the last step, after blocks: the same call would bring them back into the same place."""
+
+
+class Lengths(Protocol):
+    """The tokens that replacements save."""
+
+    def saving(self, replacement: Replacement) -> int | None:
+        """Returns the tokens that a replacement saves; None while the length of its card is not known."""
+        ...
 
 
 class ReplayDecisions(Struct, frozen=True):
     """The decisions of a replayed history."""
 
-    replaced: dict[int, int | None]
-    """Numbers of candidates in the order of their replacement; each with the earlier replaced one that has the same
-    content, if any."""
+    replaced: dict[int, Replacement]
+    """By the numbers of candidates, in the order of their replacement."""
     dropped: set[int]
     """Numbers of items."""
     expected: int
     """Maximum tokens of the result."""
     waiting: set[int]
     """Numbers of candidates that are no longer protected and wait for a batch."""
+
+
+Asking = Generator[list[Replacement], None, None]
+"""Yields replacements whose cards are to be cut before it goes on."""
 
 
 @final
@@ -72,24 +83,29 @@ class Replay:
         timeline: Timeline,
         candidates: list[ReplacementCandidate],
         sizes: list[int],
+        seen: tuple[int, int],
         fixed: int,
         policy: CompactionPolicy,
         budget: Budget | None,
+        price: CachePrice,
+        lengths: Lengths,
     ) -> None:
         self._line = timeline
         self._all = candidates
         self._policy = policy
         self._budget = budget
+        self._price = price
+        self._lengths = lengths
         self._now = list(sizes)
         """Tokens of each item after the decisions so far."""
-        self._fixed = fixed
+        self._arrived = 0
+        self._compacted, self._carded = seen
+        """The first items that show an earlier compaction, and a card."""
         self._total = fixed
-        self._held = [0]
-        """Tokens of items that are never left out, up to each item."""
-        for size, pinned in zip(sizes, timeline.pinned, strict=True):
-            self._held.append(self._held[-1] + size * pinned)
         self._notice = 0 if budget is None else notice_tokens(budget.settle) + MESSAGE
-        self._replaced: dict[int, int | None] = {}
+        self._replaced: dict[int, Replacement] = {}
+        self._bounded: list[Replacement] = []
+        """Replacements that are counted with the least that they save."""
         self._contents: dict[Text, int] = {}
         """By content, the first candidate with it that was replaced."""
         self._dropped: set[int] = set()
@@ -98,27 +114,34 @@ class Replay:
         self._arriving = deque(order)
         self._live: list[int] = []
         """Candidates that have arrived and are neither replaced nor left out."""
+        transient = {"search"} if policy.is_quiet else {"search", "read"}
         unpressed = [number for number in order if not candidates[number].pressed]
-        late = {number for number in unpressed if policy.is_quiet and candidates[number].kind in {"output", "media"}}
-        self._early = _Waiting(candidates, [number for number in unpressed if number not in late])
-        self._late = _Waiting(candidates, [number for number in unpressed if number in late])
+        self._transient = deque(number for number in unpressed if candidates[number].kind in transient)
+        self._others = deque(number for number in unpressed if candidates[number].kind not in transient)
+        self._incomplete: list[int] = []
+        """No longer protected, but with a call that is not completely answered."""
         self._released: list[int] = []
         """Candidates that are no longer protected and wait."""
-        self._spent = 0
-        """What repeating the waiting candidates has cost so far, in hundredths of a token."""
+        self._repeated = 0
+        """Tokens that the waiting candidates have cost so far: of each once for each request that repeated it."""
 
-    def run(self) -> ReplayDecisions:
-        """Decides at every moment, in order."""
-        before = 0
+    def run(self) -> Generator[list[Replacement], None, ReplayDecisions]:
+        """Decides at every moment, in order.
+
+        Yields replacements whose lengths must be known before it goes on, each at most once.
+        """
         for moment in self._line.moments:
-            self._total += sum(self._now[before:moment])
+            self._arrive(moment)
             self._first_sight(moment)
             self._release(moment)
             if self._budget is not None and self._total > self._budget.start:
-                self._relieve(moment, self._budget.settle)
-            before = moment
-        waiting = set(self._released) - self._replaced.keys()
+                yield from self._relieve(moment, self._budget)
+        waiting = {number for number in self._released if self._is_live(number)}
         return ReplayDecisions(self._replaced, self._dropped, self._total, waiting)
+
+    def _arrive(self, moment: int) -> None:
+        before, self._arrived = self._arrived, moment
+        self._total += sum(self._now[before:moment])
 
     def _first_sight(self, moment: int) -> None:
         limit = self._policy.latest_tokens
@@ -135,84 +158,145 @@ class Replay:
         """Replaces what is no longer protected, if that is worth the change."""
         turn = self._line.turn(moment)
         border = {"turn": turn, "step": self._line.step(moment), "none": moment}[self._policy.protect]
-        self._released += self._early.release(min(border, moment), turn, moment)
-        self._released += self._late.release(self._line.recent(moment), turn, moment)
-        self._released = [number for number in self._released if self._is_live(number)]
         if self._policy.is_quiet:
-            again = [number for number in self._released if self._all[number].can_be_had_again]
-            self._replace(again)
-            self._released = [number for number in self._released if number not in self._replaced]
-        if self._released and self._is_worth(moment, self._saved(self._released)):
+            self._replace(self._unprotected(self._transient, turn))
+            released, border = [], self._line.recent(moment)
+        else:
+            released = self._unprotected(self._transient, min(border, turn))
+        self._incomplete += self._unprotected(self._others, min(border, moment))
+        released += [number for number in self._incomplete if self._all[number].ready <= moment]
+        self._incomplete = [number for number in self._incomplete if self._all[number].ready > moment]
+        self._released = [number for number in (*self._released, *released) if self._is_live(number)]
+        if self._released and self._is_worth(moment):
             self._replace(self._released)
-            self._released, self._spent = [], 0
+            self._released, self._repeated = [], 0
 
-    def _is_worth(self, moment: int, saved: int) -> bool:
-        """Returns whether waiting candidates are replaced: once waiting has cost as much as replacing them costs.
+    def _unprotected(self, numbers: deque[int], border: int) -> list[int]:
+        """Takes the candidates before a message."""
+        taken: list[int] = []
+        while numbers and self._all[numbers[0]].message < border:
+            taken.append(numbers.popleft())
+        return taken
 
-        A cache charges a tenth for what it has, so each request that repeats them wastes a tenth of their price;
-        replacing them costs the rest of the price, once, for everything after the first place that changes.
-        """
+    def _is_worth(self, moment: int) -> bool:
+        """Returns whether waiting candidates are replaced: once waiting has cost as much as replacing them costs."""
+        saved = sum(max(self._all[number].saves, 1) for number in self._released)
         if not self._policy.is_quiet:
             return saved >= max(self._policy.batch_tokens or 0, 1)
-        self._spent += CACHED_PERCENT * saved
+        self._repeated += saved
+        # What was repeated before an earlier compaction can no longer be told. Cards are as old as their outputs where
+        # all outputs became one at once: then none waits beside them.
+        outputs = any(self._all[number].kind == "output" for number in self._released)
+        if moment > self._compacted or (moment > self._carded and outputs):
+            return False
         first = min(self._all[number].message for number in self._released)
-        behind = sum(self._now[first:moment]) - saved
-        return saved >= QUIET_BATCH and self._spent >= (100 - CACHED_PERCENT) * behind
+        going = (number for number in self._transient if first <= self._all[number].message < moment)
+        behind = sum(self._now[first:moment]) - saved - sum(self._all[number].saves for number in going)
+        return saved >= QUIET_BATCH and self._price.is_due(self._repeated, behind)
 
     def _is_live(self, number: int) -> bool:
         return number not in self._replaced and self._all[number].message not in self._dropped
 
-    def _saved(self, numbers: list[int]) -> int:
-        return sum(max(self._all[number].saves, 1) for number in numbers)
+    def _replacement(self, number: int, contents: dict[Text, int]) -> Replacement:
+        one = self._all[number]
+        if not one.becomes_card or not is_text(one.content):
+            return Replacement(number)
+        same = contents.setdefault(one.content, number)
+        return Replacement(number, None if same == number else same)
 
-    def _replace(self, numbers: list[int]) -> None:
+    def _replace(self, numbers: Sequence[int]) -> None:
+        """Replaces candidates; their lengths count once a decision depends on them."""
         for number in numbers:
             if self._is_live(number):
-                one = self._all[number]
-                same = self._contents.setdefault(one.content, number) if is_text(one.content) else number
-                self._replaced[number] = None if same == number or one.kind != "output" else same
-                self._now[one.message] -= one.saves
-                self._total -= one.saves
+                replacement = self._replacement(number, self._contents)
+                self._replaced[number] = replacement
+                self._bounded.append(replacement)
+                self._count(number, self._all[number].saves)
+
+    def _count(self, number: int, saved: int) -> None:
+        self._now[self._all[number].message] -= saved
+        self._total -= saved
 
     # ---------------------------------------------------------------------------------------- over the budget
 
-    def _relieve(self, moment: int, settle: int) -> None:
-        self._spent = 0
-        turn, step = self._line.turn(moment), self._line.step(moment)
-        prompt = self._line.prompt(moment)
-        ranked: dict[Rank, list[int]] = {rank: [] for rank in Rank}
+    def _relieve(self, moment: int, budget: Budget) -> Asking:
+        """Takes the least loss until the body fits; nothing, if it does once all lengths are known."""
+        bounded = [one for one in self._bounded if self._all[one.candidate].message not in self._dropped]
+        yield from self._ask(bounded)
+        for one in bounded:
+            self._count(one.candidate, self._saving(one) - self._all[one.candidate].saves)
+        self._bounded = []
+        if self._total <= budget.start:
+            return
+        self._repeated = 0
+        steps = self._steps(moment)
+        for step in (Step.FINISHED, Step.MIDDLE):
+            yield from self._take(steps[step], budget.settle)
+        yield from self._take(steps[Step.DUG_OUT], budget.start)
+        if self._total > budget.start:
+            # The last step's outputs are new to the model: they only go where that spares every block, or must.
+            contents = dict(self._contents)
+            last = [self._replacement(number, contents) for number in steps[Step.LAST]]
+            yield from self._ask(last)
+            if self._total - sum(max(self._saving(one), 0) for one in last) > budget.limit:
+                self._leave_out(moment, budget.settle)
+        yield from self._take(steps[Step.LAST], budget.start)
+        yield from self._take(steps[Step.JUST_READ], budget.limit)
+
+    def _ask(self, replacements: list[Replacement]) -> Asking:
+        unknown = [one for one in replacements if self._lengths.saving(one) is None]
+        if unknown:
+            yield unknown
+
+    def _saving(self, replacement: Replacement) -> int:
+        """Returns what a replacement saves; of an unknown card, more than it can."""
+        saved = self._lengths.saving(replacement)
+        return self._all[replacement.candidate].tokens if saved is None else saved
+
+    def _steps(self, moment: int) -> dict[Step, list[int]]:
+        """Returns the candidates that may go, the oldest first."""
+        last, prompt = self._line.step(moment), self._line.prompt(moment)
+        steps: dict[Step, list[int]] = {step: [] for step in Step}
         self._live = [number for number in self._live if self._is_live(number)]
         for number in self._live:
             one = self._all[number]
-            if one.ready <= moment and (rank := _rank(one, turn, step, prompt)) is not None:
-                ranked[rank].append(number)
-        for rank in Rank:
-            if rank is Rank.LAST_STEP and self._kept(moment, step) <= settle:
+            if one.ready <= moment and (step := step_of(one, last, prompt)) is not None:
+                steps[step].append(number)
+        return steps
+
+    def _take(self, numbers: list[int], target: int) -> Asking:
+        """Replaces candidates in order until the body is at `target`."""
+        while self._total > target:
+            total, contents, taken = self._total, dict(self._contents), list[tuple[Replacement, int]]()
+            for number in numbers:
+                if total <= target:
+                    break
+                replacement = self._replacement(number, contents)
+                saved = self._saving(replacement)
+                if saved > 0 or not self._all[number].saves:
+                    taken.append((replacement, saved))
+                    total -= saved
+            unknown = [one for one, _ in taken if self._lengths.saving(one) is None]
+            if unknown:  # with their lengths, more may have to go
+                yield unknown
                 continue
-            for number in ranked[rank]:
-                if self._total <= settle:
-                    return
-                self._replace([number])
-        if self._total > settle:
-            self._leave_out(moment, step, settle)
+            for replacement, saved in taken:
+                self._replaced[replacement.candidate] = replacement
+                self._count(replacement.candidate, saved)
+            self._contents = contents
+            return
 
-    def _kept(self, moment: int, step: int) -> int:
-        """Returns the tokens that cannot be left out at a moment."""
-        prompt = self._line.prompt(moment)
-        alone = self._now[prompt] if prompt is not None and prompt < step else 0
-        return self._fixed + self._held[step] + alone + sum(self._now[step:moment]) + self._notice
-
-    def _leave_out(self, moment: int, step: int, settle: int) -> None:
+    def _leave_out(self, moment: int, mark: int) -> None:
         """Leaves out the oldest blocks, until the body is small enough or nothing is left that may go.
 
         Leaves out none if together they are smaller than the notice that replaces them.
         """
-        prompt = self._line.prompt(moment)
-        cost = 0 if self._dropped or self._line.notices else self._notice
+        step, prompt = self._line.step(moment), self._line.prompt(moment)
+        cost = 0 if self._dropped or self._line.carriers else self._notice
         gain = 0
         spared: list[TimelineBlock] = []
         gone: list[TimelineBlock] = []
-        while self._queue and self._queue[0].end <= step and self._total + cost - gain > settle:
+        while self._queue and self._queue[0].end <= step and self._total + cost - gain > mark:
             block = self._queue.popleft()
             if prompt in block.items:
                 spared.append(block)
@@ -229,42 +313,13 @@ class Replay:
         self._queue.extendleft(reversed(spared))
 
 
-def _rank(one: ReplacementCandidate, turn: int, step: int, prompt: int | None) -> Rank | None:  # noqa: PLR0911 - a table
+def step_of(one: ReplacementCandidate, last: int, prompt: int | None) -> Step | None:
     """Returns when a candidate goes; None while it may not."""
     at = one.message
     if one.kind == "message":
-        return Rank.MESSAGES if at < max(step, prompt or 0) and at != prompt else None
-    if one.kind in {"read", "search"}:
-        if at >= turn:
-            return Rank.REPEATABLE if at < step else None
-        return Rank.READS if one.kind == "read" else Rank.SEARCHES
-    if at >= step:
-        return Rank.LAST_STEP
-    if one.file:
-        return Rank.FILES
-    if at >= turn:
-        return Rank.STEPS
-    return Rank.ARGUMENTS if one.kind == "arguments" else Rank.OUTPUTS
-
-
-@final
-class _Waiting:
-    """Candidates in the order in which they cease to be protected."""
-
-    def __init__(self, candidates: list[ReplacementCandidate], order: list[int]) -> None:
-        self._all = candidates
-        self._reads = deque(number for number in order if candidates[number].kind in {"read", "search"})
-        self._others = deque(number for number in order if candidates[number].kind not in {"read", "search"})
-        self._incomplete: list[int] = []
-        """No longer protected, but with a call that is not completely answered."""
-
-    def release(self, border: int, turn: int, moment: int) -> list[int]:
-        """Takes what precedes the border and is complete; reads and searches only once their turn is over."""
-        released: list[int] = []
-        while self._reads and self._all[self._reads[0]].message < min(border, turn):
-            released.append(self._reads.popleft())
-        while self._others and self._all[self._others[0]].message < border:
-            self._incomplete.append(self._others.popleft())
-        released += [number for number in self._incomplete if self._all[number].ready <= moment]
-        self._incomplete = [number for number in self._incomplete if self._all[number].ready > moment]
-        return released
+        return Step.MIDDLE if at < max(last, prompt or 0) and at != prompt else None
+    if at >= last:
+        return Step.JUST_READ if one.kind in {"read", "search"} else Step.LAST
+    if one.kind == "media":
+        return Step.MIDDLE
+    return Step.DUG_OUT if one.kind == "read" else Step.FINISHED

@@ -85,3 +85,6 @@ class Report(Struct, frozen=True, kw_only=True):
     send: Send | None
     cache: Cache
     notes: list[str]
+    repaired: list[str] = []
+    """What was mended on request before the compaction, a sentence each with its pointer into the given body. All other
+    pointers and numbers are of the repaired body."""

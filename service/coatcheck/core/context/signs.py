@@ -18,8 +18,8 @@ from coatcheck.core.text.long_text import Text
 from coatcheck_client.contract.inert import MARK, one_line
 
 _MARKER: Final = re.compile(
-    r"\[(?:… [0-9,]+ characters|[-!#$&^_.+a-zA-Z0-9/]{1,100}, [0-9,]+ bytes), "
-    r"stored as (art_[0-9]{18}); omitted from history, do not copy\]"
+    r"\[(?:… [0-9,]+ characters(?: of (?P<about>[^\n]{1,120}))?|[-!#$&^_.+a-zA-Z0-9/]{1,100}, [0-9,]+ bytes), "
+    r"stored as (?P<id>art_[0-9]{18}); omitted from history, do not copy\]"
 )
 _IDS: Final = re.compile(r"art_[0-9]{18}")
 _OWN_TOOLS: Final = ("read_artifact", "list_artifacts")
@@ -42,6 +42,8 @@ _SUMMARY: Final = re.compile(
     rf"{MARK} [^\n]+\n(?:[^\n]*\n)*?(?:{MARK} sources\n|- [^\n]+ \[)art_[0-9]{{18}}#r[0-9]+[ \]]"
 )
 _LONGEST_SUMMARY: Final = 8_000
+_SHORTENED: Final = "bytes of this message left out; all of it is stored as"
+_SHORTENED_LINE: Final = re.compile(rf"^\[… [0-9,]+ {_SHORTENED} art_[0-9]{{18}}\]$", re.MULTILINE)
 _NOT_DONE: Final = re.compile(
     r"\b(?:tool|call|request|operation|execution|command|task|action)\b[^\n]{0,120}?"
     r"\b(?:cancell?ed|interrupted|aborted|rejected|skipped|denied|not (?:be )?(?:executed|completed|run)|missing)\b"
@@ -54,9 +56,10 @@ _BEGINNINGS: Final = ("[", "art_", MARK)
 """Of cards, markers, notices and answers; of a list of artifacts; of searches and summaries."""
 
 
-def marker(characters: int, artifact_id: str) -> str:
-    """Returns the replacement for a text that was taken out of a history."""
-    return f"[… {characters:,} characters, stored as {artifact_id}; omitted from history, do not copy]"
+def marker(characters: int, artifact_id: str, about: str = "") -> str:
+    """Returns the replacement for a text that was taken out of a history; `about` is one line of 120 characters."""
+    named = f" of {about}" if about else ""
+    return f"[… {characters:,} characters{named}, stored as {artifact_id}; omitted from history, do not copy]"
 
 
 def placeholder(media_type: str, size: int, artifact_id: str) -> str:
@@ -70,7 +73,13 @@ def is_marker(text: str) -> bool:
     if len(text) > _LONGEST_MARKER:
         return False
     found = _MARKER.fullmatch(text)
-    return found is not None and is_id(found[1])
+    return found is not None and is_id(found["id"])
+
+
+def marked(marker: str) -> str | None:
+    """Returns what a marker says of the text that it stands for: a tool and its command, or the path of a file."""
+    found = _MARKER.fullmatch(marker)
+    return None if found is None else found["about"]
 
 
 def recognisable(text: Text) -> str:
@@ -81,7 +90,7 @@ def recognisable(text: Text) -> str:
 def marker_in(text: Text) -> str | None:
     """Returns the first marker inside a text, to tell a model that it copied one into a new call; None without any."""
     found = _MARKER.search(str(text)) if "omitted from history, do not copy]" in text else None
-    return found[0] if found is not None and is_id(found[1]) else None
+    return found[0] if found is not None and is_id(found["id"]) else None
 
 
 def is_ours(text: str) -> bool:
@@ -162,7 +171,12 @@ def card_size(text: str) -> str | None:
 
 def shortened(artifact_id: str) -> str:
     """Returns the line between the two ends of a shortened message; a pattern for how many bytes are missing."""
-    return f"[… {{:,}} bytes of this message left out; all of it is stored as {artifact_id}]"
+    return f"[… {{:,}} {_SHORTENED} {artifact_id}]"
+
+
+def is_shortened(text: Text) -> bool:
+    """Returns whether a message was shortened to its two ends."""
+    return _SHORTENED in text and _SHORTENED_LINE.search(str(text)) is not None
 
 
 def is_read(text: Text, tool: str | None) -> bool:

@@ -14,7 +14,7 @@ from typing import final
 from msgspec import Struct
 
 from coatcheck.core.context.body.model import HistoryIndex, Item, Role
-from coatcheck.core.context.notice import notice_in
+from coatcheck.core.context.notice import carrier_of, notice_in
 from coatcheck.core.context.pairs import Pairs
 
 
@@ -35,6 +35,8 @@ class Timeline:
         items = index.items
         self.size = len(items)
         self.notices = [number for number, item in enumerate(items) if notice_in(item) is not None]
+        self.carriers = [number for number, item in enumerate(items) if carrier_of(item) is not None]
+        """Messages with a notice in them, including `notices`, which are nothing else."""
         held = set(self.notices)
         self.prompts = [number for number, item in enumerate(items) if item.prompt and number not in held]
         self.runs = _run_starts(items)

@@ -1,59 +1,56 @@
 """Models' windows: which part is for the conversation, and the budget within which compaction keeps a body.
 
-A window is given with the request or known by the model's name. Estimates are of o200k_base, but windows are in the
-model's own tokens, so a budget is the window divided by the factor of the model's family. Without a window and a known
-model there is no budget, and nothing is ever left out.
+A window is given with the request or known by the model's name; what the request reserves for its answer is always
+subtracted. Estimates are of o200k_base, but windows are in the model's own tokens, so a budget is the window divided by
+the factor of the model's family. Without a window and a known model there is no budget, and nothing is ever left out.
 """
 
 import re
+from math import isfinite
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coatcheck.core.context.body.model import Format, HistoryIndex
-from coatcheck.core.context.body.pointer import get
-from coatcheck.core.context.body.shape import Value
+from coatcheck.core.context.body.pointer import Pointer, get
+from coatcheck.core.context.body.shape import Value, as_list, as_object, as_text
 from coatcheck.core.context.policy import LEAST_BUDGET, CompactionPolicy
 from coatcheck.core.context.usage import scaled
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.model_windows import known_window, plain_name
 
 _OLDER_CLAUDE: Final = re.compile(r"claude-(?:[123]\b|instant|(?:opus|sonnet|haiku)-(?:3|4(?:-[0-6])?(?!\d|-7|-8|-9)))")
 FAMILIES: Final = {"claude": 175, "older claude": 135, "gemini": 115, "other": 100}
 """Percent of o200k_base's count. Claude from 4.7 on has a tokenizer with about 30 % more tokens than before, and was
 measured at 1.57 to 2.08 times o200k_base; Gemini takes about four characters per token."""
-_MODELS: Final = tuple(
-    (re.compile(name), window, output)
-    for name, window, output in (
-        (
-            r"claude-(?:fable|mythos)|claude-(?:opus|sonnet)-(?:4-[6-9]|[5-9])\b|claude-haiku-[5-9]\b",
-            1_000_000,
-            128_000,
-        ),
-        (r"claude", 200_000, 64_000),
-        (r"gpt-5\.[4-9]-(?:mini|nano)", 400_000, 128_000),
-        (r"gpt-5\.[4-9]|gpt-[6-9]", 1_050_000, 128_000),
-        (r"gpt-5", 400_000, 128_000),
-        (r"gpt-4\.1", 1_047_576, 32_768),
-        (r"gpt-4o|gpt-4-turbo|chatgpt-4o", 128_000, 16_384),
-        (r"\bo[134]\b", 200_000, 100_000),
-        (r"gemini", 1_048_576, 65_536),
-        (r"kimi-k2|qwen-?3|mistral-large|glm-[5-9]", 256_000, 32_000),
-        (r"deepseek|glm-4", 128_000, 32_000),
-    )
-)
-"""Windows and largest outputs in tokens, by what a model's name contains; the first match counts. From the providers'
-own model pages as of November 2026; of a family whose members differ, the smallest."""
 _RESERVE: Final = 32_000
 """Tokens reserved for an answer if the request sets no limit, unless the model's own is smaller."""
-_OUTPUT_LIMITS: Final = (
-    ("max_tokens",),
-    ("max_completion_tokens",),
-    ("max_output_tokens",),
-    ("generationConfig", "maxOutputTokens"),
-    ("generation_config", "max_output_tokens"),
-    ("config", "max_output_tokens"),
+_OUTPUT_LIMITS: Final = frozenset({"maxtokens", "maxcompletiontokens", "maxoutputtokens"})
+"""Fields in which requests limit the answer's tokens, without case and `_`."""
+_SETTINGS: Final[tuple[Pointer, ...]] = (
+    (),
+    ("generationConfig",),
+    ("generation_config",),
+    ("config",),
+    ("config", "configurable"),
+    ("inferenceConfig",),
+    ("additionalModelRequestFields",),
+    ("model_settings",),
+    ("kwargs",),
 )
-"""Fields in which requests limit the answer's tokens."""
+"""Where these fields are."""
+_NAMES: Final = ("model", "modelId", "model_name", "ls_model_name")
+_AROUND: Final[tuple[Pointer, ...]] = ((), ("metadata",), ("config", "metadata"))
+_ANSWERED_BY: Final[tuple[Pointer, ...]] = (
+    (),
+    ("response_metadata",),
+    ("data", "response_metadata"),
+    ("kwargs", "response_metadata"),
+)
+"""Where bodies name their model, and messages of pydantic-ai and LangChain the one that wrote them."""
+_RECENT: Final = 20
+"""Latest messages that are searched for the model's name."""
 
 
 class ModelWindow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,14 +119,16 @@ def room_of(window: ModelWindow) -> Room:
 
 def family_percent(body: Value, index: HistoryIndex) -> int:
     """Returns the tokens of the model's family for 100 tokens of o200k_base."""
-    model = _model(body)
-    return percent_of(model, claude=index.format is Format.ANTHROPIC, gemini=index.format is Format.GEMINI)
+    model = model_of(body)
+    # A known model of another maker has that maker's tokenizer, though its server speaks this format too.
+    by_format = index.format if known_window(model) is None else None
+    return percent_of(model, claude=by_format is Format.ANTHROPIC, gemini=by_format is Format.GEMINI)
 
 
 def percent_of(model: str, *, claude: bool, gemini: bool) -> int:
     """Returns a model's tokens for 100 tokens of o200k_base, by its name or else by the format of the request."""
     if claude or "claude" in model:
-        return FAMILIES["older claude" if _OLDER_CLAUDE.search(model) else "claude"]
+        return FAMILIES["older claude" if _OLDER_CLAUDE.search(plain_name(model)) else "claude"]
     return FAMILIES["gemini" if gemini or "gemini" in model else "other"]
 
 
@@ -144,25 +143,43 @@ def budget_of(
         limit = start = policy.max_tokens
         source = "max_tokens"
     else:
-        known = window or _known(body)
-        if known is None:
+        whole = window_of(body, window)
+        if whole is None:
             return None
-        limit = max(scaled(room_of(known).usable, 100, family_percent(body, index)), LEAST_BUDGET)
-        start = max(limit * percent // 100, LEAST_BUDGET)
+        limit = scaled(room_of(whole).usable, 100, family_percent(body, index))
+        start = min(max(limit * percent // 100, LEAST_BUDGET), limit)
         source = "model" if window is None else "window"
     return Budget(limit=limit, start=start, settle=start * policy.settle_percent // 100, source=source)
 
 
-def _known(body: Value) -> ModelWindow | None:
-    model = _model(body)
-    for name, window, output in _MODELS:
-        if name.search(model):
-            limits = [get(body, at) for at in _OUTPUT_LIMITS]
-            asked = next((one for one in limits if isinstance(one, int) and 0 < one < window), _RESERVE)
-            return ModelWindow(model=window, output_reserve=min(asked, output))
-    return None
+def window_of(body: Value, given: ModelWindow | None) -> ModelWindow | None:
+    """Returns the window that applies to a body, with what the body itself reserves for its answer.
+
+    Args:
+        body: a request body.
+        given: the window that the caller stated; None for the one known by the model's name.
+    """
+    fields = (field for at in _SETTINGS for field in as_object(get(body, at)).items())
+    limits = [value for key, value in fields if key.replace("_", "").casefold() in _OUTPUT_LIMITS]
+    asked = max((int(one) for one in limits if isinstance(one, int | float) and isfinite(one)), default=0)
+    if given is not None:
+        return replace(given, output_reserve=max(given.output_reserve, asked))
+    known = known_window(model_of(body))
+    if known is None:
+        return None
+    # A request for more than the whole window says nothing about what will be used of it.
+    reserve = asked if 0 < asked < known.window else _RESERVE
+    return ModelWindow(model=known.window, output_reserve=min(reserve, known.output))
 
 
-def _model(body: Value) -> str:
-    model = get(body, ("model",))
-    return model.casefold() if isinstance(model, str) else ""
+def model_of(body: Value) -> str:
+    """Returns the model that a body names, or else its latest answer; in lower case, empty if none is named.
+
+    A name whose window is known comes first: a host may have one of its own for a model.
+    """
+    messages = as_list(body) or as_list(as_object(body).get("messages"))
+    holders = [get(body, at) for at in _AROUND]
+    holders += [get(one, at) for one in reversed(messages[-_RECENT:]) for at in _ANSWERED_BY]
+    given = (as_text(as_object(holder).get(name)) for holder in holders for name in _NAMES)
+    names = list(dict.fromkeys(name.casefold() for name in given if name is not None))
+    return next((name for name in names if known_window(name) is not None), next(iter(names), ""))

@@ -23,13 +23,12 @@ from coatcheck.core.context import (
     Meters,
     PlanContext,
     PlannedPayload,
+    Planner,
     Report,
     Splice,
     StoredPayload,
     carry_out,
-    index_of,
     measure_both,
-    plan,
     references,
     spliced,
 )
@@ -42,21 +41,10 @@ from coatcheck.core.tokens import Tokenizer
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.ingest_request import Notice
 from coatcheck.storing.ledger import Ledger
+from coatcheck.usecases.context.examine_history import HistoryBody, examine_history
 from coatcheck.usecases.context.look_up_references import LookUpReferences
 from coatcheck.usecases.payloads.find_or_ingest import FindOrIngest, PayloadCard, PayloadRetention
 from coatcheck_client.contract.blobs import REFUSED
-
-
-class HistoryBody(Struct):
-    """A request body, as received and decoded."""
-
-    data: bytes
-    value: Value
-    """Released once everything is decided: it takes more memory than anything else."""
-    inside: str | None = None
-    """Key of the object in `data` that holds the body; None: `data` is the body."""
-    decodable: bytes | None = None
-    """The bytes that were decoded, if they differ from `data`; they have the same length."""
 
 
 class CompactRequest(Struct, frozen=True, kw_only=True):
@@ -68,6 +56,10 @@ class CompactRequest(Struct, frozen=True, kw_only=True):
     keep: PayloadRetention = PayloadRetention()
     ask: MeasureRequest = MeasureRequest()
     """What is known in addition to the body, for the accounts."""
+    repair: bool = False
+    """Whether to mend what a provider would refuse."""
+    tools: str | None = None
+    """The tool that the model has: `read_artifact`, or `none`; None: as the body declares."""
     notices: tuple[Notice, ...] = ()
 
 
@@ -123,9 +115,9 @@ class Compact:
         A payload that cannot be stored is cut in place or stays whole; the warnings say so.
 
         Raises:
-            CoatcheckError: `invalid_request` for a body in no known format and for a policy or a window that
-                contradicts itself; `invalid_content` for a body that is nested too deeply; `forbidden` for a session
-                that does not exist for the caller.
+            CoatcheckError: `unknown_format` for a body in no known format; `invalid_request` for a policy or a window
+                that contradicts itself; `invalid_content` for a body that is nested too deeply; `forbidden` for a
+                session that does not exist for the caller.
         """
         require_session(caller, ask.keep.session)
         decided = await self._decided(caller, body, ask)
@@ -142,36 +134,53 @@ class Compact:
     async def _decided(self, caller: Caller, body: HistoryBody, ask: CompactRequest) -> "_Decided":
         """Returns what becomes of the body. Afterwards only the caller still holds its values."""
         pool, counter = self._deps.pool, Counter(self._deps.tokenizer, self._deps.counts)
-        index = await in_pool(pool, index_of, body.value, ask.format)
+        can_read = None if ask.tools is None else ask.tools != "none"
+        examined = await in_pool(
+            pool, examine_history, body, ask.format, ask.policy, ask.ask, repair=ask.repair, can_read=can_read
+        )
+        index = examined.index
         known = await self._deps.look_up(caller, await in_pool(pool, references, index))
         context = PlanContext(index=index, known=known, window=ask.ask.window, compact_percent=ask.ask.compact_percent)
-        planned = await in_pool(pool, plan, body.value, ask.policy, counter, context)
-        planned, blobs, cards = await self._store_blobs(caller, planned, ask.keep)
-        cards |= await self._deps.store(caller, planned.stored, ask.keep, planned.policy.card_tokens)
+        planner = await in_pool(pool, Planner, body.value, ask.policy, counter, context)
+        cards: dict[str, PayloadCard] = {}
+        blobs: list[PlannedPayload] = []
+        while isinstance(step := await in_pool(pool, planner.advance, _results(cards)), list):
+            cards |= await self._store(caller, step, ask.keep, planner, blobs)
+        rest = [payload for payload in step.stored if payload.key not in cards]
+        cards |= await self._store(caller, rest, ask.keep, planner, blobs)
+        planned = step
         done, meters = await in_pool(pool, _carried_out, body.value, planned, cards, ask.ask, counter)
         self._account(caller, ask.keep, planned, cards, done, meters)
         return _Decided(
             edits=done.edits,
             cut=Splice(planned.index.list_at or (), done.gone, done.note) if done.gone else None,
-            report=done.report,
+            report=done.report if not examined.repaired else _repaired(done.report, examined.repaired),
             meters=meters,
             payloads=tuple(_told(payload, cards[payload.key]) for payload in (*planned.stored, *blobs)),
             notices=_notices(list(cards.values())),
         )
 
-    async def _store_blobs(
-        self, caller: Caller, planned: CompactionPlan, keep: PayloadRetention
-    ) -> tuple[CompactionPlan, list[PlannedPayload], dict[str, PayloadCard]]:
-        """Stores bytes that are encoded in outputs; returns the plan with their names, and what was stored."""
-        found = await in_pool(self._deps.pool, encoded_in, planned.stored)
-        blobs = [payload for each in found for payload in each.payloads]
-        cards = await self._deps.store(caller, blobs, keep, planned.policy.card_tokens) if blobs else {}
+    async def _store(
+        self,
+        caller: Caller,
+        payloads: list[PlannedPayload],
+        keep: PayloadRetention,
+        planner: Planner,
+        blobs: list[PlannedPayload],
+    ) -> dict[str, PayloadCard]:
+        """Stores payloads, and before them the bytes that are encoded in them, which it adds to `blobs`."""
+        found = await in_pool(self._deps.pool, encoded_in, payloads)
+        new = [payload for each in found for payload in each.payloads]
+        blobs += new
+        cards = (
+            await self._deps.store(caller, new, keep, planner.card_tokens, tools=planner.index.can_read) if new else {}
+        )
         ids = {key: card.id for key, card in cards.items() if card.stored}
         # What was refused, which alone has a text and no ID, is not to be stored with its output either.
         ids |= {key: REFUSED for key, card in cards.items() if card.id is None and card.text is not None}
         named = {each.payload.key: each.name(ids) for each in found}
-        payloads = [named.get(payload.key, payload) for payload in planned.payloads]
-        return structs.replace(planned, payloads=payloads), blobs, cards
+        payloads = [named.get(payload.key, payload) for payload in payloads]
+        return cards | await self._deps.store(caller, payloads, keep, planner.card_tokens, tools=planner.index.can_read)
 
     def _account(
         self,
@@ -205,6 +214,10 @@ class _Decided(Struct, frozen=True, kw_only=True):
     notices: list[Notice]
 
 
+def _repaired(report: Report, sentences: list[str]) -> Report:
+    return structs.replace(report, changed=True, repaired=sentences)
+
+
 def _written(body: HistoryBody, decided: _Decided) -> bytes:
     try:
         return spliced(body.data, decided.edits, decided.cut, inside=body.inside, decodable=body.decodable)
@@ -215,12 +228,15 @@ def _written(body: HistoryBody, decided: _Decided) -> bytes:
 def _carried_out(
     value: Value, planned: CompactionPlan, cards: dict[str, PayloadCard], ask: MeasureRequest, counter: Counter
 ) -> tuple[CompactedBody, Meters]:
-    stored = {key: StoredPayload(one.id, one.text, one.stored) for key, one in cards.items() if one.id or one.text}
     try:
-        done = carry_out(value, planned, stored, counter)
+        done = carry_out(value, planned, _results(cards), counter)
         return done, measure_both(planned, done, ask, counter)
     except RecursionError as e:  # values that a thread could decode may be too deep where less of its stack is left
         raise too_deep() from e
+
+
+def _results(cards: dict[str, PayloadCard]) -> dict[str, StoredPayload]:
+    return {key: StoredPayload(one.id, one.text, one.stored) for key, one in cards.items() if one.id or one.text}
 
 
 def _shown(done: CompactedBody) -> dict[str, int]:

@@ -4,12 +4,22 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from coatcheck.core.artifact import Caller
-from coatcheck.core.context import CompactionPolicy, CountCache, Counter, Measured, MeasureRequest, measure
-from coatcheck.core.context.body.shape import Value
+from coatcheck.core.context import (
+    CompactionPolicy,
+    CountCache,
+    Counter,
+    Measured,
+    MeasureRequest,
+    PlanContext,
+    measure,
+    references,
+)
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.ledger import Ledger
+from coatcheck.usecases.context.examine_history import HistoryBody, examine_history
+from coatcheck.usecases.context.look_up_references import LookUpReferences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +28,7 @@ class MeasureDeps:
 
     tokenizer: Tokenizer
     pool: Executor
+    look_up: LookUpReferences
     ledger: Ledger = field(default_factory=Ledger)
     counts: CountCache = field(default_factory=CountCache)
 
@@ -31,7 +42,7 @@ class MeasureContext:
     async def __call__(
         self,
         caller: Caller,
-        body: Value,
+        body: HistoryBody,
         ask: MeasureRequest,
         policy: CompactionPolicy,
         *,
@@ -41,13 +52,16 @@ class MeasureContext:
         """Returns the account of a request body, and notes its two gauges in the session's account.
 
         Raises:
-            CoatcheckError: `invalid_request` for a body in no known format and for a policy or a window that
-                contradicts itself; `invalid_content` for a body that is nested too deeply; `forbidden` for a session
-                that does not exist for the caller.
+            CoatcheckError: `unknown_format` for a body in no known format; `invalid_request` for a policy or a window
+                that contradicts itself; `invalid_content` for a body that is nested too deeply; `forbidden` for a
+                session that does not exist for the caller.
         """
         if session is not None:
             require_session(caller, session)
-        counter = Counter(self._deps.tokenizer, self._deps.counts)
-        measured = await in_pool(self._deps.pool, measure, body, ask, policy, counter, named)
+        pool, counter = self._deps.pool, Counter(self._deps.tokenizer, self._deps.counts)
+        index = (await in_pool(pool, examine_history, body, named, policy, ask)).index
+        known = await self._deps.look_up(caller, await in_pool(pool, references, index))
+        context = PlanContext(index=index, known=known)
+        measured = await in_pool(pool, measure, body.value, ask, policy, counter, named, context)
         self._deps.ledger.measured(caller.namespace, session, measured.next_turn.tokens, measured.transient.tokens)
         return measured

@@ -110,6 +110,7 @@ class _Asked(Struct, frozen=True):
     budget: int
     live: dict[int, Artifact]
     """What is stored already, by number."""
+    tools: bool
 
 
 class _Key(Struct, frozen=True):
@@ -121,6 +122,7 @@ class _Key(Struct, frozen=True):
     engine: int
     budget: int | None
     masked: bool = False
+    tools: bool = True
 
 
 class _Known(Struct, frozen=True):
@@ -142,14 +144,21 @@ class FindOrIngest:
         self._cards: BoundedCache[_Key, _Known] = BoundedCache("cards", _KEPT_CARDS)
 
     async def __call__(
-        self, caller: Caller, payloads: Sequence[PlannedPayload], keep: PayloadRetention, budget: int
+        self,
+        caller: Caller,
+        payloads: Sequence[PlannedPayload],
+        keep: PayloadRetention,
+        budget: int,
+        *,
+        tools: bool = True,
     ) -> dict[str, PayloadCard]:
         """Returns the artifact of each payload by its key, with a card of at most `budget` tokens if one replaces it.
 
+        Without `tools`, cards name no tool: the model that reads them has none.
         What keeps a payload from being stored is in its answer and not raised, so that the others go on.
         """
         identities = await in_pool(self._deps.pool, _identities, caller.namespace, payloads, keep.session)
-        asked = _Asked(keep, budget, await self._live(caller, identities))
+        asked = _Asked(keep, budget, await self._live(caller, identities), tools)
         waiting = iter(zip(payloads, identities, strict=True))
         cards: dict[str, PayloadCard] = {}
 
@@ -182,8 +191,8 @@ class FindOrIngest:
             declared = _said(payload, parted, asked.keep)
             budget = max(asked.budget, MIN_BUDGET) if payload.needs_card else None
             found = asked.live.get(ids.number(identity))
-            known = await self._recalled(caller, identity, found, source, declared, budget)
-            return known or await self._stored(caller, identity, source, declared, asked.keep, budget)
+            known = await self._recalled(caller, identity, found, source, declared, budget, asked.tools)
+            return known or await self._stored(caller, identity, source, declared, asked, budget)
         except CoatcheckError as error:
             return _unstored(payload, error)
 
@@ -199,6 +208,7 @@ class FindOrIngest:
         source: "_Source",
         declared: DeclaredMetadata,
         budget: int | None,
+        tools: bool,
     ) -> PayloadCard | None:
         """Returns the card of what was found; None if that is nothing, or another payload, or cannot be read."""
         if found is None or found.blob.condemned or found.measure.dropped:
@@ -207,19 +217,25 @@ class FindOrIngest:
         if ids.identity(found.namespace, said.session, said.tool_call_id, found.measure.sha256) != identity:
             return None
         try:
-            return await self._card_of(caller, found, _own(found.said, declared), source.data, budget)
+            return await self._card_of(caller, found, _own(found.said, declared), source.data, budget, tools)
         except CoatcheckError as error:
             if error.code not in _ABSENT | REFUSALS:
                 raise
             return None  # looking only saves work; storing will report what is wrong
 
     async def _card_of(
-        self, caller: Caller, a: Artifact, declared: DeclaredMetadata, data: bytes, budget: int | None
+        self,
+        caller: Caller,
+        a: Artifact,
+        declared: DeclaredMetadata,
+        data: bytes,
+        budget: int | None,
+        tools: bool,
     ) -> PayloadCard | None:
         """Returns the card of a stored artifact, described by `declared`."""
         mask = None if self._deps.redacting is None else self._deps.redacting.mask_of(a)
         engine = ENGINE if a.engine == UNDESCRIBED else a.engine  # which is then described for its card
-        key = _Key(a.namespace, a.id, declared, engine, budget, masked=mask is not None)
+        key = _Key(a.namespace, a.id, declared, engine, budget, masked=mask is not None, tools=tools)
         known = self._cards.get(key)
         if known is None:
             with self._deps.blobs_breaker.watched():
@@ -229,7 +245,7 @@ class FindOrIngest:
             if budget is not None:
                 shown = a if declared is a.said else await in_pool(self._deps.pool, _as_said, a, declared, data)
                 view = await self._view_of(caller, shown)
-                known = await in_pool(self._deps.pool, self._cut, shown, data, view, budget, mask)
+                known = await in_pool(self._deps.pool, self._cut, shown, data, view, key, mask)
             self._remember(key, known)
         return PayloadCard(id=a.id, text=known.text if budget is not None else None, tokens=known.tokens)
 
@@ -240,12 +256,17 @@ class FindOrIngest:
             found = await self._find(caller, ids.parse(a.id), with_bytes=True, with_view=True)
         return await self._card_text.found(found)
 
-    def _cut(self, a: Artifact, data: bytes, view: CardSource | None, budget: int, mask: Mask | None) -> _Known:
+    def _cut(self, a: Artifact, data: bytes, view: CardSource | None, key: _Key, mask: Mask | None) -> _Known:
         head, tail = sample_ranges(len(data))
         sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
         survey = survey_of(_text_of(a, data), 2 * SAMPLE_BYTES, a.facts.fields)
         made = cut(
-            redrafted(a, sample, view, survey), budget=budget, query=None, tokenizer=self._deps.tokenizer, mask=mask
+            redrafted(a, sample, view, survey),
+            budget=key.budget or 0,
+            query=None,
+            tokenizer=self._deps.tokenizer,
+            mask=mask,
+            tools=key.tools,
         )
         return _Known(made.text, made.tokens)
 
@@ -255,29 +276,30 @@ class FindOrIngest:
         identity: bytes,
         source: "_Source",
         declared: DeclaredMetadata,
-        keep: PayloadRetention,
+        asked: _Asked,
         budget: int | None,
     ) -> PayloadCard:
         offer = IngestRequest(
             said=declared,
-            ttl=keep.ttl,
-            idle_ttl=keep.idle_ttl,
-            pinned=keep.pinned,
+            ttl=asked.keep.ttl,
+            idle_ttl=asked.keep.idle_ttl,
+            pinned=asked.keep.pinned,
             card_tokens=budget,
             inline_tokens=0,
             carded=budget is not None,
             standalone=True,
+            tools=asked.tools,
         )
         receipt = await self._ingest(caller, self._streamed(source), lambda: offer)
         if receipt.stored and not receipt.created:  # another request was faster, and may have declared it differently
             found = (await self._live(caller, [identity])).get(ids.number(identity))
-            known = await self._recalled(caller, identity, found, source, declared, budget)
+            known = await self._recalled(caller, identity, found, source, declared, budget, asked.tools)
             if known is not None:
                 return known
         plain = self._deps.redacting is None or self._deps.redacting.never
         if receipt.created and receipt.stored and plain:
             known = _Known(receipt.text, receipt.tokens)
-            self._remember(_Key(caller.namespace, receipt.id, declared, ENGINE, budget), known)
+            self._remember(_Key(caller.namespace, receipt.id, declared, ENGINE, budget, tools=asked.tools), known)
         return PayloadCard(
             id=receipt.id,
             text=receipt.text if budget is not None else None,

@@ -37,6 +37,8 @@ class Format(StrEnum):
     ANTHROPIC = "anthropic"
     GEMINI = "gemini"
     LANGCHAIN = "langchain"
+    BEDROCK = "bedrock"
+    PYDANTIC_AI = "pydantic-ai"
 
 
 class Role(StrEnum):
@@ -47,7 +49,7 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
     TOOL = "tool"
     OTHER = "other"
-    """Unknown: it stays in its place, and belongs to what precedes it."""
+    """Nobody's: if it is pinned, it stays in its place; otherwise it could not be read, and the body is refused."""
 
 
 class Piece(Struct, frozen=True, kw_only=True, gc=False):
@@ -165,6 +167,11 @@ class HistoryIndex(Struct, kw_only=True):
     tools: list[Value] = field(default_factory=list[Value])
     notes: list[str] = field(default_factory=list[str])
     """Sentences about what is unknown here."""
+    continues: bool = False
+    """Whether the provider keeps what precedes these items."""
+    can_read: bool = True
+    """Whether the model has `read_artifact`, so that a card may name a call of it. A list of messages without the body
+    around it, and formats whose bodies declare no tools, do not tell."""
 
     def tool_names(self) -> set[str]:
         """Returns the names of the tools that the body declares."""
@@ -175,5 +182,5 @@ class HistoryIndex(Struct, kw_only=True):
         found: list[Object] = []
         for tool in map(as_object, self.tools):
             many = as_list(tool.get("functionDeclarations", tool.get("function_declarations")))
-            found += [as_object(one) for one in many] or [as_object(tool.get("function")) or tool]
+            found += [as_object(one) for one in many] or [as_object(tool.get("function", tool.get("toolSpec"))) or tool]
         return found

@@ -6,35 +6,18 @@ text can ever be replaced, never ciphertext.
 
 from typing import Final
 
-from coatcheck.core.context.body.model import (
-    Format,
-    HistoryCall,
-    HistoryIndex,
-    Item,
-    Opaque,
-    Output,
-    Piece,
-    Role,
-    added,
-)
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Role, added
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Object, Value, as_object, as_text, kind_of
-from coatcheck.core.context.formats.content import (
-    indexed,
-    item_of,
-    keys_of,
-    parts,
-    read_output,
-    read_reasoning,
-    read_said,
-    site_of,
-    tell_prompt,
-)
+from coatcheck.core.context.formats.content import is_untyped, parts, read_output, read_reasoning, read_said
+from coatcheck.core.context.formats.items import indexed, item_of, keys_of, show, site_of, tell_prompt
 from coatcheck.core.text.long_text import is_text
 
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_FOREIGN: Final = frozenset({"type", "tool_calls", "tool_call_id", "function_call"})
+"""Fields with which other formats keep their calls and outputs."""
 
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
@@ -44,7 +27,8 @@ def index(body: Value, list_at: Pointer) -> HistoryIndex:
 
 def _item(at: Pointer, message: Object) -> Item:
     role = _ROLES.get(str(message.get("role")), Role.OTHER)
-    item = item_of(at, role)
+    fits = "content" in message and _FOREIGN.isdisjoint(message) and not is_untyped(message["content"])
+    item = item_of(at, role if fits else Role.OTHER)
     for place, part in parts((*at, "content"), message.get("content")):
         read_block(item, place, part)
     if role is Role.USER:
@@ -97,7 +81,7 @@ def _output(at: Pointer, block: Object, kind: str) -> Output:
     source = as_object(as_object(as_object(content).get("content")).get("source"))
     if kind == "web_fetch_tool_result" and source.get("type") == "text" and is_text(source.get("data")):
         place = (*at, "content", "content", "source", "data")
-        output.pieces = added(output.pieces, Piece(at=place, text=source["data"]))
+        show(output, place, source["data"])
     else:
         output.data = added(output.data, content)
     return output

@@ -4,24 +4,14 @@ The part types of OpenAI, Anthropic, MCP and LangChain do not contradict each ot
 not decoded, only its size is determined.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from coatcheck.core.context.body.encoding import serialised
-from coatcheck.core.context.body.model import (
-    Format,
-    HistoryIndex,
-    Item,
-    Media,
-    Opaque,
-    Output,
-    Piece,
-    Role,
-    Site,
-    added,
-)
-from coatcheck.core.context.body.pointer import Pointer, get
+from coatcheck.core.context.body.model import Item, Media, Opaque, Output, added
+from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
+from coatcheck.core.context.formats.items import keys_of, say, show
 from coatcheck.core.text.long_text import Text, is_text
 
 TEXTS: Final = frozenset(
@@ -33,36 +23,12 @@ MEDIA: Final = frozenset(
 _BASE64: Final = ";base64,"
 
 
-def indexed(
-    format_: Format, body: Value, list_at: Pointer, read: Callable[[Pointer, Object], Item], system: Value = None
-) -> HistoryIndex:
-    """Returns the index of a body with its messages at `list_at`; `read` makes an item of each."""
-    messages = enumerate(as_list(get(body, list_at)))
-    return HistoryIndex(
-        format=format_,
-        list_at=list_at,
-        items=[read((*list_at, number), as_object(message)) for number, message in messages],
-        system=[system] if system else [],
-        tools=as_list(as_object(body).get("tools")),
-    )
-
-
-def item_of(at: Pointer, role: Role) -> Item:
-    """Returns an empty item of a role."""
-    return Item(at=at, role=role, model=role is Role.ASSISTANT, prompt=role is Role.USER, pinned=role is Role.SYSTEM)
-
-
 def tool_message(at: Pointer, message: Object, legacy: str | None, *, failed: bool = False) -> Output:
     """Returns the output in a tool's message; without an ID, its call is found by `legacy`."""
     call_id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
     output = Output(at=at, keys=keys_of(call_id, legacy), call_id=call_id, name=name, failed=failed)
     read_output(output, (*at, "content"), message.get("content"))
     return output
-
-
-def keys_of(*values: Value) -> tuple[str, ...]:
-    """Returns the keys by which a call or an output may be paired."""
-    return tuple(dict.fromkeys(text for value in values if (text := as_text(value)) is not None))
 
 
 def parts(at: Pointer, content: Value) -> Iterator[tuple[Pointer, Value]]:
@@ -77,13 +43,22 @@ def read_output(output: Output, at: Pointer, content: Value, text_type: str | No
     """Adds a tool's content to an output; an object, or a list of values that are not parts, is one text."""
     values = as_list(content)
     if isinstance(content, dict) or (values and not any(map(_is_part, values))):
-        output.pieces = added(output.pieces, Piece(at=at, text=serialised(content), structured=True))
+        show(output, at, serialised(content), structured=True)
         return
     for place, part in parts(at, content):
         if is_text(part):
-            output.pieces = added(output.pieces, Piece(at=place, text=part))
+            show(output, place, part)
         elif not _read_part(output, place, as_object(part), text_type):
             output.data = added(output.data, part)
+
+
+def read_values(output: Output, at: Pointer, response: Object) -> None:
+    """Adds an object that has to stay one to an output: each of its long values is a text of its own."""
+    for key, value in response.items():
+        if is_text(value):
+            show(output, (*at, key), value)
+        elif isinstance(value, dict | list):
+            show(output, (*at, key), serialised(value), structured=True)
 
 
 def _is_part(value: Value) -> bool:
@@ -92,20 +67,10 @@ def _is_part(value: Value) -> bool:
     return is_text(value) or any(is_text(part.get(key)) for key in ("type", "text"))
 
 
-def site_of(at: Pointer, value: Value, form: str) -> list[Site]:
-    """Returns the copy of a call's arguments in `value`; none if it is neither an object nor text.
-
-    `form` is the meaning of text: `json` or `text`. Clients write either where the provider wants the other.
-    """
-    if isinstance(value, dict):
-        return [Site(at, "object")]
-    return [Site(at, form)] if is_text(value) else []
-
-
 def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None) -> bool:
     kind, text = kind_of(part), part.get("text")
     if is_text(text) and (kind is None or kind in TEXTS):
-        output.pieces = added(output.pieces, Piece(at=(*at, "text"), text=text))
+        show(output, (*at, "text"), text)
         return True
     if kind == "search_result":
         _read_texts(output, (*at, "content"), part.get("content"))
@@ -113,10 +78,10 @@ def _read_part(output: Output, at: Pointer, part: Object, text_type: str | None)
         return True
     source, resource = as_object(part.get("source")), as_object(part.get("resource"))
     if kind == "resource" and is_text(resource.get("text")):
-        output.pieces = added(output.pieces, Piece(at=(*at, "resource", "text"), text=resource["text"]))
+        show(output, (*at, "resource", "text"), resource["text"])
         return True
     if kind == "document" and is_text(source.get("data")) and source.get("type") == "text":
-        output.pieces = added(output.pieces, Piece(at=(*at, "source", "data"), text=source["data"]))
+        show(output, (*at, "source", "data"), source["data"])
         return True
     if kind == "document" and source.get("type") == "content":
         _read_texts(output, (*at, "source", "content"), source.get("content"))
@@ -132,36 +97,42 @@ def _read_texts(output: Output, at: Pointer, content: Value) -> None:
     for place, part in parts(at, content):
         block = as_object(part)
         if is_text(part):
-            output.pieces = added(output.pieces, Piece(at=place, text=part))
+            show(output, place, part)
         elif is_text(block.get("text")) and block.get("type") == "text":
-            output.pieces = added(output.pieces, Piece(at=(*place, "text"), text=block["text"]))
+            show(output, (*place, "text"), block["text"])
         else:
             output.data = added(output.data, part)
 
 
+def is_foreign(content: Value) -> bool:
+    """Returns whether a message's content has calls or outputs as parts, which the formats of OpenAI keep elsewhere."""
+    parts_of = map(as_object, as_list(content))
+    return is_untyped(content) or any("tool" in (kind_of(part) or "").casefold() for part in parts_of)
+
+
+def is_untyped(content: Value) -> bool:
+    """Returns whether a part of a content has neither a type nor text, as only formats without types have them."""
+    return any(isinstance(part, dict) and "type" not in part and "text" not in part for part in as_list(content))
+
+
 def read_message(item: Item, at: Pointer, content: Value) -> None:
     """Adds what somebody said to an item."""
+    if isinstance(content, dict):
+        item.data = added(item.data, as_object(content))
     for place, part in parts(at, content):
         read_said(item, place, part)
-
-
-def tell_prompt(item: Item) -> None:
-    """Records whether a user speaks in a user's message, or only tools do."""
-    item.prompt = bool(item.said or item.media or item.data) or not item.outputs
-    if not item.prompt:
-        item.role = Role.TOOL
 
 
 def read_said(item: Item, at: Pointer, part: Value) -> None:
     """Adds one part of what somebody said to an item."""
     if is_text(part):
-        item.said = added(item.said, Piece(at=at, text=part))
+        say(item, at, part)
         return
     block = as_object(part)
     text, kind = block.get("text"), kind_of(block)
     if is_text(text) and (kind is None or kind in TEXTS):
         cited = bool(block.get("annotations") or block.get("citations"))
-        item.said = added(item.said, Piece(at=(*at, "text"), text=text, cited=cited))
+        say(item, (*at, "text"), text, cited=cited)
     elif (found := media(at, block, None)) is not None:
         item.media = added(item.media, found)
     else:

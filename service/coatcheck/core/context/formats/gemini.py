@@ -7,24 +7,13 @@ card}` (`{"error": card}` if it failed).
 
 from typing import Final
 
-from coatcheck.core.context.body.encoding import serialised
-from coatcheck.core.context.body.model import (
-    Format,
-    HistoryCall,
-    HistoryIndex,
-    Item,
-    Opaque,
-    Output,
-    Piece,
-    Role,
-    added,
-)
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Output, Role, added
 from coatcheck.core.context.body.pointer import Pointer
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
-from coatcheck.core.context.formats.content import indexed, item_of, media, read_said, site_of, tell_prompt
-from coatcheck.core.text.long_text import is_text
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
+from coatcheck.core.context.formats.content import media, read_said, read_values
+from coatcheck.core.context.formats.items import indexed, item_of, site_of, tell_prompt
 
-_ROLES: Final = {"model": Role.ASSISTANT, "user": Role.USER, "function": Role.TOOL}
+_ROLES: Final = {"model": Role.ASSISTANT, "user": Role.USER, "function": Role.TOOL, "tool": Role.TOOL}
 
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
@@ -38,9 +27,16 @@ def index(body: Value, list_at: Pointer) -> HistoryIndex:
     return found
 
 
+def is_message(content: Object) -> bool:
+    """Returns whether this is one of Gemini's contents, whose parts have no type."""
+    untyped = all(kind_of(as_object(part)) is None for part in as_list(content.get("parts")))
+    return isinstance(content.get("parts"), list) and untyped and content.keys().isdisjoint({"content", "kind"})
+
+
 def _item(at: Pointer, content: Object) -> Item:
     named = content.get("role")
     role = _ROLES.get(named, Role.OTHER) if isinstance(named, str) else Role.USER
+    role = role if is_message(content) else Role.OTHER
     item = item_of(at, role)
     for number, part in enumerate(as_list(content.get("parts"))):
         _part(item, (*at, "parts", number), as_object(part))
@@ -90,12 +86,7 @@ def _output(at: Pointer, response: Object) -> Output:
         failed="error" in said,
         whole=(*at, "response"),
     )
-    for key, value in said.items():
-        place = (*at, "response", key)
-        if is_text(value):
-            output.pieces = added(output.pieces, Piece(at=place, text=value))
-        elif isinstance(value, dict | list):
-            output.pieces = added(output.pieces, Piece(at=place, text=serialised(value), structured=True))
+    read_values(output, (*at, "response"), said)
     for number, part in enumerate(as_list(response.get("parts"))):
         found = media((*at, "parts", number), as_object(part), None)
         if found is None:

@@ -1,4 +1,6 @@
-"""LangChain messages as `messages_to_dict` or `dumpd` write them: with three or more copies of a call's arguments.
+"""LangChain messages as `messages_to_dict` or `dumpd` write them, or flat as `model_dump` and LangGraph's servers do.
+
+They have three or more copies of a call's arguments.
 
 Integrations differ in which copy reaches the provider, so every copy of a call is a site of that call. A tool message's
 `artifact` never goes to a model and is not changed.
@@ -10,17 +12,8 @@ from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex,
 from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
 from coatcheck.core.context.formats import anthropic
-from coatcheck.core.context.formats.content import (
-    indexed,
-    item_of,
-    keys_of,
-    parts,
-    read_message,
-    read_reasoning,
-    read_said,
-    site_of,
-    tool_message,
-)
+from coatcheck.core.context.formats.content import parts, read_message, read_reasoning, read_said, tool_message
+from coatcheck.core.context.formats.items import indexed, item_of, keys_of, site_of
 
 _KINDS: Final = {
     "human": Role.USER,
@@ -29,18 +22,17 @@ _KINDS: Final = {
     "function": Role.TOOL,
     "system": Role.SYSTEM,
     "developer": Role.SYSTEM,
+    "chat": None,
 }
-_FORMS: Final = {
-    "tool_use": (("input", "json"), ("partial_json", "json")),
-    "tool_call": (("args", "json"),),
-    "tool_call_chunk": (("args", "json"),),
-    "function_call": (("arguments", "json"),),
-    "custom_tool_call": (("input", "text"),),
-}
-"""Content blocks that are copies of a call, and the fields with its arguments."""
-_RAW: Final = (("function.arguments", "json"), ("function.args", "json"), ("custom.input", "text"))
-"""Fields with arguments in the provider's own calls in `additional_kwargs`."""
-
+"""Types of messages; a `chat` message has a role."""
+_ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
+_BLOCKS: Final = frozenset({"tool_use", "tool_call", "tool_call_chunk", "function_call", "custom_tool_call"})
+"""Content blocks that are copies of a call."""
+_LISTS: Final = (("tool_calls",), ("invalid_tool_calls",), ("tool_call_chunks",), ("additional_kwargs", "tool_calls"))
+_FIELDS: Final = ("args", "arguments", "input", "partial_json", "function.arguments", "function.args", "custom.input")
+"""Where a copy may have its arguments, as an object or as text."""
+_NESTED: Final = 8
+"""Depth to which metadata are searched for further copies."""
 _ANTHROPIC: Final = frozenset({"thinking", "redacted_thinking", "compaction", "server_tool_use", "mcp_tool_use"})
 
 
@@ -50,56 +42,55 @@ def index(body: Value, list_at: Pointer) -> HistoryIndex:
 
 
 def is_message(raw: Value) -> bool:
-    """Returns whether a value is a message in one of the two forms."""
-    message = as_object(raw)
-    wrapped = isinstance(message.get("type"), str) and isinstance(message.get("data"), dict)
-    return wrapped or (message.get("lc") == 1 and isinstance(message.get("kwargs"), dict))
+    """Returns whether a value is a message in one of the three forms."""
+    return _fields(as_object(raw)) is not None
+
+
+def _fields(raw: Object) -> tuple[Pointer, str] | None:
+    """Returns where the fields of a message are, and its type; None if it is in none of the three forms."""
+    for key in ("kwargs", "data"):
+        if isinstance(raw.get(key), dict) and (raw.get("lc") == 1 or (key == "data" and kind_of(raw))):
+            constructed = raw[key].get("type") or str((as_list(raw.get("id")) or [""])[-1])
+            return (key,), _kind(constructed if key == "kwargs" else raw["type"])
+    kind = _kind(raw.get("type"))
+    return ((), kind) if "content" in raw and kind in _KINDS and ("role" not in raw or kind == "chat") else None
+
+
+def _kind(name: Value) -> str:
+    return str(name).removesuffix("Chunk").removesuffix("Message").lower()
 
 
 def _item(at: Pointer, raw: Object) -> Item:
-    constructed = raw.get("lc") == 1
-    at = (*at, "kwargs" if constructed else "data")
-    message = as_object(raw.get(str(at[-1])))
-    role = _KINDS.get(_kind(raw, message), Role.OTHER)
-    item = item_of(at[:-1], role)
+    inner, kind = _fields(raw) or ((), "")
+    message = as_object(get(raw, inner))
+    role = _KINDS.get(kind) or _ROLES.get(as_text(message.get("role")) or "", Role.OTHER)
+    item, at = item_of(at, role if kind else Role.OTHER), (*at, *inner)
     if role is Role.TOOL:
         legacy = None if as_text(message.get("tool_call_id")) else f"#function:{as_text(message.get('name'))}"
         item.outputs = added(item.outputs, tool_message(at, message, legacy, failed=message.get("status") == "error"))
     elif role is Role.ASSISTANT:
         _assistant(item, at, message)
-    elif role is Role.OTHER:
-        item.data = added(item.data, raw)
     else:
         read_message(item, (*at, "content"), message.get("content"))
     return item
 
 
-def _kind(raw: Object, message: Object) -> str:
-    named = as_list(raw.get("id"))
-    kind = message.get("type") if raw.get("lc") == 1 else raw.get("type")
-    if not isinstance(kind, str) and named:
-        kind = str(named[-1])
-    return str(kind).removesuffix("Chunk").removesuffix("Message").lower()
-
-
 def _assistant(item: Item, at: Pointer, message: Object) -> None:
     copies = _Copies()
-    for key in ("tool_calls", "invalid_tool_calls", "tool_call_chunks"):
-        for number, call in enumerate(as_list(message.get(key))):
-            copies.add((*at, key, number), as_object(call), (("args", "json"),))
-    extra = as_object(message.get("additional_kwargs"))
-    for number, call in enumerate(as_list(extra.get("tool_calls"))):
-        place = (*at, "additional_kwargs", "tool_calls", number)
-        copies.add(place, as_object(call), _RAW)
+    for steps in _LISTS:
+        for number, call in enumerate(as_list(get(message, steps))):
+            copies.add((*at, *steps, number), as_object(call))
     for place, part in parts((*at, "content"), message.get("content")):
         block = as_object(part)
-        if (kind := kind_of(block)) in _FORMS:
-            copies.add(place, block, _FORMS[kind])
+        if kind_of(block) in _BLOCKS:
+            copies.add(place, block)
         else:
             _block(item, place, part, block)
-    legacy = as_object(extra.get("function_call"))
+    legacy = as_object(as_object(message.get("additional_kwargs")).get("function_call"))
     if legacy:
         copies.add_legacy((*at, "additional_kwargs", "function_call"), legacy)
+    for key in ("additional_kwargs", "response_metadata") if copies.calls else ():
+        copies.search((*at, key), as_object(message.get(key)))
     item.calls = copies.calls
 
 
@@ -121,15 +112,15 @@ class _Copies:
     def __init__(self) -> None:
         self.calls: list[HistoryCall] = []
 
-    def add(self, at: Pointer, raw: Object, fields: tuple[tuple[str, str], ...]) -> None:
-        call_id = as_text(raw.get("call_id")) or as_text(raw.get("id"))
-        name = as_text(raw.get("name")) or as_text(as_object(raw.get("function")).get("name"))
+    def add(self, at: Pointer, raw: Object) -> None:
+        """Adds a copy: of the call with its ID, or of a new one."""
+        call_id, name = _identity(raw)
         call = next((one for one in self.calls if call_id is not None and one.call_id == call_id), None)
         if call is None:
             call = HistoryCall(at=at, keys=keys_of(call_id), call_id=call_id, name=name)
             self.calls.append(call)
         call.name = call.name or name
-        self._sites(call, at, raw, fields)
+        self._sites(call, at, raw)
 
     def add_legacy(self, at: Pointer, raw: Object) -> None:
         """Adds the one call without an ID: another copy of a call with that name, or a call of its own."""
@@ -140,9 +131,28 @@ class _Copies:
             self.calls.append(call)
         else:
             call.keys = (*call.keys, f"#function:{name}")
-        self._sites(call, at, raw, (("arguments", "json"),))
+        self._sites(call, at, raw)
 
-    def _sites(self, call: HistoryCall, at: Pointer, raw: Object, fields: tuple[tuple[str, str], ...]) -> None:
-        for field, form in fields:
+    def search(self, at: Pointer, value: Value, depth: int = _NESTED) -> None:
+        """Adds further copies of the calls, wherever a provider's package keeps them."""
+        call_id, name = _identity(as_object(value))
+        known = [one for one in self.calls if (one.call_id == call_id if call_id is not None else one.name == name)]
+        if known and (call_id or name):
+            self._sites(known[-1], at, as_object(value))
+        items: list[tuple[str | int, Value]] = [*as_object(value).items(), *enumerate(as_list(value))]
+        for step, one in items if depth else ():
+            self.search((*at, step), one, depth - 1)
+
+    def _sites(self, call: HistoryCall, at: Pointer, raw: Object) -> None:
+        taken = {site.at for site in call.sites}
+        custom = kind_of(raw) == "custom_tool_call" or "custom" in raw
+        for field in _FIELDS:
             steps = tuple(field.split("."))
-            call.sites += site_of((*at, *steps), get(raw, steps), form)
+            sites = site_of((*at, *steps), get(raw, steps), "text" if custom else "json")
+            call.sites += [site for site in sites if site.at not in taken]
+
+
+def _identity(raw: Object) -> tuple[str | None, str | None]:
+    """Returns the ID and the name of a copy of a call."""
+    name = as_text(raw.get("name")) or as_text(as_object(raw.get("function")).get("name"))
+    return as_text(raw.get("call_id")) or as_text(raw.get("id")), name

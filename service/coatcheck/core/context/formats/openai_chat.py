@@ -6,10 +6,11 @@ messages, names, and fields of servers' own are accepted too.
 
 from typing import Final
 
-from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Piece, Role, added
-from coatcheck.core.context.body.pointer import Pointer
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Opaque, Role, added
+from coatcheck.core.context.body.pointer import Pointer, get
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
-from coatcheck.core.context.formats.content import indexed, item_of, keys_of, read_message, site_of, tool_message
+from coatcheck.core.context.formats.content import is_foreign, read_message, tool_message
+from coatcheck.core.context.formats.items import indexed, item_of, keys_of, say, site_of
 from coatcheck.core.text.long_text import is_text
 
 _ROLES: Final = {
@@ -22,6 +23,8 @@ _ROLES: Final = {
 }
 _REASONING: Final = ("reasoning_content", "reasoning", "reasoning_details")
 """Fields of other vendors, some of which refuse a turn without them."""
+_SPOKEN: Final = frozenset({"tool_calls", "function_call", "refusal", "audio", *_REASONING})
+"""Fields of which a message of the model has at least one, if it has no content."""
 
 
 def index(body: Value, list_at: Pointer) -> HistoryIndex:
@@ -34,13 +37,13 @@ def index(body: Value, list_at: Pointer) -> HistoryIndex:
 
 def _item(at: Pointer, message: Object) -> Item:
     role = _ROLES.get(as_text(message.get("role")) or "", Role.OTHER)
+    fits = "content" in message or (role is Role.ASSISTANT and not _SPOKEN.isdisjoint(message))
+    if "type" in message or not fits or (role is not Role.TOOL and is_foreign(message.get("content"))):
+        role = Role.OTHER
     item = item_of(at, role)
     if role is Role.TOOL:
         legacy = f"#function:{as_text(message.get('name'))}" if message.get("role") == "function" else None
         item.outputs = added(item.outputs, tool_message(at, message, legacy))
-        return item
-    if role is Role.OTHER:
-        item.data = added(item.data, message)
         return item
     read_message(item, (*at, "content"), message.get("content"))
     if role is Role.ASSISTANT:
@@ -51,7 +54,7 @@ def _item(at: Pointer, message: Object) -> Item:
 def _assistant(item: Item, at: Pointer, message: Object) -> None:
     refusal = as_text(message.get("refusal"))
     if refusal:
-        item.said = added(item.said, Piece(at=(*at, "refusal"), text=refusal))
+        say(item, (*at, "refusal"), refusal)
     for key in _REASONING:
         if message.get(key):
             text = message[key] if is_text(message[key]) else ""
@@ -74,11 +77,12 @@ def _call(at: Pointer, call: Object) -> HistoryCall:
     if custom:
         sites = site_of((*at, "custom", "input"), custom.get("input"), "text")
     else:
-        sites = site_of((*at, "function", "arguments"), function.get("arguments"), "json")
+        copies = (("function", "arguments"), ("function", "args"), ("arguments",), ("args",))
+        sites = [site for steps in copies for site in site_of((*at, *steps), get(call, steps), "json")]
     return HistoryCall(
         at=at,
         keys=keys_of(call_id),
         call_id=call_id,
-        name=as_text(function.get("name")),
+        name=as_text(function.get("name")) or as_text(call.get("name")),
         sites=sites,
     )

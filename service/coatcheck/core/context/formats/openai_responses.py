@@ -1,7 +1,7 @@
 """OpenAI Responses, and the body of its compact route: one flat list of items, which calls and outputs are too.
 
 Calls and outputs are paired by ID over the whole list, not by proximity. Items of tools that the provider runs contain
-their output themselves. Items of unknown types stay as they are; if they have a `call_id`, it pairs nevertheless.
+their output themselves. Items of unknown types that are named like calls or outputs stay as they are, and are paired.
 """
 
 from typing import Final
@@ -9,8 +9,9 @@ from typing import Final
 from coatcheck.core.context.body.inner import parsed
 from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Output, Piece, Role, added
 from coatcheck.core.context.body.pointer import Pointer, get
-from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
-from coatcheck.core.context.formats.content import item_of, keys_of, read_message, read_output, read_reasoning, site_of
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text, kind_of
+from coatcheck.core.context.formats.content import is_foreign, read_message, read_output, read_reasoning
+from coatcheck.core.context.formats.items import item_of, keys_of, show, site_of
 from coatcheck.core.text.long_text import is_text
 
 _CALLS: Final = {
@@ -67,6 +68,7 @@ def index(body: Value, list_at: Pointer) -> HistoryIndex:
             found.items.append(_item((*list_at, number), as_object(item)))
         kept += ["item_reference"] * any(as_object(item).get("type") == "item_reference" for item in as_list(given))
     if kept:
+        found.continues = True
         found.notes.append(_KEPT_BY_SERVER.format(", ".join(kept)))
     return found
 
@@ -82,7 +84,7 @@ def _item(at: Pointer, raw: Object) -> Item:
     if kind in _PINNED:
         opaque = [read_reasoning(at, raw, "compaction")] if kind == "compaction" else []
         return Item(at=at, role=Role.OTHER, pinned=True, opaque=opaque, data=[] if opaque else [raw])
-    return _tool(at, raw, kind) or Item(at=at, role=Role.OTHER, data=[raw])
+    return _tool(at, raw, kind) or item_of(at, Role.OTHER)
 
 
 def _tool(at: Pointer, raw: Object, kind: str | None) -> Item | None:
@@ -97,7 +99,9 @@ def _tool(at: Pointer, raw: Object, kind: str | None) -> Item | None:
 
 
 def _message(at: Pointer, raw: Object) -> Item:
-    item = item_of(at, _ROLES.get(as_text(raw.get("role")) or "", Role.OTHER))
+    thinks = any("thinking" in (kind_of(as_object(part)) or "") for part in as_list(raw.get("content")))
+    fits = "content" in raw and not is_foreign(raw["content"]) and "tool_calls" not in raw and not thinks
+    item = item_of(at, _ROLES.get(as_text(raw.get("role")) or "", Role.OTHER) if fits else Role.OTHER)
     read_message(item, (*at, "content"), raw.get("content"))
     return item
 
@@ -146,7 +150,7 @@ def _streams(output: Output, at: Pointer, content: Value) -> None:
         said = as_object(one)
         for key in ("stdout", "stderr"):
             if is_text(said.get(key)):
-                output.pieces = added(output.pieces, Piece(at=(*at, number, key), text=said[key]))
+                show(output, (*at, number, key), said[key])
 
 
 def _hosted(at: Pointer, raw: Object, kind: str) -> Item:
@@ -169,7 +173,7 @@ def _hosted(at: Pointer, raw: Object, kind: str) -> Item:
         for number, one in enumerate(as_list(raw.get(list_))):
             text = as_object(one).get(key)
             if is_text(text):
-                output.pieces = added(output.pieces, Piece(at=(*at, list_, number, key), text=text))
+                show(output, (*at, list_, number, key), text)
     if not call.sites and not output.pieces and kind != "image_generation_call":
         output.data = added(output.data, raw)
     return Item(at=at, role=Role.ASSISTANT, model=True, calls=[call], outputs=[output])

@@ -1,0 +1,137 @@
+"""Finds what a provider would refuse in a history: outputs and calls whose other half is missing or elsewhere.
+
+A call without an output is no fault while the history ends with it: then its output is still to come. What a provider
+keeps itself, or ran itself, is not looked at.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Output
+from coatcheck.core.context.body.pointer import Pointer, get, render
+from coatcheck.core.context.body.shape import Value, as_list, as_object, is_utf8
+from coatcheck.core.context.pairs import pair
+from coatcheck.core.text.long_text import Text, is_text
+
+MAX_NOTES: Final = 8
+"""Faults that are named one by one; of the others, the number is given."""
+_SAYS: Final = {
+    "no call": "answers a call that is not in this history",
+    "no output": "is a call without an output, though the history goes on after it",
+    "apart": "answers a call, but does not follow it directly",
+    "half": "contains half of a surrogate pair, which is no character",
+}
+_LONE: Final = re.compile(
+    r"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F][0-9a-fA-F]{2})"
+)
+"""How JSON spells half of a surrogate pair that has no other half beside it."""
+_ANY_ORDER: Final = frozenset({Format.OPENAI_RESPONSES})
+"""Formats in which an output may be anywhere after its call."""
+_MERGED: Final = frozenset({Format.ANTHROPIC, Format.PYDANTIC_AI})
+"""Formats in which messages of the model that follow each other count as one."""
+
+
+class Fault(Struct, frozen=True):
+    """Something that a provider would refuse."""
+
+    kind: Literal["no call", "no output", "apart", "half"]
+    at: Pointer
+    item: int = -1
+    """The number of the message in which it is."""
+    call: HistoryCall | None = None
+    output: Output | None = None
+    call_item: int = -1
+    """The number of the message with the call, if there is one."""
+
+
+def find_faults(index: HistoryIndex) -> list[Fault]:
+    """Returns the faults of a history in the order of its messages; none where the provider keeps a part of it."""
+    if index.continues:
+        return []
+    pairs = pair(index)
+    faults = [
+        Fault("no call", output.at, number, output=output) for number, output in pairs.orphans if not output.server
+    ]
+    ends = _step_ends(index)
+    faults += [
+        Fault("no output", call.at, number, call, call_item=number)
+        for number, call in pairs.open
+        if not call.server and ends[number] < len(index.items)
+    ]
+    faults += [
+        Fault("apart", one.output.at, one.output_item, one.call, one.output, one.call_item)
+        for one in pairs.pairs
+        if not one.call.server and _is_apart(index, one.call_item, one.output_item)
+    ]
+    return sorted(faults, key=lambda fault: fault.item)
+
+
+def _step_ends(index: HistoryIndex) -> list[int]:
+    """Returns for each message where the step ends that it belongs to: the next prompt, or the model's next run."""
+    ends = [0] * len(index.items)
+    end = len(index.items)
+    for number in range(len(index.items) - 1, -1, -1):
+        ends[number] = end
+        item = index.items[number]
+        if item.prompt or (item.model and not (number and index.items[number - 1].model)):
+            end = number
+    return ends
+
+
+def _is_apart(index: HistoryIndex, call: int, output: int) -> bool:
+    if index.format in _ANY_ORDER:
+        return output < call
+    between = index.items[call + 1 : output]
+    if index.format in _MERGED:
+        while between and between[0].model:
+            between = between[1:]
+    return output < call or any(not item.outputs or item.prompt for item in between)
+
+
+def half_characters(value: Value, at: Pointer = ()) -> Iterator[Fault]:
+    """Yields the texts of a body that contain halves of surrogate pairs."""
+    if is_text(value):
+        if not is_utf8(value):
+            yield Fault("half", at)
+        return
+    for key, one in as_object(value).items():
+        yield from half_characters(one, (*at, key))
+    for number, one in enumerate(as_list(value)):
+        yield from half_characters(one, (*at, number))
+
+
+def escaped_halves(body: Value, index: HistoryIndex) -> list[Fault]:
+    """Returns the arguments of calls, as JSON in a string, in which an escape spells half of a surrogate pair."""
+    sites = [(number, site) for number, item in enumerate(index.items) for call in item.calls for site in call.sites]
+    found = [(number, site.at, get(body, site.at)) for number, site in sites if site.form == "json"]
+    return [Fault("half", at, number) for number, at, text in found if is_text(text) and without_halves(text) != text]
+
+
+def without_halves(text: Text) -> Text:
+    """Returns JSON with U+FFFD for each escape of half of a surrogate pair, or the text itself if it has none."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    escapes = str(text).replace("\\\\", "\0\0")  # now every backslash begins an escape
+    return _LONE.sub(r"\\ufffd", escapes).replace("\0\0", "\\\\")
+
+
+def describe_faults(faults: Sequence[Fault], *, mended: bool = False) -> list[str]:
+    """Returns a sentence for each fault, up to a limit, each with its pointer: what it is, or how it was mended."""
+    says = _MENDED if mended else {kind: f"{text}; providers refuse it" for kind, text in _SAYS.items()}
+    notes = [f"{render(fault.at)} {says[fault.kind]}." for fault in faults[:MAX_NOTES]]
+    if len(faults) > MAX_NOTES:
+        notes.append(f"{len(faults) - MAX_NOTES:,} more like these.")
+    if notes and not mended:
+        notes.append("`repair: true` mends these.")
+    return notes
+
+
+_MENDED: Final = {
+    "no call": "was left out: its call is not in this history",
+    "no output": "was given an output that says that none was recorded",
+    "apart": "was moved to directly after its call",
+    "half": "contained half of a surrogate pair; U+FFFD replaced it",
+}

@@ -1,0 +1,177 @@
+"""Mends a history: outputs without a call are left out, missing outputs are added, misplaced ones are moved.
+
+Messages without a fault are the same objects afterwards, so that a caller can keep their bytes. An output that is added
+says that none was recorded: nothing is invented.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from coatcheck.core.context.body.encoding import as_raw
+from coatcheck.core.context.body.model import Format, HistoryCall, HistoryIndex, Item, Role
+from coatcheck.core.context.body.pointer import Pointer, edited, get
+from coatcheck.core.context.body.shape import Object, Value, as_list, as_object
+from coatcheck.core.context.body.splice import spliced
+from coatcheck.core.repair.faults import Fault, without_halves
+
+MISSING: Final = "No output of this call was recorded."
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_ARRAY: Final = msgspec.json.Decoder(list[Raw])
+_CONTAINERS: Final = {
+    Format.ANTHROPIC: "content",
+    Format.BEDROCK: "content",
+    Format.GEMINI: "parts",
+    Format.PYDANTIC_AI: "parts",
+}
+"""Formats in which outputs are parts of messages, and the member with the parts."""
+
+
+class MendedHistory(Struct, frozen=True):
+    """A body without the faults that could be mended."""
+
+    body: Value
+    mended: list[Fault]
+
+
+class _Changes(Struct):
+    """What becomes of the messages, by their numbers."""
+
+    gone: dict[int, set[int | None]] = field(default_factory=dict[int, "set[int | None]"])
+    """Parts that go; None for the whole message."""
+    added: dict[int, list[Value]] = field(default_factory=dict[int, "list[Value]"])
+    """Outputs to put behind the calls in a message."""
+
+
+def mend(body: Value, index: HistoryIndex, faults: Sequence[Fault]) -> MendedHistory:
+    """Returns the body with the faults mended that a list of messages can show; the body itself is not changed."""
+    if index.list_at is None:
+        return MendedHistory(body, [])
+    halves = {fault.at: without_halves(get(body, fault.at)) for fault in faults if fault.kind == "half"}
+    body = edited(body, halves)
+    changes, mended = _Changes(), [fault for fault in faults if fault.kind == "half"]
+    for fault in faults:
+        if fault.kind == "half":
+            continue
+        value = _missing(index, body, fault) if fault.kind == "no output" else _taken(index, body, fault)
+        if value is None:
+            continue
+        mended.append(fault)
+        if fault.output is not None:
+            changes.gone.setdefault(fault.item, set()).add(_part_of(index, fault.output.at))
+        if fault.call is not None:
+            changes.added.setdefault(fault.call_item, []).append(value)
+    if not mended:
+        return MendedHistory(body, [])
+    return MendedHistory(edited(body, {index.list_at: _rebuilt(body, index, changes)}), mended)
+
+
+def _part_of(index: HistoryIndex, at: Pointer) -> int | None:
+    """Returns the number of the part that an output is; None for an output that is a message."""
+    number = at[len(index.list_at or ()) + 2] if index.format in _CONTAINERS else None
+    return number if isinstance(number, int) else None
+
+
+def _taken(index: HistoryIndex, body: Value, fault: Fault) -> Value:
+    """Returns the message or part with an output, as it is."""
+    depth = len(index.list_at or ()) + (3 if index.format in _CONTAINERS else 1)
+    return get(body, fault.at[:depth])
+
+
+def _rebuilt(body: Value, index: HistoryIndex, changes: _Changes) -> list[Value]:
+    """Returns the messages: without what goes, and with each added output behind its call."""
+    container = _CONTAINERS.get(index.format)
+    built: list[Value] = []
+    waiting: list[Value] = []
+    for number, message in enumerate(as_list(get(body, index.list_at or ()))):
+        item, gone = index.items[number], changes.gone.get(number, set())
+        if container is not None:
+            if waiting and item.role not in {Role.USER, Role.TOOL}:
+                built.append(_message(index.format, waiting))
+                waiting = []
+            kept = _with_parts(message, container, waiting, gone, index.format) if waiting or gone else message
+            built += [] if kept is None else [kept]
+            waiting = []
+        else:
+            if waiting and not _goes_first(index.format, item):
+                built += waiting
+                waiting = []
+            built += [] if gone else [message]
+        waiting += changes.added.get(number, [])
+    return built + ([_message(index.format, waiting)] if waiting and container is not None else waiting)
+
+
+def _goes_first(format_: Format, item: Item) -> bool:
+    """Returns whether a message stands before outputs that are added to the step before it."""
+    return (bool(item.outputs) and not item.model) or (item.model and format_ is Format.OPENAI_RESPONSES)
+
+
+def _with_parts(message: Value, container: str, before: list[Value], gone: set[int | None], format_: Format) -> Value:
+    """Returns a message with parts before its own and without some of those; None if nothing is left of it."""
+    given = as_object(message).get(container)
+    own = as_list(given) if isinstance(given, list) else [_said(format_, given)]
+    parts = [*before, *(part for number, part in enumerate(own) if number not in gone)]
+    return {**as_object(message), container: parts} if parts else None
+
+
+def _said(format_: Format, text: Value) -> Object:
+    return {"text": text} if format_ is Format.BEDROCK else {"type": "text", "text": text}
+
+
+def _message(format_: Format, parts: list[Value]) -> Object:
+    if format_ is Format.PYDANTIC_AI:
+        return {"parts": parts, "kind": "request"}
+    return {"role": "user", _CONTAINERS[format_]: parts}
+
+
+def with_elements(data: bytes, at: Pointer, old: list[Value], new: list[Value], inside: str | None) -> bytes:
+    """Returns the body with other elements in the array at a pointer; `inside` as for `spliced`.
+
+    Elements of `new` that are the same objects as in `old`, which was decoded from `data`, keep their bytes.
+    """
+    raw = Raw(data)
+    for step in at if inside is None else (inside, *at):
+        raw = _OBJECT.decode(raw)[step] if isinstance(step, str) else _ARRAY.decode(raw)[step]
+    written, numbers = _ARRAY.decode(raw), {id(value): number for number, value in enumerate(old)}
+    elements = [
+        written[numbers[id(value)]] if id(value) in numbers else Raw(msgspec.json.encode(value, enc_hook=as_raw))
+        for value in new
+    ]
+    return spliced(data, {at: elements}, inside=inside)
+
+
+_OUTPUT_TYPES: Final = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
+
+
+def _missing(index: HistoryIndex, body: Value, fault: Fault) -> Value:  # noqa: PLR0911 - a table
+    """Returns an output that says that there is none; None for a call whose output has a form of its own."""
+    call = fault.call or HistoryCall(at=(), keys=())
+    call_id, name = call.call_id, call.name
+    like = as_object(get(body, index.items[fault.item].at))
+    match index.format:
+        case Format.OPENAI_CHAT if call_id is None:
+            return {"role": "function", "name": name, "content": MISSING}
+        case Format.OPENAI_CHAT:
+            return {"role": "tool", "tool_call_id": call_id, "content": MISSING}
+        case Format.OPENAI_RESPONSES:
+            kind = _OUTPUT_TYPES.get(str(like.get("type")))
+            return None if kind is None else {"type": kind, "call_id": call_id, "output": MISSING}
+        case Format.ANTHROPIC:
+            return {"type": "tool_result", "tool_use_id": call_id, "content": MISSING, "is_error": True}
+        case Format.BEDROCK:
+            return {"toolResult": {"toolUseId": call_id, "content": [{"text": MISSING}], "status": "error"}}
+        case Format.GEMINI:
+            own = {} if call_id is None else {"id": call_id}
+            key = "function_response" if "function_call" in call.at else "functionResponse"
+            return {key: {**own, "name": name, "response": {"error": MISSING}}}
+        case Format.PYDANTIC_AI:
+            part = {"tool_name": name, "content": MISSING, "tool_call_id": call_id, "outcome": "failed"}
+            return {**part, "part_kind": "tool-return"}
+        case Format.LANGCHAIN:
+            data = {"type": "tool", "content": MISSING, "tool_call_id": call_id, "name": name, "status": "error"}
+            if like.get("lc") == 1:
+                kind = ["langchain", "schema", "messages", "ToolMessage"]
+                return {"lc": 1, "type": "constructor", "id": kind, "kwargs": data}
+            return {"type": "tool", "data": data} if "data" in like else data

@@ -1,0 +1,232 @@
+"""Histories that a provider would refuse: they are named with pointers, and mended on request."""
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from coatcheck.core.context.body.model import Format
+from coatcheck.core.context.body.pointer import get, render
+from coatcheck.core.context.detect import index_of
+from coatcheck.core.context.pairs import pair
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.repair import describe_faults, find_faults, mend
+from coatcheck.core.repair.mend import MISSING
+from context.histories import FORMATS, LISTS, Call, Step, Turn, conversation
+from context.test_over_http import asked, compact, items
+from context.test_sdk_types import CHECKS
+from support.service import Service, serving
+
+Json = Any
+ORPHANED: Json = {
+    "model": "gpt-5",
+    "input": [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]},
+        {"type": "function_call_output", "call_id": "gone", "output": "x"},
+        {"type": "function_call", "id": "fc1", "call_id": "c1", "name": "sh", "arguments": "{}"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "next"}]},
+    ],
+}
+HALVED = (
+    b'{"model":"claude-sonnet-4-5","max_tokens":10,"messages":[{"role":"user","content":"go"},{"role":"assistant",'
+    b'"content":[{"type":"tool_use","id":"toolu_1","name":"bash","input":{}}]},{"role":"user","content":[{"type":'
+    b'"tool_result","tool_use_id":"toolu_1","content":"small \\ud83d cut"}]}]}'
+)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("broken") / "data") as running:
+        yield running
+
+
+BLOCKS = {"anthropic", "bedrock", "pydantic-ai", "gemini", "gemini without ids"}
+"""Formats in which calls and outputs are parts of messages."""
+
+
+def broken(name: str, seed: int) -> tuple[Json, str]:
+    """A conversation from which an output, or the message or part with a call, was taken out; and that fault."""
+    body = json.loads(json.dumps(FORMATS[name](conversation(seed, 6, open_calls=False))))
+    index = index_of(body)
+    early = [one for one in pair(index).pairs if one.output_item < len(index.items) - 4]
+    one = random.Random(seed).choice(early)
+    taken = (one.call if seed % 2 else one.output).at[: 4 if name in BLOCKS else 2]
+    del get(body, taken[:-1])[taken[-1]]
+    return body, "no call" if seed % 2 else "no output"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_sound_histories_have_no_faults(name: str) -> None:
+    for seed in range(8):
+        assert find_faults(index_of(FORMATS[name](conversation(seed, 6)))) == []
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_missing_half_is_named_and_mended_and_the_rest_keeps_its_bytes(service: Service, name: str) -> None:
+    kinds: set[str] = set()
+    for seed in range(12):
+        body, kind = broken(name, seed)
+        faults = find_faults(index_of(body))
+        assert kind in {fault.kind for fault in faults}, (seed, kind)
+        data = json.dumps(body, indent=1).encode()
+        same, answer = compact(service, data, session=f"{name} {seed}")
+        named = [note for note in answer["report"]["notes"] if "providers refuse it" in note]
+        assert named == describe_faults(faults)[: len(named)]
+        assert len(named) == min(len(faults), 8)
+        assert same == data
+        mended, answer = compact(service, data, session=f"{name} {seed}", repair=True)
+        assert [note for note in answer["report"]["notes"] if "refuse" in note] == []
+        assert len(answer["report"]["repaired"]) == min(len(faults), 8)
+        assert answer["report"]["changed"] is True
+        value = json.loads(mended)
+        assert find_faults(index_of(value)) == []
+        CHECKS[name](value)
+        kept = set(items(name, data)) & set(items(name, mended))
+        assert len(kept) >= len(body[LISTS[name]]) - 2 * len(faults) - 1
+        assert compact(service, mended, session=f"{name} {seed}", repair=True)[0] == mended
+        kinds |= {fault.kind for fault in faults}
+    assert kinds >= {"no output", "no call"}
+
+
+def test_an_output_apart_from_its_call_is_moved_to_it() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    output = {"role": "tool", "tool_call_id": "c1", "content": "x"}
+    asking: Json = [{"role": "user", "content": "go"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    body = {"messages": [*asking, {"role": "user", "content": "wait"}, output, {"role": "user", "content": "and?"}]}
+    index = index_of(body)
+    (fault,) = find_faults(index)
+    assert (fault.kind, render(fault.at)) == ("apart", "/messages/3")
+    mended = mend(body, index, [fault]).body["messages"]
+    assert mended == [*asking, output, {"role": "user", "content": "wait"}, {"role": "user", "content": "and?"}]
+    assert body["messages"][3] is output
+
+
+def test_outputs_added_to_anthropic_come_first_in_the_message_of_the_user() -> None:
+    call: Json = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
+    body: Json = {
+        "system": "s",
+        "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": "and?"},
+        ],
+    }
+    index = index_of(body)
+    mended = mend(body, index, find_faults(index)).body["messages"]
+    assert mended[2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "t1", "content": MISSING, "is_error": True},
+        {"type": "text", "text": "and?"},
+    ]
+
+
+def test_a_call_in_flight_and_what_the_provider_keeps_are_no_faults() -> None:
+    flying: Json = {"input": [ORPHANED["input"][0], ORPHANED["input"][2]]}
+    assert find_faults(index_of(flying)) == []
+    assert [fault.kind for fault in find_faults(index_of(ORPHANED))] == ["no call", "no output"]
+    assert find_faults(index_of({**ORPHANED, "previous_response_id": "resp_1"})) == []
+
+
+def test_one_call_id_in_every_turn_pairs_turn_by_turn() -> None:
+    call = {"id": "same", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    turn: Json = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "same", "content": "x"},
+    ]
+    assert find_faults(index_of({"messages": turn * 5})) == []
+
+
+def test_many_faults_are_counted_not_listed() -> None:
+    outputs: Json = [{"type": "function_call_output", "call_id": f"c{n}", "output": "x"} for n in range(500)]
+    notes = describe_faults(find_faults(index_of({"input": outputs})))
+    assert len(notes) == 10
+    assert notes[-2] == "492 more like these."
+
+
+def test_orphans_and_unanswered_calls_are_named_and_measured_alike(service: Service) -> None:
+    data = json.dumps(ORPHANED).encode()
+    same, answer = compact(service, data)
+    assert same == data
+    assert answer["report"]["notes"] == [
+        "/input/1 answers a call that is not in this history; providers refuse it.",
+        "/input/2 is a call without an output, though the history goes on after it; providers refuse it.",
+        "`repair: true` mends these.",
+    ]
+    headers = {"content-type": "application/json"}
+    measured = service.client.post("/v1/context/measure", content=asked(data), headers=headers).json()
+    assert measured["notes"] == answer["report"]["notes"]
+    mended, answer = compact(service, data, repair=True)
+    assert answer["report"]["repaired"] == [
+        "/input/1 was left out: its call is not in this history.",
+        "/input/2 was given an output that says that none was recorded.",
+    ]
+    added = {"type": "function_call_output", "call_id": "c1", "output": MISSING}
+    given = ORPHANED["input"]
+    assert json.loads(mended)["input"] == [given[0], given[2], added, given[3]]
+
+
+def test_half_a_surrogate_pair_is_named_by_its_place_and_mended(service: Service) -> None:
+    headers = {"content-type": "application/json"}
+    response = service.client.post("/v1/context/compact", content=asked(HALVED), headers=headers)
+    assert HALVED in response.content
+    notes = response.json()["report"]["notes"]
+    assert notes[0] == (
+        "/messages/2/content/0/content contains half of a surrogate pair, which is no character; providers refuse it."
+    )
+    measured = service.client.post("/v1/context/measure", content=asked(HALVED), headers=headers).json()
+    assert measured["notes"] == notes
+    mended, answer = compact(service, HALVED, repair=True)
+    assert mended == HALVED.replace(b"\\ud83d", b"\\ufffd")
+    assert answer["report"]["repaired"] == [
+        "/messages/2/content/0/content contained half of a surrogate pair; U+FFFD replaced it."
+    ]
+    assert compact(service, mended, repair=True)[1]["report"]["repaired"] == []
+
+
+MIXED = [(one, other) for one in FORMATS for other in FORMATS if one.split()[0] != other.split()[0]]
+
+
+@pytest.mark.parametrize(("name", "other"), MIXED)
+def test_two_formats_in_one_body_are_refused_with_a_pointer(name: str, other: str) -> None:
+    told = [Turn("Do it", [Step("Looking.", [Call("c1", "run", {"n": 1}, "seen")])])]
+    body, more = FORMATS[name](told), FORMATS[other](told)
+    key, others = LISTS[name], LISTS[other]
+    count = len(body[key])
+    with pytest.raises(CoatcheckError) as refused:
+        _ = index_of({**body, key: [*body[key], *more[others]]}, Format(name.split(maxsplit=1)[0]))
+    assert refused.value.code is Code.UNKNOWN_FORMAT
+    assert count <= int(str(refused.value.extra["pointer"]).split("/")[2]) < count + len(more[others])
+    if key != others:
+        with pytest.raises(CoatcheckError) as refused:
+            _ = index_of({**body, others: more[others]})
+        assert refused.value.code is Code.UNKNOWN_FORMAT
+        assert refused.value.extra["pointer"] in {f"/{key}", f"/{others}"}
+
+
+@pytest.mark.parametrize(
+    ("written", "mended"),
+    [
+        ('{"a":"x\\ud83d y"}', '{"a":"x\\ufffd y"}'),
+        ('{"a":"\\uDE00"}', '{"a":"\\ufffd"}'),
+        ('{"a":"\\ud83d\\ude00"}', None),
+        ('{"a":"\\\\ud83d"}', None),
+        ('{"a":"\\\\\\ud83d\\ud83d\\ude00"}', '{"a":"\\\\\\ufffd\\ud83d\\ude00"}'),
+    ],
+)
+def test_half_a_surrogate_pair_in_arguments_is_named_and_mended(
+    service: Service, written: str, mended: str | None
+) -> None:
+    body = FORMATS["openai-chat"]([Turn("Do it", [Step("", [Call("c1", "run", {}, "seen")])])])
+    function = body["messages"][2]["tool_calls"][0]["function"]
+    function["arguments"] = written
+    data = json.dumps(body).encode()
+    _, answer = compact(service, data)
+    at = "/messages/2/tool_calls/0/function/arguments"
+    named = [note for note in answer["report"]["notes"] if note.startswith(at)]
+    assert len(named) == (mended is not None)
+    new, answer = compact(service, data, repair=True)
+    function["arguments"] = mended or written
+    assert json.loads(new) == body
+    assert any(one.startswith(f"{at} contained half") for one in answer["report"]["repaired"]) is (mended is not None)
