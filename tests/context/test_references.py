@@ -1,6 +1,7 @@
 """Reads and searches of turns that are over leave the history, without storing anything, in every format."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,41 @@ def test_a_search_of_a_finished_turn_becomes_its_summary(service: Service, name:
         assert source["title"] in found["summary"]["text"]
         assert source["url"] in found["summary"]["text"]
     assert len(found["summary"]["citations"]) == 7
+
+
+WRAPPERS: dict[str, Callable[[str], str]] = {
+    "a lead-in": lambda text: f"Search results:\n{text}",
+    "tags, one in the other": lambda text: f"Output:\n<tool>\n<results>\n{text}\n</results>\n</tool>",
+    "indented": lambda text: "Result:\n" + "\n".join(f"    {line}" for line in text.split("\n")),
+    "MCP as JSON": lambda text: json.dumps({"content": [{"type": "text", "text": text}], "isError": False}),
+    "JSON in JSON": lambda text: json.dumps({"output": json.dumps({"result": f"Found:\n{text}"})}, ensure_ascii=False),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_a_search_inside_what_a_host_puts_around_it_becomes_its_summary_in_there(service: Service, name: str) -> None:
+    found = post(service, "/v1/search-results", {"query": "how do tides form", "response": results(6)})
+    text, summary = WRAPPERS[name](found["text"]), found["summary"]["text"]
+    told = [Turn("Search", [Step("", [Call("c1", "web_search", {}, text)]), Step("So.")]), Turn("And?", [])]
+    new, answer = compacted(service, "openai-chat", told)
+    [shown] = outputs(new)
+    assert answer["payloads"] == []
+    assert len(shown) < len(text) / 3
+    while shown[:1] == "{":
+        value = json.loads(shown)
+        shown = value["content"][0]["text"] if "content" in value else value.get("output") or value["result"]
+    assert summary in shown
+    if "JSON" not in name:
+        around = WRAPPERS[name]("").split()
+        assert [word for word in shown.replace(summary, "").split() if word in around] == around
+
+
+def test_a_file_that_quotes_a_search_is_not_replaced_by_its_summary(service: Service) -> None:
+    found = post(service, "/v1/search-results", {"query": "how do tides form", "response": results(6)})
+    text = "".join(f"line {n} of a file that a tool has read\n" for n in range(400)) + found["text"]
+    told = [Turn("Read", [Step("", [Call("c1", "bash", {}, text)]), Step("So.")]), Turn("And?", [])]
+    _, answer = compacted(service, "openai-chat", told, policy={"batch_tokens": 0})
+    assert [one["kind"] for one in answer["payloads"]] == ["output"]
 
 
 @pytest.mark.parametrize(

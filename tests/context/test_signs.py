@@ -73,7 +73,7 @@ def test_lines_and_summaries_are_known_only_whole_and_with_a_true_id() -> None:
         assert is_ours(text)
         assert not known(f" {text}")
         assert not known(text + "x" * 9_000)
-    assert not is_read_line(line.replace(ARTIFACT, WRONG))
+        assert not known(text.replace(ARTIFACT, WRONG))
     assert read_line("some output", {}) is None
 
 

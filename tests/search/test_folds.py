@@ -77,6 +77,21 @@ def test_an_earlier_source_is_named_instead_and_its_other_passages_are_news() ->
     assert "r1 is already stored as art_1#r1 (same page)" in made.text
 
 
+def test_only_a_query_that_asks_for_the_same_finds_nothing_new_in_a_known_text() -> None:
+    laid = laid_out(tavily(("A", "https://a.example/", "A copper bridge. " * 9), ("B", "https://b.example/", "Short.")))
+    known = EarlierSource("art_1#r1", "https://a.example/", fingerprint(laid.bodies[0].text), "Granite  mill")
+
+    def folds(query: str) -> tuple[int, list[str]]:
+        made = budget_search(laid, TOKENIZER, query=query, artifact_id=ID, earlier=(known,))
+        return made.counts.folded, [each.section for each in made.known]
+
+    assert folds("granite mill") == (1, ["r1"])
+    assert folds("zeppelin") == (1, ["r1"])
+    assert folds("copper") == (0, [])
+    made = budget_search(laid, TOKENIZER, query="zeppelin", artifact_id=ID, earlier=(known,))
+    assert "\nr1 A | https://a.example/\n  A copper bridge." in made.text
+
+
 def order(query: str, *items: tuple[str, str, str]) -> list[str]:
     made = budget_search(laid_out(tavily(*items)), TOKENIZER, query=query, artifact_id=ID)
     return [each.section for each in (*made.shown, *made.listed)]

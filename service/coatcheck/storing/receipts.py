@@ -63,7 +63,7 @@ def receipt_of(
 def record_of(
     rendered: RenderedCard, request: IngestRequest, policy: Policy, mask: Mask | None
 ) -> ReceiptRecord | None:
-    """Returns what is kept of the text that a model gets; None if it gets none.
+    """Returns what is kept of the text that a model gets; of a search without a card, the query; None if there is none.
 
     Args:
         rendered: what the model reads.
@@ -71,9 +71,10 @@ def record_of(
         policy: what administrators decided for the payload.
         mask: what masks its secrets; None: nothing is masked.
     """
+    query = request.query if request.query is None or mask is None else mask.text(request.query)
     if not request.carded:
-        return None
-    digest, query = hashlib.sha256(rendered.text.encode()).digest(), request.query
+        return None if query is None else ReceiptRecord(engine=ENGINE, sha256=b"", tokens=0, query=query)
+    digest = hashlib.sha256(rendered.text.encode()).digest()
     if rendered.inline:
         return ReceiptRecord(engine=ENGINE, sha256=digest, tokens=rendered.tokens)
     is_kept = decided(policy.keep_card_text, otherwise=False) and len(rendered.text) <= MAX_KEPT_TEXT
@@ -82,7 +83,7 @@ def record_of(
         sha256=digest,
         tokens=rendered.tokens,
         budget=rendered.budget,
-        query=query if query is None or mask is None else mask.text(query),
+        query=query,
         tools=request.tools,
         text=rendered.text if is_kept else None,
     )

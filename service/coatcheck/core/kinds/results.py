@@ -23,6 +23,11 @@ _SHOWN: Final = 20
 _TITLE: Final = 120
 _URL: Final = 300
 _TEXT: Final = 250
+"""Maximum characters of the first piece of a result's text; of many results, each has its share of _FIRST."""
+_FIRST: Final = 1_200
+_LEAST_TEXT: Final = 60
+_BEST: Final = 3
+"""Results whose text stands under their address, before the addresses of the others."""
 _MORE: Final = 1_200
 """Characters of result texts that are kept for a card: a first piece of every result, then the rest in turn."""
 
@@ -114,15 +119,16 @@ def describe_results(payload: PayloadProbe) -> Description:
     found = find_results(reading.value) if reading is not None else []
     if not found:
         return NOTHING
-    names: list[str] = []
+    lines: list[str] = []
     texts: list[str] = []
     more: list[str] = []
+    size = min(_TEXT, max(_LEAST_TEXT, _FIRST // min(len(found), _SHOWN)))
     for rank, record in enumerate(found[:_SHOWN], 1):
-        names.append(f"r{rank} {_clip(_first(record, _TITLES), _TITLE)} | {_clip(_first(record, _URLS), _URL)}")
+        lines.append(f"r{rank} {_clip(_first(record, _TITLES), _TITLE)} | {_clip(_first(record, _URLS), _URL)}")
         text = " ".join(_first(record, _TEXTS)[: _MORE * 2].split())
-        cut = _word_end(text, _TEXT)
+        cut = _word_end(text, size)
         if text:
-            texts.append(f"r{rank}: {text[:cut]}{'…' if cut < len(text) else ''}")
+            (lines if rank <= _BEST else texts).append(f"r{rank}: {text[:cut]}{'…' if cut < len(text) else ''}")
         if cut < len(text):
             more.append(f"r{rank} goes on: …{text[cut : _word_end(text, _MORE)]}…")
-    return Description(facts=(f"{counted(len(found), 'result')}:", *names, *texts, *more))
+    return Description(facts=(f"{counted(len(found), 'result')}:", *lines, *texts, *more))

@@ -12,7 +12,7 @@ from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchRe
 from coatcheck.core.search.view import ResultBody
 from coatcheck.core.views.window import decode
 
-_NAMES: Final = ("title", "url", "canonical_url", "snippet", "content", "date", "site", "author")
+_NAMES: Final = ("title", "url", "canonical_url", "snippet", "content", "date", "site", "author", "picture")
 
 
 def laid_of(mask: Mask, laid: ResponseLayout) -> ResponseLayout:
@@ -34,14 +34,18 @@ def _body(body: ResultBody, text: bytes) -> ResultBody:
 
 
 def _response(mask: Mask, response: SearchResponse) -> SearchResponse:
-    texts = (response.query or "", *response.warnings, *response.unknown)
+    texts = (response.query or "", *response.warnings, *response.failures, *response.unknown)
     clean = mask.lines(texts)
     warned = 1 + len(response.warnings)
+    failed = warned + len(response.failures)
     return replace(
         response,
         query=clean[0] or None,
         warnings=clean[1:warned],
-        unknown=clean[warned:],
+        failures=clean[warned:failed],
+        unknown=clean[failed:],
+        unread=mask.text(response.unread),
+        pictures=tuple(_result(mask, result) for result in response.pictures),
         answers=tuple(_answer(mask, answer) for answer in response.answers),
         results=tuple(_result(mask, result) for result in response.results),
     )

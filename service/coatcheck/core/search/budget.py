@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coatcheck.core.passages import terms_of
+from coatcheck.core.passages import Term, terms_of
 from coatcheck.core.passages.scan import TermFinder
 from coatcheck.core.search import frame
 from coatcheck.core.search.boilerplate import Asked, Ranges, ResultText, furniture
@@ -55,6 +55,7 @@ _GLIMPSE: Final = 0.3
 """Where every token counts, a listed result's share of the room relative to that of a shown one."""
 _LEAST_GLIMPSE: Final = 20
 """Tokens below which such a share is not reserved."""
+_MOST_PICTURES: Final = 12
 _MANY: Final = 100
 """Maximum number of listed results."""
 _EACH: Final = 110
@@ -90,8 +91,10 @@ def budget_search(
         CoatcheckError: `invalid_request` for limits out of bounds.
     """
     query = query if query.strip() else laid.response.query or ""
-    left = unfold(laid, earlier, prints, domains)
-    return _Budgeting(laid, tokenizer, query, artifact_id, checked(limits), left).run()
+    terms = terms_of(words_of(query)).terms
+    finder = TermFinder(terms) if terms else None
+    left = unfold(laid, earlier, prints, domains, query, finder)
+    return _Budgeting(laid, tokenizer, query, artifact_id, checked(limits), left, terms, finder).run()
 
 
 class _Draft(Struct):
@@ -114,6 +117,8 @@ class _Budgeting:
         artifact_id: str | None,
         limits: Limits,
         left: DistinctResults,
+        terms: tuple[Term, ...],
+        finder: TermFinder | None,
     ) -> None:
         self._laid = laid
         self._tokenizer = CachingTokenizer(tokenizer)
@@ -121,11 +126,13 @@ class _Budgeting:
         self._id = artifact_id
         self._limits = limits
         self._left = left
-        terms = terms_of(words_of(query)).terms
-        self._finder = TermFinder(terms) if terms else None
+        self._finder = finder
         self._passages = PassageCutter(terms, self._finder, self._tokenizer, places=limits.max_total_tokens >= _BRIEF)
         self._order = ordered(laid, left.kept, query, self._finder)
         self._furniture = self._all_furniture()
+        own = {_section(place) for place in range(len(laid.bodies))}
+        self._known = [int(fold.section[1:]) - 1 for fold in left.folds if fold.into not in own]
+        """Indices of results that stand in an earlier source of the session."""
 
     def run(self) -> Budgeted:
         total = aim = self._limits.max_total_tokens
@@ -146,9 +153,14 @@ class _Budgeting:
         before = [frame.first_line(self._query, response, len(chosen), self._id, brief=brief)]
         before += [frame.warning_line(warning) for warning in response.warnings[:3]]
         answers = self._answers(total // 4)
-        listed, lines = self._listed(self._order[len(chosen) :], total, brief=brief)
+        list_room = int(total * (_BRIEF_LIST if brief else _LIST))
+        listed, lines = self._listed(self._order[len(chosen) :], list_room)
+        above = [frame.list_line(len(lines))] if lines and not brief else []
+        known, known_lines = self._listed(self._known, list_room - sum(map(self._cost, [*above, *lines])))
         folds = [frame.folds_line(self._left.folds)] if self._left.folds else []
-        fixed = sum(map(self._cost, (*before, *answers, *lines, *folds))) + (_SLACK if brief else _LAST)
+        pictures = [] if brief else self._pictures(list_room // 4)
+        ours = [*before, *answers, *above, *folds, *pictures]
+        fixed = sum(map(self._cost, (*ours, *lines, *known_lines))) + (_SLACK if brief else _LAST)
         drafts = self._drafts(chosen, total - fixed - (_snippets(total - fixed, chosen, listed) if brief else 0))
         shown = [self._shown(draft) for draft in drafts]
         unlisted = len(self._order) - len(shown) - len(listed)
@@ -156,10 +168,13 @@ class _Budgeting:
         left = frame.left_line(
             counts.cut_chars, counts.chars_of_shown, counts.furniture_chars, unlisted, counts.excluded
         )
-        after = [*folds, *([left] if left and not brief else []), *([] if brief else self._next(shown))]
-        room = self._room(total, [*before, *answers, *lines, *after], shown) if listed else 0
-        lines = self._with_snippets(listed, lines, room)
-        before, after = [*before, *answers], [*lines, *after]
+        last = [*([left] if left and not brief else []), *([] if brief else self._next(shown))]
+        named = [*listed, *known]
+        room = self._room(total, [*ours, *lines, *known_lines, *last], shown) if named else 0
+        lines = self._with_snippets(named, [*lines, *known_lines], room)
+        unread = self._unread(total - fixed) if response.unread else []
+        before = [*before, *answers, *unread]
+        after = [*above, *lines[: len(listed)], *folds, *lines[len(listed) :], *pictures, *last]
         text = "\n".join([*before, *(each.block for each in shown), *after])
         return Budgeted(
             text=text,
@@ -170,6 +185,7 @@ class _Budgeting:
             shown=tuple(shown),
             listed=tuple(listed),
             folds=self._left.folds,
+            known=tuple(known),
             counts=counts,
             warnings=self._laid.response.warnings,
             before="\n".join(before),
@@ -196,11 +212,27 @@ class _Budgeting:
                 room -= self._cost(line) + self._cost(text)
         return out
 
-    def _listed(self, places: list[int], total: int, *, brief: bool) -> tuple[list[NamedResult], list[str]]:
-        """Returns titles and addresses of the results that are not shown, as far as there is room."""
+    def _unread(self, room: int) -> list[str]:
+        """Returns an excerpt of a response that was not understood, under a line that says so."""
+        most = min(self._limits.max_tokens_per_result, room) - self._cost(frame.unread_line())
+        text = fit_text(inert(self._laid.response.unread), most, self._tokenizer) if most > 0 else ""
+        return [frame.unread_line(), text] if text else []
+
+    def _pictures(self, room: int) -> list[str]:
+        """Returns the addresses of the pictures beside the results, as far as there is room."""
+        lines: list[str] = []
+        for each in self._laid.response.pictures[:_MOST_PICTURES]:
+            line = frame.listed_line("", each)
+            room -= self._cost(line)
+            if room < 0:
+                break
+            lines.append(line)
+        return [frame.pictures_line(len(self._laid.response.pictures)), *lines] if lines else []
+
+    def _listed(self, places: list[int], room: int) -> tuple[list[NamedResult], list[str]]:
+        """Returns titles and addresses of results that are not shown, as far as there is room, and their lines."""
         out: list[NamedResult] = []
         lines: list[str] = []
-        room = int(total * _BRIEF_LIST) if brief else int(total * _LIST) - self._cost(frame.list_line(len(places)))
         whole = sum(self._cost(frame.listed_line(_section(place), self._result(place))) for place in places[:_MANY])
         for place in places[:_MANY]:
             result = self._result(place)
@@ -212,21 +244,17 @@ class _Budgeting:
             lines.append(line)
             citation, fingerprint = self._citation(place), self._left.fingerprints[place]
             out.append(NamedResult(section=_section(place), citation=citation, result=result, fingerprint=fingerprint))
-        return out, [*([] if brief else [frame.list_line(len(lines))]), *lines] if lines else []
+        return out, lines
 
-    def _with_snippets(self, listed: list[NamedResult], lines: list[str], room: int) -> list[str]:
-        """Returns the list with a passage under each line, as far as there is room."""
-        out = lines[: -len(listed)] if listed else lines
-        for left, each, line in zip(range(len(listed), 0, -1), listed, lines[len(out) :], strict=True):
-            out.append(line)
+    def _with_snippets(self, named: list[NamedResult], lines: list[str], room: int) -> list[str]:
+        """Returns each line, with a passage under it as far as there is room."""
+        out: list[str] = []
+        for left, each, line in zip(range(len(named), 0, -1), named, lines, strict=True):
             most = min(_EXTRA, max(room // left, min(room, _LEAST)))
             place = each.result.rank - 1
-            if most < _LEAST:
-                continue
-            text = self._passages.snippet(self._body(place), self._furniture[place], most - 3)
-            if text:
-                out.append(f"  {text}")
-                room -= self._cost(out[-1])
+            text = self._passages.snippet(self._body(place), self._furniture[place], most - 3) if most >= _LEAST else ""
+            out.append(f"{line}\n  {text}" if text else line)
+            room -= self._cost(f"  {text}") if text else 0
         return out
 
     # ------------------------------------------------------------------------------------------------ results
@@ -320,6 +348,8 @@ class _Budgeting:
         """Returns the call that reads what was cut, or a result that is only listed."""
         if self._id is None:
             return []
+        if self._laid.response.unread:
+            return [frame.next_line(self._id, None)]
         sections = [each.section for each in shown if not each.whole]
         sections += map(_section, self._order[len(shown) :])
         return [frame.next_line(self._id, section) for section in sections[:1]]
@@ -390,5 +420,13 @@ def _without_blocks(made: Budgeted, text: str, tokenizer: Tokenizer) -> Budgeted
         furniture_chars=0,
     )
     return replace(
-        made, text=text, tokens=tokenizer.count(text), shown=(), listed=(), counts=counts, before=text, after=""
+        made,
+        text=text,
+        tokens=tokenizer.count(text),
+        shown=(),
+        listed=(),
+        known=(),
+        counts=counts,
+        before=text,
+        after="",
     )

@@ -38,6 +38,7 @@ class NamedResult(Struct, frozen=True, kw_only=True):
     citation: str
     result: SearchResult
     fingerprint: bytes = b""
+    """That of its text."""
 
 
 class Counts(Struct, frozen=True, kw_only=True):
@@ -76,6 +77,8 @@ class Budgeted(Struct, frozen=True, kw_only=True):
     shown: tuple[ShownResult, ...]
     listed: tuple[NamedResult, ...]
     folds: tuple[Fold, ...]
+    known: tuple[NamedResult, ...]
+    """Results that are folded into earlier sources of the session, whose titles and addresses are shown."""
     counts: Counts
     warnings: tuple[str, ...]
     before: str = ""

@@ -57,11 +57,12 @@ class Domains:
         return all(map(self.let, known)) if known else self.let(None)
 
     def within(self, laid: ResponseLayout) -> ResponseLayout:
-        """Returns the response without the provider's answers from excluded pages."""
+        """Returns the response without pictures and the provider's answers from excluded pages."""
         if not self:
             return laid
         answers = tuple(each for each in laid.response.answers if each.url is None or self.let(each.url))
-        return replace(laid, response=replace(laid.response, answers=answers))
+        pictures = tuple(filter(self.let_result, laid.response.pictures))
+        return replace(laid, response=replace(laid.response, answers=answers, pictures=pictures))
 
 
 def _name(text: str, parameter: str) -> str:

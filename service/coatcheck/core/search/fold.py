@@ -1,14 +1,15 @@
 """Folds results that duplicate another: of the same page, or with nearly the same text.
 
-The first result of a page stays, unless only a later one has a text. An address alone is not enough to match a source
-of an earlier search: for another query, providers give other passages of a page, and those are new. Every fold is
-reported.
+The first result of a page stays, unless only a later one has a text. A source of an earlier search stands for a result
+only if that search asked for the same, or nothing of the query is in the text: another query has other passages of the
+same page to show. An address alone is not enough either, since providers give other excerpts. Every fold is reported.
 """
 
 from typing import Final, Literal
 
 from msgspec import Struct
 
+from coatcheck.core.passages.scan import TermFinder
 from coatcheck.core.search import similarity
 from coatcheck.core.search.domains import Domains
 from coatcheck.core.search.similarity import same
@@ -33,6 +34,8 @@ class EarlierSource(Struct, frozen=True):
     canonical_url: str | None
     fingerprint: bytes = b""
     """Fingerprint of its text; without one, the address alone decides."""
+    query: str = ""
+    """What that search asked for; empty for a page, and where nobody knows."""
 
 
 class Fold(Struct, frozen=True):
@@ -51,7 +54,7 @@ class DistinctResults(Struct, frozen=True):
     """Indices of results, from 0, in order."""
     folds: tuple[Fold, ...]
     also: dict[int, str]
-    """By index of a result: an earlier source of the same page with another text; the page itself, if it is there."""
+    """By index of a result: an earlier source of the same page or text; the page itself, if it is there."""
     fingerprints: tuple[bytes, ...]
     """Fingerprints of all results' texts."""
 
@@ -66,10 +69,18 @@ def unfold(
     earlier: tuple[EarlierSource, ...] = (),
     prints: tuple[bytes, ...] | None = None,
     domains: Domains | None = None,
+    query: str = "",
+    finder: TermFinder | None = None,
 ) -> DistinctResults:
     """Folds duplicates among the results that `domains` allow.
 
-    `prints` are the texts' fingerprints, if known already.
+    Args:
+        laid: the response.
+        earlier: sources that the session already has.
+        prints: the texts' fingerprints, if known already.
+        domains: which sites may be shown.
+        query: what is asked for now.
+        finder: finds its terms; None if it has none.
     """
     domains = domains or Domains()
     results = laid.response.results[: len(laid.bodies)]
@@ -77,36 +88,47 @@ def unfold(
     folds: dict[int, Fold] = {}
     also: dict[int, str] = {}
     by_url: dict[str, int] = {}
-    known_urls = {source.canonical_url: source for source in reversed(earlier) if source.canonical_url}
+    known_urls: dict[str, list[EarlierSource]] = {}
+    for source in earlier:
+        known_urls.setdefault(source.canonical_url or "", []).append(source)
     pages = {source.canonical_url: source.citation for source in earlier if "#" not in source.citation}
-    texts = _Texts([source.fingerprint for source in earlier])
+    texts, known_texts = _Texts([]), _Texts([source.fingerprint for source in earlier])
     excluded = {place for place, result in enumerate(results) if domains and not domains.let_result(result)}
     for place, result in enumerate(results):
         if place in excluded:
             continue
         url = result.canonical_url or result.url
-        known = known_urls.get(url) if url else None
         first = by_url.get(url) if url else None
         if first is not None and (laid.bodies[first].text or not laid.bodies[place].text):
             folds[place] = Fold(_name(place), _name(first), "url")
             continue
-        if known is not None and (not known.fingerprint or not prints[place] or same(known.fingerprint, prints[place])):
-            folds[place] = Fold(_name(place), known.citation, "url")
+        if twins := texts.twins(prints[place]):
+            folds[place] = Fold(_name(place), _name(texts.owner(twins[0])), "text")
             continue
-        twin = texts.twin(prints[place])
-        if twin is not None:
-            into = earlier[twin].citation if twin < len(earlier) else _name(texts.owner(twin))
-            folds[place] = Fold(_name(place), into, "text")
+        known = known_urls.get(url, []) if url else []
+        equal = [
+            each for each in known if not (each.fingerprint and prints[place]) or same(each.fingerprint, prints[place])
+        ]
+        copies = [earlier[number] for number in known_texts.twins(prints[place])]
+        says_all = finder is None or finder.next(laid.bodies[place].data, 0) is None
+        repeated = next((each for each in (*equal, *copies) if says_all or _flat(each.query) == _flat(query)), None)
+        if repeated is not None:
+            folds[place] = Fold(_name(place), repeated.citation, "url" if repeated in equal else "text")
             continue
+        also_known = next(iter((*known, *copies)), None)
         if first is not None:
             folds[first] = Fold(_name(first), _name(place), "url")
         if url:
             by_url[url] = place
-        if known is not None:
-            also[place] = pages.get(url, known.citation)
+        if also_known is not None:
+            also[place] = pages.get(url, also_known.citation)
         texts.add(prints[place], place)
     kept = tuple(place for place in range(len(results)) if place not in folds and place not in excluded)
     return DistinctResults(kept, tuple(_settled(folds[place], folds) for place in sorted(folds)), also, prints)
+
+
+def _flat(query: str) -> str:
+    return " ".join(query.casefold().split())
 
 
 def _name(place: int) -> str:
@@ -146,8 +168,8 @@ class _Texts:
         """Returns the owner of a fingerprint."""
         return self._owners[number]
 
-    def twin(self, printed: bytes) -> int | None:
-        """Returns the first fingerprint that is nearly the same."""
+    def twins(self, printed: bytes) -> list[int]:
+        """Returns the fingerprints that are nearly the same, in the order in which they were added."""
         counts: dict[int, int] = {}
         pieces = _hashes(printed)
         for piece in pieces:
@@ -155,7 +177,7 @@ class _Texts:
                 counts[number] = counts.get(number, 0) + 1
         near = [number for number, count in counts.items() if count >= _LEAST_SHARED * len(pieces)]
         nearest = sorted(near, key=lambda number: (-counts[number], number))[:_LOOKS]
-        return min((number for number in nearest if same(self._prints[number], printed)), default=None)
+        return sorted(number for number in nearest if same(self._prints[number], printed))
 
 
 def _hashes(printed: bytes) -> list[bytes]:

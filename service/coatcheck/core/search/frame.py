@@ -11,6 +11,8 @@ from coatcheck.core.search.shorten import ADDRESS, QUERY, short
 from coatcheck_client.contract.inert import MARK
 
 _TITLE: Final = 160
+_REASON: Final = 300
+_REASONS: Final = 2
 _FOLDS: Final = 12
 """Maximum number of folded results that are named."""
 _LABELS: Final = {
@@ -22,20 +24,31 @@ _LABELS: Final = {
 
 
 def first_line(query: str, response: SearchResponse, shown: int, artifact_id: str | None, *, brief: bool) -> str:
-    """Returns the line that says what this is, and where all of it is stored."""
-    count = len(response.results)
-    results = f"{count} {'result' if count == 1 else 'results'}"
+    """Returns the line that says what came of the search, and where all of it is stored."""
+    outcome = outcome_of(response)
     if brief:
-        return (
-            f"{MARK} {results}, {shown} shown; all in {artifact_id}" if artifact_id else f"{MARK} {results}; not stored"
-        )
+        told = f"{outcome}, {shown} shown" if response.results else outcome
+        return f"{MARK} {told}; {f'all in {artifact_id}' if artifact_id else 'not stored'}"
     of = f' for "{short(query, QUERY)}"' if query.strip() else ""
     by = "" if response.provider == UNKNOWN else f" by {response.provider}"
-    how = f"{results}{of}{by}, {shown} shown"
+    is_list = not (response.failed or response.unread)
+    how = f"Search: {outcome}{of}{by}, {shown} shown" if is_list else f"Search{of}{by}: {outcome}"
     if artifact_id is None:
-        return f"{MARK} Search: {how}. Not stored: cannot be read back."
-    cite = f"; cite as {artifact_id}#r1" if count else ""
-    return f"{MARK} Search: {how}. Stored outside this conversation as {artifact_id}{cite}"
+        return f"{MARK} {how}. Not stored: cannot be read back."
+    cite = f"; cite as {artifact_id}#r1" if response.results else ""
+    return f"{MARK} {how}. Stored outside this conversation as {artifact_id}{cite}"
+
+
+def outcome_of(response: SearchResponse) -> str:
+    """Returns what came of a search: the number of results, why it failed, or that nobody could read the response."""
+    if response.failed:
+        return f"failed: {'; '.join(short(each, _REASON) for each in response.failures[:_REASONS])}"
+    if response.unread:
+        return "the response was not understood"
+    count = len(response.results)
+    if response.answers and not count:
+        return "an answer without results"
+    return f"{count} {'result' if count == 1 else 'results'}"
 
 
 def result_line(section: str, result: SearchResult, also: str | None = None) -> str:
@@ -49,7 +62,8 @@ def listed_line(section: str, result: SearchResult) -> str:
     """Returns the line with title and address of a result."""
     title = short(result.title, _TITLE)
     address = short(result.url or "", ADDRESS)
-    return " ".join(each for each in (section, title, "|" if title and address else "", address) if each)
+    line = " ".join(each for each in (section, title, "|" if title and address else "", address) if each)
+    return f"{line} | picture {short(result.picture, ADDRESS)}" if result.picture else line
 
 
 def answer_line(provider: str, answer: ProviderAnswer) -> str:
@@ -62,6 +76,16 @@ def answer_line(provider: str, answer: ProviderAnswer) -> str:
 def list_line(count: int) -> str:
     """Returns the line above the results that are not shown."""
     return f"{MARK} {count} more, by title and address:"
+
+
+def pictures_line(count: int) -> str:
+    """Returns the line above the pictures beside the results."""
+    return f"{MARK} {count} {'picture' if count == 1 else 'pictures'}, by address:"
+
+
+def unread_line() -> str:
+    """Returns the line above an excerpt of a response that was not understood."""
+    return f"{MARK} The response, as far as there is room:"
 
 
 def folds_line(folds: tuple[Fold, ...]) -> str:
@@ -89,9 +113,10 @@ def left_line(left: int, chars: int, furniture: int, unlisted: int, excluded: in
     return f"{MARK} Left out: {', '.join(parts)}" if parts else ""
 
 
-def next_line(artifact_id: str, section: str) -> str:
-    """Returns the literal call with which to read on."""
-    return f'{MARK} Next: read_artifact(artifact_id="{artifact_id}", section="{section}", query="…")'
+def next_line(artifact_id: str, section: str | None) -> str:
+    """Returns the literal call with which to read on: a section, or anywhere in the response."""
+    part = f', section="{section}"' if section else ""
+    return f'{MARK} Next: read_artifact(artifact_id="{artifact_id}"{part}, query="…")'
 
 
 def warning_line(warning: str) -> str:

@@ -4,7 +4,7 @@ import unicodedata
 from typing import Final
 
 from coatcheck.core.search.model import SearchResult
-from coatcheck.core.search.responses.markup import format_of, inline, readable
+from coatcheck.core.search.responses.markup import excerpt_text, format_of, readable
 
 _COMPARED: Final = 60
 """Letters of an excerpt that are compared to find it in the content."""
@@ -25,7 +25,7 @@ def result_text(result: SearchResult) -> str:
     out: list[str] = []
     seen: list[str] = []
     for excerpt in (result.snippet, *result.more):
-        text = _excerpt(excerpt)
+        text = excerpt_text(excerpt)
         own = _letters(text)
         if not text or own == _letters(result.title) or any(own in other for other in seen):
             continue
@@ -36,13 +36,6 @@ def result_text(result: SearchResult) -> str:
         out.append(text)
         seen.append(own)
     return "\n\n".join([*out, content] if content else out)
-
-
-def _excerpt(text: str) -> str:
-    written = format_of(text)
-    if written == "html" and inline(text) == text:
-        return readable(text, "html")
-    return readable(inline(text), "markdown" if written == "markdown" else "plain")
 
 
 def _letters(text: str) -> str:

@@ -12,6 +12,9 @@ https://…
 Text of the result, without markup.
 
 r2. …
+
+Pictures:
+https://…
 ```
 Nothing is left out but markup, menus and scripts of pages: what counts as boilerplate is decided by whoever cuts
 windows. Texts stand here as they came; whoever shows them to a model makes them inert.
@@ -27,7 +30,7 @@ from coatcheck.core.search.texts import result_text
 from coatcheck.core.views.view import MAX_SECTIONS, TITLE_CHARS, ExtractedText, Section
 from coatcheck.core.views.window import Position
 
-EXTRACTOR: Final = "search-results 1"
+EXTRACTOR: Final = "search-results 2"
 """Increase the number when views change."""
 _LABELS: Final = {"answer": "Answer", "knowledge": "About", "question": "Related question", "commentary": "Commentary"}
 MAX_VIEW: Final = 16_000_000
@@ -103,6 +106,8 @@ def lay_out(response: SearchResponse) -> ResponseLayout:
                 url=result.url,
             )
         )
+    if response.pictures:
+        add("\n".join(["Pictures:", *(_named(each) for each in response.pictures), ""]))
     return ResponseLayout(
         response, b"".join(pieces), tuple(sections), tuple(bodies), partial=room <= 0 or _was_cut(response)
     )
@@ -124,9 +129,13 @@ def _answer(answer: ProviderAnswer) -> str:
     return f"{_LABELS[answer.kind]}{title}: {answer.text.strip()}{url}\n\n"
 
 
+def _named(picture: SearchResult) -> str:
+    return " | ".join(each for each in (picture.title, picture.url, picture.picture) if each)
+
+
 def _head(result: SearchResult) -> str:
     """Returns a result's lines above its text, and a blank one."""
     title = result.title or result.url or ""
     url = f"{result.url}\n" if result.url and result.title else ""
-    about = " | ".join(each for each in (result.date, result.site, result.author) if each)
+    about = " | ".join(each for each in (result.date, result.site, result.author, result.picture) if each)
     return f"r{result.rank}. {title}\n{url}{about}{chr(10) if about else ''}\n"

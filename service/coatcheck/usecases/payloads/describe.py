@@ -91,7 +91,7 @@ class Describe:
             with_survey=True,
             with_receipt=True,
         )
-        record = found.receipt
+        record = found.receipt if found.receipt is not None and found.receipt.sha256 else None
         if as_received and record is not None and record.budget is not None:
             budget, query, tools = record.budget, record.query, record.tools
         if self._card_text is not None:

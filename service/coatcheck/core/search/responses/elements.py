@@ -58,10 +58,16 @@ def _read(inner: str, record: dict[str, object]) -> None:
     children = 0
     while children < _CHILDREN and (match := _CHILD.search(inner, at)) is not None:
         name = match.group(1)
+        rest.append(inner[at : match.start()])
+        if match.group().endswith("/>"):
+            href = next((pair[2] or pair[3] for pair in _ATTRIBUTE.finditer(match.group()) if pair[1] == "href"), "")
+            record.setdefault(name.lower(), html.unescape(href or ""))
+            at = match.end()
+            continue
         end = inner.find(f"</{name}>", match.end())
         if end < 0:
+            at = match.start()
             break
-        rest.append(inner[at : match.start()])
         if name.lower() in _WRAPPERS:
             _read(inner[match.end() : end], record)
         else:

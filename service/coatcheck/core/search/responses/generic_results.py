@@ -1,11 +1,18 @@
-"""Finds the list of results in JSON of an unknown format: records with an address and something to read."""
+"""Finds the lists of results in JSON of any format: records with an address, a title or a text, or bare addresses.
+
+A list is rated by what most of its items are: records with an address and something to read, then records with a title
+and a text, then addresses alone. Lists inside the items of a chosen one belong to those items.
+"""
 
 from collections import deque
 from typing import Final
 
+from msgspec import Struct
+
+from coatcheck.core.search.model import SearchResult
 from coatcheck.core.search.responses.providers import COMMON
 from coatcheck.core.search.responses.reading import read_result
-from coatcheck.core.search.responses.values import is_plain, items_of, opened, record_of
+from coatcheck.core.search.responses.values import is_plain, items_of, key, opened, record_of
 
 _NODES: Final = 10_000
 """Values that are visited, and items that are judged."""
@@ -14,11 +21,37 @@ _JUDGED: Final = 40
 """Items of a list by which it is judged."""
 _LEAST: Final = 0.3
 """Minimum share of a list's items that must be results."""
+_ASIDE: Final = """
+    tools toolcalls functions error errors warnings images relatedsearches relatedqueries suggestions sitelinks
+    pagination icons links messages
+    """
+_NO_RESULTS: Final = frozenset(_ASIDE.split())
+"""Lists whose records have names and addresses, and are no results."""
+_ADDRESS, _TEXT, _BARE = 3, 2, 1
+"""What most items of a list are, best first."""
+
+
+class ResultList(Struct, frozen=True):
+    """A list of results, and where it is."""
+
+    path: str
+    items: list[object]
+    rating: int
 
 
 def best_list(value: object) -> tuple[str, list[object]]:
     """Returns the path and items of the list with the most results; the first on a tie. Empty if there is none."""
-    best: tuple[int, str, list[object]] = (0, "", [])
+    lists = result_lists(value)
+    return (lists[0].path, lists[0].items) if lists and lists[0].rating == _ADDRESS else ("", [])
+
+
+def result_lists(value: object) -> list[ResultList]:
+    """Returns the best list, then the other lists of records outside it, in their order; one record if there is none.
+
+    Bare addresses count only where nothing else does.
+    """
+    rated: list[tuple[int, int, ResultList]] = []
+    alone: ResultList | None = None
     queue: deque[tuple[str, object, int]] = deque([("", value, 0)])
     looked = judged = 0
     while queue and looked < _NODES:
@@ -30,27 +63,65 @@ def best_list(value: object) -> tuple[str, list[object]]:
             record = record_of(inner)
             if record is None:
                 continue
-            members = [(f"{path}.{name}" if path else name, member) for name, member in record.items()]
+            if alone is None and _is_page(record):
+                alone = ResultList(path, [record], _ADDRESS)
+            named = [(name, member) for name, member in record.items() if key(name) not in _NO_RESULTS]
+            members = [(f"{path}.{name}" if path else name, member) for name, member in named]
             items = _keyed(record)
         else:
             members = [(f"{path}[]", item) for item in items]
-        good = _good(items) if judged < _NODES else 0
+        rating, good = _good(items) if judged < _NODES else (0, 0)
         judged += min(len(items), _JUDGED)
-        if good > best[0]:
-            best = (good, path, items)
+        if good:
+            rated.append((rating, good, ResultList(path, items, rating)))
         if depth < _DEPTH:
             queue.extend((name, member, depth + 1) for name, member in members if not is_plain(member))
-    return best[1], best[2]
+    if not rated:
+        return [alone] if alone is not None else []
+    best = max(rated, key=lambda each: each[:2])[2]
+    chosen = [best]
+    for _, _, other in rated:
+        apart = not any(_within(other.path, each.path) or _within(each.path, other.path) for each in chosen)
+        if apart and other.rating >= _TEXT:
+            chosen.append(other)
+    return chosen
 
 
-def _good(items: list[object]) -> int:
-    """Returns how many items are results with an address; 0 if most are not."""
+def _within(path: str, other: str) -> bool:
+    return path == other or not other or path.startswith((f"{other}.", f"{other}["))
+
+
+def _is_page(record: dict[str, object]) -> bool:
+    """Returns whether an object is a result of its own: a page that was read, with an address, a title and a text."""
+    names = {key(name) for name in record}
+    if not ({"title", "name"} & names and names & {"url", "link", "href", "uri"}):
+        return False
+    result = read_result(record, COMMON, 1, "")
+    return result is not None and bool(result.url and result.title and (result.content or result.snippet))
+
+
+def _good(items: list[object]) -> tuple[int, int]:
+    """Returns what most items of a list are, and how many; zeros if most are no results."""
     judged = items[:_JUDGED]
-    good = 0
+    counts = {_ADDRESS: 0, _TEXT: 0, _BARE: 0}
     for item in judged:
-        result = read_result(item, COMMON, 1, "") if record_of(item) is not None else None
-        good += result is not None and bool(result.url) and bool(result.title or result.snippet or result.content)
-    return len(items) * good // len(judged) if good and good >= _LEAST * len(judged) else 0
+        result = read_result(item, COMMON, 1, "")
+        if result is not None and (rating := _rating(result, item)):
+            counts[rating] += 1
+    good = counts[_ADDRESS]
+    for rating in (_ADDRESS, _TEXT, _BARE):
+        good = counts[rating] + (good if rating != _ADDRESS else 0)
+        if counts[rating] and good >= _LEAST * len(judged):
+            return rating, len(items) * good // len(judged)
+    return 0, 0
+
+
+def _rating(result: SearchResult, item: object) -> int:
+    """Returns what an item is; 0 for an object with an address somewhere inside and nothing to read."""
+    if result.title or result.snippet or result.content or result.more:
+        return _ADDRESS if result.url else _TEXT
+    record = record_of(item)
+    return _BARE if record is None or result.url in record.values() else 0
 
 
 def _keyed(record: dict[str, object]) -> list[object]:

@@ -12,6 +12,7 @@ from typing import Final, cast
 
 from coatcheck.core.search.model import Format
 
+_TITLE: Final = re.compile(r"<title\b[^<>]*>([^<]*)</title>", re.IGNORECASE)
 _LOOKED_AT: Final = 20_000
 """Characters by which a text's format is judged."""
 _PAGE: Final = re.compile(r"\s*(?:<\?xml[^<>]{0,200}>\s*)?<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
@@ -22,13 +23,6 @@ _TAGS: Final = re.compile(
 )
 _MARKS: Final = ("](", "**", "\n# ", "\n## ", "\n### ", "\n```", "\n- ", "\n* ", "\n+ ", "\n> ", "\n|")
 """What identifies Markdown."""
-_INLINE: Final = re.compile(
-    r"</?(?:b|strong|em|i|mark|span|u|font|small|sup|sub|wbr|q|cite|code)(?:\s[^<>]{0,400})?/?>"
-    r"|<a\s[^<>]{0,2000}>|</a>",
-    re.IGNORECASE,
-)
-_BREAK: Final = re.compile(r"<(?:br|/?p|/?div|/?li)(?:\s[^<>]{0,400})?/?>", re.IGNORECASE)
-
 _TAG: Final = re.compile(r"<(?:(/?[a-zA-Z][a-zA-Z0-9:-]{0,30})[^<>]*>|[!?][^<>]*>)")
 _OPAQUE: Final = "script style svg noscript template iframe select textarea object canvas audio video datalist"
 _ASIDE: Final = "head nav footer aside button menu dialog"
@@ -44,6 +38,14 @@ _PARAGRAPHS: Final = (
 )
 _LINES: Final = "div br tr dt dd option figcaption caption summary thead tbody body html"
 
+_VOID: Final = frozenset({"br", "hr", "img", "input", "wbr"})
+_INSIDE: Final = "a b i u s em strong span font small sup sub mark code kbd q cite li td th img input wbr label button"
+_ELEMENTS: Final = "|".join(f"{_PARAGRAPHS} {_LINES} {_INSIDE} h[1-6]".split())
+_ELEMENT: Final = re.compile(rf"<(/?)(?:[a-z]{{1,10}}:)?((?:{_ELEMENTS}))((?:\s[^<>]{{0,2000}})?/?)>", re.IGNORECASE)
+_AROUND: Final = " ,.;:()'\""
+"""What is on both sides of a tag that a text writes about."""
+_CODE: Final = re.compile(r"(```[\s\S]*?```|`[^`\n]+`)")
+"""What Markdown marks as code."""
 _BLANKS: Final = re.compile(r"[ \t\r\f\v\xa0\u200b]{2,}|[\t\r\f\v\xa0\u200b]")
 _EDGES: Final = re.compile(r" \n ?|\n ")
 _CELLS: Final = re.compile(r"^(?:\| )+|(?: \|)+$")
@@ -68,9 +70,8 @@ def format_of(text: str) -> Format:
 
 
 def inline(text: str) -> str:
-    """Returns a title or a snippet without tags that highlight words. A tag that it writes about stays."""
-    if "<" in text:
-        text = _INLINE.sub("", _BREAK.sub("\n", text))
+    """Returns a title or a snippet without tags. A tag that it writes about stays."""
+    text = _without_tags(text.replace("\r\n", "\n").replace("\r", "\n"))
     return html.unescape(text) if "&" in text else text
 
 
@@ -79,12 +80,45 @@ def one_line(text: str) -> str:
     return " ".join(inline(text).split())
 
 
+def page_title(text: str) -> str:
+    """Returns the title of a page in HTML; empty if there is none."""
+    match = _TITLE.search(text[:_LOOKED_AT])
+    return one_line(match[1]) if match else ""
+
+
+def excerpt_text(text: str) -> str:
+    """Returns a snippet as its readers see it."""
+    if _PAGE.match(text):
+        return html_text(text)
+    written, plain = format_of(text), inline(text)
+    return _tidy(plain) if written == "html" else markdown_text(plain) if written == "markdown" else plain.strip()
+
+
 def readable(text: str, written: Format) -> str:
     """Returns a text as its readers see it; each line is a paragraph, an item, a row or a heading."""
     if written == "html":
         return html_text(text)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _without_tags(text.replace("\r\n", "\n").replace("\r", "\n"))
     return markdown_text(text) if written == "markdown" else text.strip()
+
+
+def _without_tags(text: str) -> str:
+    """Returns a text without the elements in it. A tag between words that it writes about stays, and all code."""
+    if "<" not in text or (_ELEMENT.search(text) is None and _SKIPPED.search(text) is None):
+        return text
+    pieces = _CODE.split(text)
+    pieces[0::2] = ["".join(_to_read(piece)) for piece in pieces[0::2]]
+    closed = {match[2].lower() for piece in pieces[0::2] for match in _ELEMENT.finditer(piece) if match[1]}
+
+    def stand_in(match: re.Match[str]) -> str:
+        name, (start, end), piece = match[2].lower(), match.span(), match.string
+        alone = name not in closed and name not in _VOID and not match[3] and start > 0
+        if alone and piece[start - 1] in _AROUND and piece[end : end + 1] in _AROUND:
+            return match[0]
+        return _LAYOUT.get(f"{match[1]}{name}", "")
+
+    pieces[0::2] = [_ELEMENT.sub(stand_in, piece) for piece in pieces[0::2]]
+    return "".join(pieces)
 
 
 def markdown_text(text: str) -> str:

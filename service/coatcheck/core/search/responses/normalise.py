@@ -4,6 +4,7 @@
 understood is named in `unknown`; what is broken is reported in `warnings`. Only titles are cleaned.
 """
 
+import json
 from itertools import islice
 from typing import Final
 
@@ -12,24 +13,26 @@ from msgspec.structs import replace
 from coatcheck.core.search.model import (
     MAX_LINE,
     MAX_RESULTS,
-    UNKNOWN,
+    MAX_UNREAD,
     AnswerKind,
     ProviderAnswer,
     SearchResponse,
     SearchResult,
 )
-from coatcheck.core.search.responses.generic_results import best_list
+from coatcheck.core.search.responses.failures import found_nothing, has_list, is_silence, reasons_of, text_failure
+from coatcheck.core.search.responses.generic_results import result_lists
 from coatcheck.core.search.responses.listing import read_listing
-from coatcheck.core.search.responses.markup import one_line
+from coatcheck.core.search.responses.markup import excerpt_text, format_of, one_line, page_title, readable
 from coatcheck.core.search.responses.provider_extras import finished
 from coatcheck.core.search.responses.providers import (
     ANSWER_TEXTS,
     ANSWER_TITLES,
     ANSWER_URLS,
+    ANSWERS,
     COMMON,
-    FAILURES,
     HARMLESS,
     SHAPES,
+    UNNAMED,
     Fields,
     Shape,
 )
@@ -49,7 +52,7 @@ from coatcheck.core.search.responses.values import (
     text_at,
     text_of,
 )
-from coatcheck.core.search.responses.wrappers import unwrapped
+from coatcheck.core.search.responses.wrappers import is_error_result, unwrapped
 from coatcheck.core.structure.json_values import read_json
 
 _WARNED: Final = 300
@@ -58,6 +61,10 @@ _MOST_WARNINGS: Final = 8
 _MOST_ANSWERS: Final = 20
 _MOST_FACTS: Final = 12
 _MOST_UNKNOWN: Final = 32
+_NULLS: Final = frozenset({"", "null", "none", "undefined"})
+"""Texts that programs print for nothing."""
+_PICTURES: Final = ("images", "data.images", "images_results", "inline_images", "image_results", "images.results")
+_MOST_PICTURES: Final = 100
 
 
 def normalise(body: object) -> SearchResponse:
@@ -68,11 +75,15 @@ def normalise(body: object) -> SearchResponse:
     """
     if isinstance(body, bytes):
         body = body.decode("utf-8", "replace")
-    if not isinstance(body, str):
-        return _read(unwrapped(body))
-    value, broken = _decoded(body)
-    response = _read(unwrapped(value))
+    value, broken = _decoded(body) if isinstance(body, str) else (body, False)
+    inner = unwrapped(value)
+    response = _read(inner)
+    if is_error_result(value) and not (response.results or response.failed):
+        text = inner if isinstance(inner, str) else _dump(inner)
+        response = replace(response, failures=(" ".join(text.split())[:_WARNED],), failed=True, unread="")
     if broken:
+        unread = body if isinstance(body, str) and not (response.results or response.answers) else response.unread
+        response = replace(response, unread=unread[:MAX_UNREAD])
         warning = "The response is not well-formed JSON: only its beginning could be read."
         return replace(response, warnings=(warning, *response.warnings))
     return response
@@ -93,15 +104,67 @@ def _decoded(text: str) -> tuple[object, bool]:
 
 def _read(value: object) -> SearchResponse:
     if isinstance(value, str):
-        return read_listing(value)
+        return _read_text(value)
     record = record_of(value)
     names = frozenset({""} if record is None else folded(record))
-    for shape in SHAPES:
-        if any(_has(value, mark, names) for mark in shape.marks):
-            response = _by_shape(value, shape)
-            if response.results or response.answers or shape.note or not best_list(value)[1]:
-                return response
-    return _by_rule(value)
+    shape = next((shape for shape in SHAPES if any(_has(value, mark, names) for mark in shape.marks)), UNNAMED)
+    paths = [path.rpartition(":") for path in shape.lists.split()]
+    lists = [(named, plain, [i for each in found(value, plain) for i in _listed(each)]) for named, _, plain in paths]
+    results, left = _all_results([(named, items) for named, _, items in lists], shape)
+    heads = {_head(plain) for _, plain, _ in lists}
+    if not results and not shape.note:
+        apart = {_head(path) for path in shape.answers if shape.answers is not ANSWERS}
+        by_rule = [each for each in result_lists(value) if _head(each.path) not in apart]
+        results, left = _all_results([("", each.items) for each in by_rule], shape)
+        heads = {_head(each.path) for each in by_rule} if results else heads
+    pictures = _pictures(value)
+    if not results:
+        results, pictures = pictures, []
+    answers = tuple(_answers(value, shape.answers))[:_MOST_ANSWERS]
+    response = SearchResponse(
+        provider=shape.provider,
+        query=_query(value, shape.query.split()),
+        answers=answers,
+        results=tuple(results),
+        pictures=tuple(pictures),
+        warnings=_warnings(value, left, len(results), shape.note),
+        unknown=_unknown(value, shape, heads),
+    )
+    return _judged(finished(response, value), value, shape, heads)
+
+
+def _judged(response: SearchResponse, value: object, shape: Shape, heads: set[str]) -> SearchResponse:
+    """Returns the response with what failed, and with what is left to read of it where nothing was understood."""
+    has_any = bool(response.results or response.answers or response.actions or shape.note)
+    record = record_of(value)
+    alone = not has_any and record is not None and not has_list(record)
+    reasons = reasons_of(value, alone=alone, skipped=frozenset(heads) if response.results else frozenset())
+    empty = [each for each in reasons if found_nothing(each)]
+    failures = tuple(each for each in reasons if each not in empty)
+    failed = bool(failures) and not (response.results or response.answers) and not all(map(is_silence, failures))
+    told = [f"The provider says: {each}" for each in (empty if failed else reasons) if not is_silence(each)]
+    told += [f"{each}." for each in failures if is_silence(each) and not failed]
+    warnings = tuple(dict.fromkeys((*told, *response.warnings)))[:_MOST_WARNINGS]
+    response = replace(response, failures=failures, failed=failed, warnings=warnings)
+    if has_any or failed or empty or not _is_readable(value, {key(name) for name in shape.known.split()}):
+        return response
+    return replace(response, unread=_dump(value))
+
+
+def _read_text(text: str) -> SearchResponse:
+    response = read_listing(text)
+    if response.results:
+        return response
+    readable_text = readable(text, "html") if format_of(text) == "html" else text.strip()
+    plain = f"{title}\n\n{readable_text}".strip() if (title := page_title(text)) not in readable_text else readable_text
+    if plain.lower() in _NULLS:
+        return replace(response, unknown=())
+    if found_nothing(plain):
+        return replace(response, warnings=(f"The response says: {' '.join(plain.split())[:_WARNED]}",), unknown=())
+    failure = text_failure(plain)
+    if failure is not None:
+        return replace(response, failures=(failure,), failed=True, unknown=())
+    return replace(response, answers=(), unread=plain or text.strip())
 
 
 def _has(value: object, mark: str, names: frozenset[str]) -> bool:
@@ -110,26 +173,8 @@ def _has(value: object, mark: str, names: frozenset[str]) -> bool:
     return all(head(each) in names for each in conditions) and all(holds(value, each) for each in conditions)
 
 
-def _by_shape(value: object, shape: Shape) -> SearchResponse:
-    results: list[SearchResult] = []
-    left = 0
-    for path in shape.lists.split():
-        named, _, plain = path.rpartition(":")
-        items = [item for each in found(value, plain) for item in _listed(each)]
-        taken, missed = _results(items, shape.fields, len(results), named)
-        results += taken
-        left += missed
-    if shape.distinct:
-        results = _distinct(results)
-    response = SearchResponse(
-        provider=shape.provider,
-        query=_query(value, shape.query.split()),
-        answers=tuple(_answers(value, shape.answers))[:_MOST_ANSWERS],
-        results=tuple(results),
-        warnings=_warnings(value, left, len(results), shape.note),
-        unknown=_unknown(value, shape),
-    )
-    return finished(response, value)
+def _head(path: str) -> str:
+    return key(path.split(".", 1)[0].split("[", 1)[0])
 
 
 def _listed(value: object) -> list[object]:
@@ -138,19 +183,44 @@ def _listed(value: object) -> list[object]:
     return items if items is not None else [] if is_empty(value) else [value]
 
 
-def _by_rule(value: object) -> SearchResponse:
-    path, items = best_list(value)
-    results, left = _results(items, COMMON, 0, "")
-    head = path.split(".", 1)[0]
-    answers = _answers(value, {"answer": "answer"}) if results else []
-    return SearchResponse(
-        provider=UNKNOWN,
-        query=_query(value, ["query", "q", "search_query"]),
-        answers=tuple(answers),
-        results=tuple(results),
-        warnings=_warnings(value, left, len(results), ""),
-        unknown=_members(value, {key(head), "answer"}),
-    )
+def _all_results(lists: list[tuple[str, list[object]]], shape: Shape) -> tuple[list[SearchResult], int]:
+    """Returns the results of several lists as one ranking, and how many items were none."""
+    results: list[SearchResult] = []
+    left = 0
+    for named, items in lists:
+        taken, missed = _results(items, shape.fields, len(results), named)
+        results += taken
+        left += missed
+    return _distinct(results) if shape.distinct else results, left
+
+
+def _pictures(value: object) -> list[SearchResult]:
+    """Returns the pictures that a response lists beside its results."""
+    items = [item for path in _PICTURES for each in found(value, path) for item in _listed(each)]
+    read = (read_result(item, COMMON, rank, "images") for rank, item in enumerate(items[:_MOST_PICTURES], 1))
+    pictures = (each for each in read if each is not None and each.url)
+    return [replace(each, rank=rank, title=each.title or each.snippet) for rank, each in enumerate(pictures, 1)]
+
+
+def _is_readable(value: object, known: set[str], depth: int = 8) -> bool:
+    """Returns whether a value has anything but empty members and those that say nothing about results."""
+    inner = opened(value)
+    items, record = items_of(inner), record_of(inner)
+    if depth == 0:
+        return not is_empty(inner)
+    if items is not None:
+        return any(_is_readable(item, known, depth - 1) for item in items)
+    if record is not None:
+        members = ((key(name), member) for name, member in record.items())
+        return any(
+            name not in known and name not in HARMLESS and _is_readable(member, known, depth - 1)
+            for name, member in members
+        )
+    return bool(inner.strip()) if isinstance(inner, str) else not is_empty(inner)
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ": "))[:MAX_UNREAD]
 
 
 def _results(items: list[object], fields: Fields, before: int, listed: str) -> tuple[list[SearchResult], int]:
@@ -178,9 +248,9 @@ def _holds_others(item: object) -> bool:
 def _distinct(results: list[SearchResult]) -> list[SearchResult]:
     seen: dict[str, SearchResult] = {}
     for result in results:
-        known = seen.get(result.url or "")
-        if known is None or (not known.title and result.title):
-            seen[result.url or ""] = result
+        name = result.url or f"{result.title}\n{result.content}"
+        if name not in seen or (not seen[name].title and result.title):
+            seen[name] = result
     return [replace(result, rank=rank) for rank, result in enumerate(seen.values(), 1)]
 
 
@@ -201,10 +271,10 @@ def _answers(value: object, kinds: dict[str, AnswerKind]) -> list[ProviderAnswer
 def _answer(item: object, kind: AnswerKind) -> ProviderAnswer | None:
     record = record_of(item)
     if record is None:
-        text = text_of(item) if isinstance(item, str) else ""
+        text = excerpt_text(text_of(item)) if isinstance(item, str) else ""
         return ProviderAnswer(kind=kind, text=text) if text else None
     title = _first(record, ANSWER_TITLES)
-    text = "\n".join(piece for piece in (_first(record, ANSWER_TEXTS), _facts(record)) if piece)
+    text = "\n".join(piece for piece in (excerpt_text(_first(record, ANSWER_TEXTS)), _facts(record)) if piece)
     url = _first(record, ANSWER_URLS, url=True) or None
     return ProviderAnswer(kind=kind, text=text, title=one_line(title)[:MAX_LINE], url=url) if text else None
 
@@ -233,26 +303,18 @@ def _facts(record: Record) -> str:
 
 def _warnings(value: object, left: int, taken: int, note: str) -> tuple[str, ...]:
     out = [note] if note else []
-    for path in FAILURES:
-        for each in found(value, path):
-            text = " ".join(text_of(each).split()) if isinstance(each, str) else ""
-            warning = f"The provider says: {text[:_WARNED]}"
-            if text and text.lower().rstrip(".") not in {"ok", "success"} and warning not in out:
-                out.append(warning)
-    for each in found(value, "unresponsive_engines[]"):
-        names = [text_of(part) for part in items_of(each) or [each]]
-        out.append(f"No answer from {' '.join(name for name in names if name)[:_WARNED]}.")
+    said = (" ".join(text_of(each).split()) for path in ("warning", "warnings[]") for each in found(value, path))
+    out += [f"The provider says: {text[:_WARNED]}" for text in said if text]
     if taken == MAX_RESULTS and left:
         out.append(f"There are {left} more results than the {MAX_RESULTS} that are read.")
     elif left:
         out.append(f"{left} of {left + taken} items have no URL and no title with a text, and were left out.")
-    return tuple(out[:_MOST_WARNINGS])
+    return tuple(dict.fromkeys(out))
 
 
-def _unknown(value: object, shape: Shape) -> tuple[str, ...]:
-    paths = [path.rpartition(":")[2] for path in shape.lists.split()]
-    heads = {key(path.split(".", 1)[0].split("[", 1)[0]) for path in (*paths, *shape.answers, *shape.query.split())}
-    return _members(value, heads | {key(name) for name in shape.known.split()})
+def _unknown(value: object, shape: Shape, heads: set[str]) -> tuple[str, ...]:
+    own = {_head(path) for path in (*shape.answers, *shape.query.split())}
+    return _members(value, heads | own | {key(name) for name in shape.known.split()})
 
 
 def _members(value: object, known: set[str]) -> tuple[str, ...]:

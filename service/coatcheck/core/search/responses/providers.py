@@ -7,10 +7,10 @@ case, `_` and `-` (values.py). Sources: the search APIs' own documents and SDK t
 
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from coatcheck.core.search.model import AnswerKind
+from coatcheck.core.search.model import UNKNOWN, AnswerKind
 
 
 class Fields(Struct, frozen=True, kw_only=True):
@@ -30,30 +30,39 @@ class Fields(Struct, frozen=True, kw_only=True):
 
 COMMON: Final = Fields(
     url=(
-        *("url", "link", "href", "uri", "firsturl", "sourceurl", "pageurl", "weburl", "permalink", "web.uri"),
-        *("urlcitation.url", "retrievedcontext.uri", "metadata.sourceurl", "metadata.url", "metadata.source"),
-        *("document.url", "source", "id"),
+        *("htmlurl", "url", "link", "href", "uri", "firsturl", "sourceurl", "pageurl", "weburl", "permalink"),
+        *("source", "id"),
     ),
-    title=(
-        *("title", "name", "heading", "headline", "pagetitle", "htmltitle", "web.title", "urlcitation.title"),
-        *("retrievedcontext.title", "metadata.title", "metadata.ogtitle", "document.title", "question", "filename"),
+    title=("title", "name", "heading", "headline", "pagetitle", "htmltitle", "ogtitle", "question", "filename"),
+    snippet=(
+        *("snippet", "description", "body", "abstract", "excerpt", "summary", "htmlsnippet", "caption", "teaser"),
+        *("preview", "selftext"),
     ),
-    snippet=("snippet", "description", "body", "abstract", "excerpt", "summary", "htmlsnippet", "caption", "teaser"),
-    more=("extrasnippets", "snippets", "highlights", "excerpts"),
+    more=("extrasnippets", "snippets", "highlights", "excerpts", "extractiveanswers"),
     content=(
         *("rawcontent", "markdown", "content", "text", "pagecontent", "fulltext", "html", "rawhtml", "answer"),
-        *("retrievedcontext.text", "document.content"),
+        *("chunk", "passage"),
     ),
     date=(
         *("publisheddate", "publishdate", "datepublished", "publishedat", "publishedtime", "publishtime", "pubdate"),
-        *("pageage", "date", "metadata.publishedtime", "metadata.article:publishedtime", "metadata.date"),
-        *("pagemap.metatags[].article:publishedtime", "age", "lastupdated", "datelastcrawled", "timestamp"),
+        "published",
+        *("pageage", "date", "article:publishedtime", "pagemap.metatags[].article:publishedtime", "age"),
+        *("lastupdated", "datelastcrawled", "timestamp"),
     ),
     score=("score", "relevancescore", "relevance", "similarity"),
-    site=("sitename", "site", "source", "publisher", "profile.name", "displaylink", "hostname", "metaurl.hostname"),
-    language=("language", "lang", "metadata.language"),
-    author=("author", "authors", "byline", "metadata.author"),
+    site=("sitename", "site", "source", "publisher", "profile.name", "displaylink", "metaurl.hostname", "hostname"),
+    language=("language", "lang"),
+    author=("author", "authors", "byline"),
 )
+ANSWERS: Final[dict[str, AnswerKind]] = {
+    "answer": "answer",
+    "choices[].message.content": "answer",
+    "output[].content[].text": "answer",
+    "[role=assistant].content[].text": "answer",
+    "content[type=text].text": "answer",
+    "candidates[].content.parts[].text": "answer",
+}
+"""Where a provider's answer or a model's is, in any response."""
 _SHORT: Final = replace(COMMON, snippet=("content", *COMMON.snippet), content=("rawcontent", "markdown", "text"))
 """For responses in which `content` is the snippet."""
 
@@ -71,7 +80,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     fields: Fields = COMMON
     query: str = "query"
     """Paths, separated by blanks, to the query as the provider repeats it."""
-    answers: dict[str, AnswerKind] = {}
+    answers: dict[str, AnswerKind] = field(default_factory=lambda: ANSWERS)
     """The provider's own answers, by path. Objects there have a title, a text and a URL."""
     distinct: bool = False
     """Whether the list names a source once per citation."""
@@ -80,6 +89,9 @@ class Shape(Struct, frozen=True, kw_only=True):
     note: str = ""
     """A warning that always applies."""
 
+
+UNNAMED: Final = Shape(provider=UNKNOWN, marks=(), query="query q search_query queries[]")
+"""For responses of no provider that is known."""
 
 _GOOGLE_KNOWN: Final = (
     "searchmetadata searchparameters searchinformation pagination serpapipagination relatedsearches credits"
@@ -136,7 +148,6 @@ SHAPES: Final = (
     Shape(
         provider="bocha",
         marks=("data.webPages.value",),
-        lists="data.webPages.value",
         fields=replace(COMMON, snippet=("snippet", "description"), content=("summary", "content", "text")),
         query="data.queryContext.originalQuery",
         known="code logid msg",
@@ -152,7 +163,6 @@ SHAPES: Final = (
     Shape(
         provider="google-cse",
         marks=("kind==customsearch#search", "items[].displayLink"),
-        lists="items",
         query="queries.request[].searchTerms",
         known="kind url queries context searchinformation spelling",
     ),
@@ -173,7 +183,6 @@ SHAPES: Final = (
     Shape(
         provider="jina",
         marks=("code status data[].url", "code status data.url"),
-        lists="data",
         known="code status meta",
     ),
     Shape(
@@ -192,7 +201,6 @@ SHAPES: Final = (
         lists="candidates[].groundingMetadata.groundingChunks groundingMetadata.groundingChunks groundingChunks",
         query="candidates[].groundingMetadata.webSearchQueries[] groundingMetadata.webSearchQueries[] "
         "webSearchQueries[]",
-        answers={"candidates[].content.parts[].text": "answer"},
         known="usagemetadata modelversion responseid createtime searchentrypoint groundingsupports websearchqueries "
         "prompt_feedback promptfeedback",
     ),
@@ -202,7 +210,6 @@ SHAPES: Final = (
         lists="content[type=web_search_tool_result].content content[type=web_search_result] .",
         fields=replace(COMMON, content=()),
         query="content[type=server_tool_use].input.query",
-        answers={"content[type=text].text": "answer"},
         known="type id role model tooluseid stopreason stopsequence usage caller",
     ),
     Shape(
@@ -213,29 +220,29 @@ SHAPES: Final = (
     ),
     Shape(
         provider="openai",
-        marks=("output[].type==web_search_call", "type==web_search_call", "[].type==web_search_call"),
-        lists="output[].content[].annotations [].content[].annotations cited:output[].action.sources "
-        "cited:action.sources cited:[].action.sources",
+        marks=(
+            *("output[].type==web_search_call", "type==web_search_call", "[].type==web_search_call"),
+            *("output[].type==file_search_call", "output[].content[].annotations[].type==url_citation"),
+        ),
+        lists="output[].results output[].content[].annotations [].content[].annotations cited:output[].action.sources "
+        "cited:action.sources cited:[].action.sources cited:citations",
         query="output[].action.query action.query [].action.query",
-        answers={"output[].content[].text": "answer", "[role=assistant].content[].text": "answer"},
         distinct=True,
         known="id object createdat model status type usage tools toolchoice error incompletedetails instructions text "
         "paralleltoolcalls temperature topp reasoning previousresponseid maxoutputtokens truncation metadata user "
-        "store output",
+        "store",
     ),
     Shape(
         provider="openai",
         marks=("choices[].message.annotations[].url_citation",),
         lists="choices[].message.annotations",
         query="",
-        answers={"choices[].message.content": "answer"},
         distinct=True,
         known="id object created model usage systemfingerprint servicetier",
     ),
     Shape(
         provider="openai-file-search",
         marks=("type==file_search_call", "results[].file_id"),
-        lists="results",
         query="queries[]",
         known="type id status",
     ),
@@ -261,19 +268,16 @@ SHAPES: Final = (
     Shape(
         provider="litellm",
         marks=("object==search results",),
-        lists="results",
         known="object",
     ),
     Shape(
         provider="parallel",
         marks=("results[].excerpts", "search_id results"),
-        lists="results",
         known="searchid usage sessionid",
     ),
     Shape(
         provider="searxng",
         marks=("results unresponsive_engines", "results[].engines", "results infoboxes"),
-        lists="results",
         fields=replace(_SHORT, site=()),
         answers={"answers[]": "answer", "infoboxes[]": "knowledge"},
         known="numberofresults suggestions corrections unresponsiveengines",
@@ -284,7 +288,6 @@ SHAPES: Final = (
             *("resolvedSearchType", "costDollars", "results[].highlights", "results[].publishedDate results[].id"),
             "citations[].publishedDate",
         ),
-        lists="results citations",
         fields=replace(COMMON, snippet=("summary", "snippet"), content=("text", "content")),
         answers={"answer": "answer", "output.content": "answer"},
         known="requestid resolvedsearchtype searchtype searchtime autopromptstring autodate costdollars context output "
@@ -293,9 +296,7 @@ SHAPES: Final = (
     Shape(
         provider="perplexity",
         marks=("results[].last_updated", "search_results[].url", "results server_time"),
-        lists="results search_results",
         query="",
-        answers={"choices[].message.content": "answer"},
         known="id servertime model created usage object citations images",
     ),
     Shape(
@@ -309,21 +310,16 @@ SHAPES: Final = (
             ),
             "results[].content results[].score results[].title",
         ),
-        lists="results",
         fields=_SHORT,
-        answers={"answer": "answer"},
         known="responsetime requestid followupquestions usage autoparameters baseurl failedresults",
     ),
     Shape(
         provider="linkup",
         marks=("results[].name results[].content", "answer sources[].name"),
-        lists="results sources",
-        answers={"answer": "answer"},
     ),
     Shape(
         provider="ddgs",
         marks=("[].href [].body", "[].body [].url"),
-        lists=".",
         query="",
     ),
 )
@@ -332,11 +328,6 @@ SHAPES: Final = (
 ANSWER_TITLES: Final = ("title", "heading", "question", "name", "infobox")
 ANSWER_TEXTS: Final = ("answer", "snippet", "text", "description", "abstract", "content", "result", "list", "longdesc")
 ANSWER_URLS: Final = ("link", "url", "website", "descriptionlink", "source.link", "id")
-FAILURES: Final = (
-    *("error", "error.message", "errors[]", "errors[].message", "warning", "warnings[]", "detail", "detail.error"),
-    *("detail.message", "tasks[].status_message", "content.error_code", "failed_results[].error"),
-)
-"""Where providers report failures."""
 _HARMLESS: Final = """
     id requestid responsetime object query q took time timing took_ms total count totalcount totalresults usage credits
     creditsused cost version status success code ok page pagesize limit offset hasmore next nextpage sessionid traceid

@@ -27,6 +27,16 @@ def unwrapped(value: object, depth: int = _DEEPEST) -> object:
     return value if inner is None else unwrapped(inner, depth - 1)
 
 
+def is_error_result(value: object, depth: int = _DEEPEST) -> bool:
+    """Returns whether a tool result, or one inside what protocols put around it, says that the tool failed."""
+    record = record_of(value)
+    if record is None or depth == 0:
+        return False
+    if record.get("isError") is True or record.get("is_error") is True:
+        return True
+    return any(is_error_result(record.get(name), depth - 1) for name in ("result", *_INNER))
+
+
 def _inside(record: Record) -> object:
     """Returns what a record wraps; None if it wraps nothing."""
     for name in _INNER:

@@ -1,0 +1,158 @@
+"""What a response says that went wrong, whatever its form: errors by name, messages beside a sign of failure, texts.
+
+An error is a member of that name, wherever it is outside the results. A message counts where its object says that it
+failed, by a code, a status or a flag, or where the response has nothing else. A short text is a failure by its first
+words; that nothing was found is no failure.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from coatcheck.core.search.responses.values import Record, folded, is_plain, items_of, key, opened, record_of, text_of
+
+_MOST: Final = 4
+_CHARS: Final = 300
+"""Maximum characters of one reason."""
+_NODES: Final = 2_000
+_DEPTH: Final = 4
+_SHORT_TEXT: Final = _CHARS
+"""Characters above which a text is no message: a shorter one is shown whole, so a mistake about it loses nothing."""
+_SILENCE: Final = " did not answer"
+_ERROR_NAMES: Final = """
+    error errors err exception fault failure errormessage errormsg errordescription blockreason lasterror errordetails
+    failedresults
+    """
+_ERRORS: Final = frozenset(_ERROR_NAMES.split())
+_MESSAGE_NAMES: Final = """
+    readablemessage message msg detail details description errormessage errormsg reason statusmessage statustext
+    error errors title info moredetails errorcode code type name status
+    """
+_MESSAGES: Final = tuple(_MESSAGE_NAMES.split())
+"""Where an error says what it is, most telling first."""
+_PLAIN_MESSAGES: Final = _MESSAGES[: _MESSAGES.index("error")]
+_CODES: Final = ("statuscode", "code", "status", "httpstatus", "httpcode", "httpstatuscode")
+_FLAGS: Final = ("success", "ok", "succeeded")
+_FINE: Final = frozenset({"", "ok", "success", "none", "null", "false", "0", "200", "true", "no error"})
+_BAD: Final = re.compile(r"[45]\d{2,}|.*(?:error|fail|denied|unauthori|forbidden|invalid|exceeded).*", re.IGNORECASE)
+_NOTHING: Final = re.compile(
+    r"\b(?:no|0|zero) (?:\w+ ){0,3}(?:results?|matches|hits|documents|pages)\b|nothing (?:was |could be )?found"
+    r"|(?:not|n['’]t) (?:\w+ ){0,2}(?:match|return|find|found|yield)\w* any|not found any"  # noqa: RUF001
+    r"|(?:没有|沒有|未)(?:找到|搜索到|搜尋到)|無結果|无结果|見つかりません|결과가 없|keine (?:treffer|ergebnisse)"
+    r"|aucun résultat|(?:sin|ningún) resultados?|nessun risultato|nenhum resultado|ничего не найдено",
+    re.IGNORECASE,
+)
+_FAILED_TEXT: Final = re.compile(
+    r"\W*(?:[\w.'’-]+[\s:]+){0,6}?(?:[\w.]*(?:error|exception)\b|fail(?:ed|ure)|unauthori[sz]ed|forbidden|"  # noqa: RUF001
+    r"(?:access |permission )?denied|too many requests|rate.?limit\w*|timed? ?out|timeout|captcha|blocked|quota|"
+    r"(?:insufficient|not enough|out of) (?:\w+ )?(?:credits?|balance|funds)|unavailable|bad gateway|"
+    r"(?:invalid|missing) (?:\w+ )?(?:api )?key|[45]\d\d\b)",
+    re.IGNORECASE,
+)
+
+
+def found_nothing(text: str) -> bool:
+    """Returns whether a short text says that a search found nothing."""
+    return len(text) <= _SHORT_TEXT and _NOTHING.search(text) is not None
+
+
+def text_failure(text: str) -> str | None:
+    """Returns a short text that begins like a failure, on one line; None for any other."""
+    flat = " ".join(text.split())
+    if not flat or len(flat) > _SHORT_TEXT or found_nothing(flat):
+        return None
+    return flat[:_CHARS] if _FAILED_TEXT.match(flat) else None
+
+
+def is_silence(reason: str) -> bool:
+    """Returns whether a reason is about one engine of several, so that the search as a whole did not fail."""
+    return _SILENCE in reason
+
+
+def reasons_of(value: object, *, alone: bool, skipped: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Returns what went wrong, each on one line, without repetitions.
+
+    Args:
+        value: the response.
+        alone: whether it has no results and no list where they would be: then its message is the reason.
+        skipped: names, in compared form, of members that hold results.
+    """
+    out: dict[str, None] = {}
+    queue: deque[tuple[object, int]] = deque([(value, 0)])
+    looked = 0
+    while queue and looked < _NODES and len(out) < _MOST:
+        each, depth = queue.popleft()
+        looked += 1
+        items, record = items_of(each), record_of(each)
+        if record is not None:
+            record = folded(record)
+            out.update(dict.fromkeys(_of_record(record, alone=alone and depth == 0)))
+        members = items if items is not None else [] if record is None else _others(record, skipped)
+        if depth < _DEPTH:
+            queue.extend((member, depth + 1) for member in members if not is_plain(member))
+    for engine in _silent(value):
+        out[engine] = None
+    return tuple(out)[:_MOST]
+
+
+def has_list(record: Record) -> bool:
+    """Returns whether a response has a list where results would be, even an empty one."""
+    return any(isinstance(member, list) and key(name) not in _MESSAGES for name, member in record.items())
+
+
+def _others(record: Record, skipped: frozenset[str]) -> list[object]:
+    return [member for name, member in record.items() if name not in _ERRORS and name not in skipped]
+
+
+def _of_record(record: Record, *, alone: bool) -> Iterator[str]:
+    named = [text for name in record if name in _ERRORS and (text := _reason(record[name]))]
+    yield from named
+    if not named and ((alone and not _is_fine(record)) or _has_sign(record)):
+        text = next((text for name in _PLAIN_MESSAGES if name in record and (text := _reason(record[name]))), "")
+        code = next((code for name in ("errorcode", *_CODES) if (code := text_of(record.get(name)))), "")
+        if text or _has_sign(record):
+            yield text or code or "no reason is given"
+
+
+def _reason(value: object) -> str:
+    """Returns the most telling text of an error: its own, or that of its message, or of its first item."""
+    inner = opened(value)
+    items, record = items_of(inner), record_of(inner)
+    if items is not None:
+        return next((text for item in items if (text := _reason(item))), "")
+    if record is not None:
+        members = folded(record)
+        return next((text for name in _MESSAGES if name in members and (text := _reason(members[name]))), "")
+    if isinstance(inner, (bool, int, float)):
+        return str(inner) if not isinstance(inner, bool) and inner >= 100 else ""  # noqa: PLR2004 - a status
+    text = " ".join(text_of(inner).split())[:_CHARS]
+    return "" if text.lower().rstrip(".") in _FINE else text
+
+
+def _has_sign(record: Record) -> bool:
+    """Returns whether an object says that it failed."""
+    if any(record.get(name) is False for name in _FLAGS) or any(
+        record.get(name) is True for name in ("error", "iserror")
+    ):
+        return True
+    if text_of(record.get("errorcode")).lower() not in _FINE:
+        return True
+    return any(_BAD.fullmatch(text_of(record.get(name))) for name in (*_CODES, "type"))
+
+
+def _is_fine(record: Record) -> bool:
+    """Returns whether an object says that it succeeded."""
+    return any(text_of(record.get(name)).lower() in {"ok", "success", "true", "200"} for name in (*_CODES, *_FLAGS))
+
+
+def _silent(value: object) -> Iterator[str]:
+    """Yields the engines of a metasearch that did not answer, with their reasons."""
+    record = record_of(value) or {}
+    for name, member in record.items():
+        if key(name) == "unresponsiveengines":
+            for each in items_of(member) or ():
+                engine, *reasons = [text for part in items_of(each) or [each] if (text := text_of(part))] or [""]
+                if engine:
+                    reason = f": {' '.join(reasons)}" if reasons else ""
+                    yield f"{engine}{_SILENCE}{reason}"[:_CHARS]
