@@ -78,3 +78,41 @@ def test_an_older_view_is_made_anew_and_its_cursors_are_refused(tmp_path: Path) 
         assert "High water 42 at Dover" in call(service, page, pattern="water 42")
     with sqlite3.connect(path) as conn:
         assert conn.execute("SELECT extractor FROM views").fetchall() == [(f"{label}@{VERSION}",)]
+
+
+def test_the_page_in_the_json_of_an_older_artifact_is_told_by_its_next_card(tmp_path: Path) -> None:
+    scrape = {"markdown": NAMES, "metadata": {"sourceURL": "https://e.org/", "title": "Names", "statusCode": 404}}
+    payload = json.dumps({"data": [scrape], "more": {"a": 1}}).encode()
+    with serving(tmp_path) as service:
+        receipt = put(service, payload, "application/json")
+    [path] = tmp_path.rglob("coatcheck.db")
+    with sqlite3.connect(path) as conn:
+        row = (ids.parse(receipt["id"]),)
+        [facts] = conn.execute("SELECT facts FROM artifacts WHERE number = ?", row).fetchone()
+        kept = {name: value for name, value in json.loads(facts).items() if name not in {"fetch", "title", "url"}}
+        conn.execute(
+            "UPDATE artifacts SET engine = 11, url = NULL, facts = ? WHERE number = ?", (json.dumps(kept), *row)
+        )
+    with serving(tmp_path) as service:
+        described = service.get(f"/v1/artifacts/{receipt['id']}")
+        assert "HTTP status 404" not in json.dumps(kept)
+        assert (described["artifact"]["status"], described["artifact"]["title"]) == (None, None)
+        assert described["text"] == receipt["text"]
+        assert described["text"].splitlines()[1] == "HTTP status 404: not the page"
+
+
+def test_a_page_whose_json_was_taken_off_has_the_same_card_again(tmp_path: Path) -> None:
+    page = json.dumps({"code": 404, "url": "https://e.org/login", "result": NAMES})
+    with serving(tmp_path) as service:
+        body = {"content": page, "url": "https://e.org/names"}
+        receipt = service.client.post("/v1/artifacts", json=body).json()
+        assert "unwrapped" in receipt["text"].splitlines()[0]
+        assert receipt["text"].splitlines()[1:4] == [
+            "HTTP status 404: not the page",
+            "URL: https://e.org/names",
+            "Redirected to: https://e.org/login",
+        ]
+        assert service.get(f"/v1/artifacts/{receipt['id']}/card")["text"] == receipt["text"]
+        again = service.client.post("/v1/artifacts", json={**body, "url": "https://e.org/login"}).json()
+        assert again["id"] == receipt["id"]
+        assert "Redirected" not in again["text"]

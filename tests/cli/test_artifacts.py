@@ -36,6 +36,25 @@ def test_artifacts_are_listed_by_what_they_contain_and_where_they_came_from(serv
     assert (nothing.code, nothing.out, nothing.err) == (0, b"", "No artifact was found.\n")
 
 
+def test_pages_are_listed_with_the_status_that_is_not_a_page_and_where_they_led(service: Service) -> None:
+    said = ("--session", "pages", "--source", "https://example.org/a", "--fetched-at", "2026-01-31T12:00:00Z")
+    led = ("--final-url", "https://example.org/login", "--content-type", "application/pdf")
+    missing = put(service, b"not here\n", *said, "--status", "404")
+    moved = put(service, b"sign in\n", *said, "--status", "200", *led)
+    lines = ask(service, "list", "--session", "pages").text.splitlines()
+    assert [line[:22] for line in lines] == [moved, missing]
+    assert lines[0].endswith("  https://example.org/a -> https://example.org/login")
+    assert lines[1].endswith("  HTTP 404  https://example.org/a")
+    for only, expected in (("--status", "404"), missing), (led[:2], moved):
+        assert [line[:22] for line in ask(service, "list", *only).text.splitlines()] == [expected]
+    known = json.loads(ask(service, "get", moved, "--json").out)
+    assert (known["fetched_at"], known["content_type"]) == ("2026-01-31T12:00:00Z", "application/pdf")
+    ended = ask(service, "put", "-", "--final-url", "javascript:x", stdin=b"words\n")
+    assert (ended.code, ended.text, "--final-url must be" in ended.err) == (2, "words\n", True)
+    ended = ask(service, "put", "-", "--status", "999", stdin=b"words\n")
+    assert (ended.code, ended.text, "[invalid_request]" in ended.err) == (2, "words\n", True)
+
+
 @pytest.mark.parametrize("payload", [b"", b"\0\xff\r\n" * 99, b"x" * 3_000_000], ids=["empty", "bytes", "large"])
 def test_a_payload_comes_back_byte_for_byte_on_standard_output_and_in_a_file(
     service: Service, payload: bytes, tmp_path: Path

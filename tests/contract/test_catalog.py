@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from coatcheck.core import ids
-from coatcheck.core.artifact import Artifact, DeclaredMetadata, Gone, Kind, Placement
+from coatcheck.core.artifact import Artifact, DeclaredMetadata, Gone, Kind, PageFetch, Placement
 from coatcheck.core.policies.expiry import expiry
 from coatcheck.ports.artifacts import (
     DeleteArtifact,
@@ -539,11 +539,18 @@ async def test_lists_page_newest_first_and_lose_nothing_to_what_arrives_meanwhil
     assert seen == [ids.render(number_of(change)) for change in reversed(changes)]
 
 
+LED = 'https://e.org/"status":200,ä'
 LISTED: list[tuple[ArtifactFilter, list[str]]] = [
     (ArtifactFilter(session="s"), ["a", "b"]),
     (ArtifactFilter(kind=Kind.LOG), ["b", "c"]),
     (ArtifactFilter(tool_name="curl"), ["c"]),
     (ArtifactFilter(url="https://example.org/"), ["c"]),
+    (ArtifactFilter(status=404), ["a", "c"]),
+    (ArtifactFilter(status=200), ["b"]),
+    (ArtifactFilter(status=200, session="t"), []),
+    (ArtifactFilter(final_url=LED), ["a"]),
+    (ArtifactFilter(final_url="https://e.org/q"), ["c"]),
+    (ArtifactFilter(final_url=LED[:-1]), []),
     (ArtifactFilter(label="x"), ["a"]),
     (ArtifactFilter(label='x"y'), ["b"]),
     (ArtifactFilter(label="y"), []),
@@ -556,12 +563,22 @@ LISTED: list[tuple[ArtifactFilter, list[str]]] = [
 async def test_a_list_holds_exactly_what_meets_all_conditions(
     catalog: Everything, where: ArtifactFilter, titles: list[str]
 ) -> None:
-    for said in (
-        DeclaredMetadata(title="a", session="s", labels=("x", "z")),
-        DeclaredMetadata(title="b", session="s", kind=Kind.LOG, labels=('x"y',)),
-        DeclaredMetadata(title="c", session="t", kind=Kind.LOG, tool_name="curl", url="https://example.org/"),
+    stated = PageFetch(status=404, final_url="https://e.org/q", title="\0")
+    for said, fetch in (
+        (DeclaredMetadata(title="a", session="s", labels=("x", "z"), status=404, final_url=LED), None),
+        (
+            DeclaredMetadata(
+                title="b", session="s", kind=Kind.LOG, labels=('x"y',), status=200, final_url="https://e.org/o"
+            ),
+            stated,
+        ),
+        (
+            DeclaredMetadata(title="c", session="t", kind=Kind.LOG, tool_name="curl", url="https://example.org/"),
+            stated,
+        ),
     ):
-        await stored(catalog, store(str(said.title).encode(), said=said))
+        change = store(str(said.title).encode(), said=said)
+        await stored(catalog, replace(change, facts=replace(change.facts, fetch=fetch)))
     page = await catalog.list_artifacts("acme", where, START, before=None, limit=200)
     assert [artifact.said.title for artifact in page.artifacts] == titles[::-1]
     assert page.before is None

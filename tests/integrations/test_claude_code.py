@@ -112,6 +112,22 @@ def test_other_tools_keep_their_shape_too(service: Service, tool_name: str, resp
     assert got == {**response, member: got[member]}
 
 
+def test_a_page_that_the_host_fetched_has_its_status_and_where_it_led(service: Service) -> None:
+    led = "https://example.org/login"
+    response = {"bytes": 9, "code": 403, "codeText": "Forbidden", "result": f"# Sign in\n\n{LOG}", "url": led}
+    said = event("WebFetch", response, tool_input={"url": "https://example.org/", "prompt": "What is there?"})
+    card = output(asked(service, said))["result"].splitlines()
+    assert card[1:5] == [
+        "HTTP status 403: not the page",
+        "Title: Sign in",
+        "URL: https://example.org/",
+        f"Redirected to: {led}",
+    ]
+    wrong = {**response, "code": 999, "url": "javascript:alert(1)"}
+    card = output(asked(service, event("WebFetch", wrong, tool_input={"url": led})))["result"].splitlines()
+    assert [line for line in card if line.startswith(("HTTP", "Redirected"))] == []
+
+
 def test_an_agent_s_report_is_carded_block_by_block(service: Service) -> None:
     response = {"status": "completed", "content": [{"type": "text", "text": LOG}], "totalTokens": 9}
     got = output(asked(service, event("Agent", response)))

@@ -303,3 +303,25 @@ async def test_a_line_of_a_key_that_is_gone_is_masked_as_part_of_it(shown: Servi
     assert "of it gone" in receipt.text
     assert "QwErTyUiOp" not in receipt.text
     assert "Completely" not in receipt.text
+
+
+@pytest.mark.parametrize("mode", ["shown", "stored"])
+def test_credentials_in_the_addresses_of_a_page_are_masked(tmp_path: Path, mode: str) -> None:
+    address = "https://ann:s3cretpassw0rd@e.org/leeks"
+    led = "https://e.org/login?token=9f8e7d6c5b4a39281706"
+    text = "".join(f"Bed {n} has sand and loam.\n" for n in range(900))
+    scrape = {"markdown": text, "metadata": {"sourceURL": address, "url": led, "title": "Leeks", "statusCode": 404}}
+    with serving(tmp_path, redaction=mode) as service:
+        bodies = [{"content": text, "url": address, "final_url": led}, {"content": scrape}]
+        for body in bodies:
+            answer = service.client.post("/v1/artifacts", json=body).json()
+            known = service.get(f"/v1/artifacts/{answer['id']}")
+            listed = service.get("/v1/artifacts")
+            for shown in (answer, known, listed):
+                assert "s3cretpassw0rd" not in json.dumps(shown)
+                assert "9f8e7d6c5b4a39281706" not in json.dumps(shown)
+            lines = known["text"].splitlines()
+            assert [line for line in lines if line.startswith("URL: https://ann:[")]
+            assert [line for line in lines if line.startswith("Redirected to: https://e.org/login?token=[")]
+    with serving(tmp_path / "off", redaction="off") as service:
+        assert "s3cretpassw0rd" in service.client.post("/v1/artifacts", json=bodies[1]).json()["text"]

@@ -5,6 +5,7 @@ terminals. Text that looks like a path (`../`) or runs right to left is ordinary
 header. What only describes a payload is accepted in any form; `core/metadata_bounds.py` brings it within these bounds.
 """
 
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
@@ -20,6 +21,7 @@ from coatcheck.core.metadata_bounds import (
     TOOL_NAME_CHARS,
     URL_CHARS,
 )
+from coatcheck.core.page_fetch import MAX_STATUS, MIN_STATUS
 from coatcheck.core.policies.policy import MAX_VALUE
 from coatcheck.core.reads.read_bounds import MAX_TOKENS
 from coatcheck.core.search.domains import DOMAIN_LENGTH, MOST_DOMAINS
@@ -95,6 +97,24 @@ UrlLabel = Annotated[
     Any, _describing_text("Where the payload came from.", "https://example.org/page", URL_CHARS, **PLAIN)
 ]
 Url = Annotated[str, _plain(URL_CHARS, "Where the payload came from.", "https://example.org/page")]
+Status = Annotated[
+    int, Meta(ge=MIN_STATUS, le=MAX_STATUS, description="HTTP status with which the page came.", examples=[404])
+]
+FinalUrl = Annotated[
+    str, _plain(URL_CHARS, "Where redirects led from `url`: `http` or `https`.", "https://example.org/login?next=page")
+]
+ContentType = Annotated[
+    str,
+    _plain(
+        MEDIA_TYPE_CHARS,
+        "What the page's server called its content, of which the payload may be a conversion.",
+        "application/pdf",
+    ),
+]
+FetchedAt = Annotated[
+    datetime,
+    Meta(tz=True, description="When the page was fetched, not in the future.", examples=["2026-01-31T12:00:00Z"]),
+]
 Title = Annotated[Any, _describing_text("Title of the payload.", "build.log", TITLE_CHARS)]
 Label = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS, extra_json_schema=PLAIN)]
 Labels = Annotated[

@@ -21,6 +21,8 @@ _PIECE: Final = 256 * 1024
 @click.option("--kind", help="Only artifacts of this kind.")
 @click.option("--tool-name", help="Only artifacts from this tool.")
 @click.option("--source", "url", help="Only artifacts from this URL.")
+@click.option("--status", type=int, help="Only pages that came with this HTTP status.")
+@click.option("--final-url", help="Only pages to which redirects led here.")
 @click.option("--label", help="Only artifacts with this label.")
 @click.option("--after", "created_after", metavar="TIME", help="Only artifacts stored at this time or later.")
 @click.option(
@@ -32,7 +34,7 @@ _PIECE: Final = 256 * 1024
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="Maximum number listed.")
 @service_options
 def list_(
-    words: tuple[str, ...], limit: int, service: str | None, key: str | None, as_json: bool, **only: str | None
+    words: tuple[str, ...], limit: int, service: str | None, key: str | None, as_json: bool, **only: str | int | None
 ) -> None:
     """List artifacts, newest first; with WORDS only those that contain all of them."""
     params: dict[str, Any] = given(only) | ({"q": " ".join(words)} if words else {})
@@ -50,6 +52,10 @@ def list_(
 
 def _line(item: dict[str, Any]) -> str:
     what = item["title"] or item["url"] or item["tool_name"] or ""
+    if item.get("redirected"):
+        what += f" -> {item['final_url']}"
+    if (status := item.get("status")) is not None and status // 100 != 2:  # noqa: PLR2004 - the page came
+        what = f"HTTP {status}  {what}"
     size = size_of(item["size"]["bytes"])
     return f"{item['id']}  {item['created_at'][:16]}Z  {item['kind']}  {size}  {what}".rstrip()
 

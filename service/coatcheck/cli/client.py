@@ -98,6 +98,10 @@ def _rescue(pipe: str, stream: BufferedReader, failure: Failure, as_json: bool) 
 @click.option("--command", help="Command that was run, or a summary of the tool's arguments.")
 @click.option("--session", help="Conversation or run that the payload belongs to.")
 @click.option("--source", help="URL that the payload came from.")
+@click.option("--status", type=int, help="HTTP status with which the page came.")
+@click.option("--final-url", help="Where redirects led from --source.")
+@click.option("--content-type", help="What the page's server called it; --media-type is that of the payload.")
+@click.option("--fetched-at", metavar="TIME", help="When the page was fetched: 2026-01-31T12:00:00Z.")
 @click.option("--title", help="Title (default: the file's name).")
 @click.option("--kind", help="Kind of payload (default: detected).")
 @click.option("--media-type", help="Media type (default: guessed from the file's name).")
@@ -151,6 +155,10 @@ _FIELDS: Final = (
     "command",
     "session",
     "kind",
+    "status",
+    "final_url",
+    "content_type",
+    "fetched_at",
     "query",
     "ttl",
     "card_tokens",

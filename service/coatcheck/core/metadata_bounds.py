@@ -17,7 +17,7 @@ URL_CHARS: Final = 8_192
 MEDIA_TYPE_CHARS: Final = 255
 LABEL_CHARS: Final = 128
 MAX_LABELS: Final = 32
-_MEDIA_TYPE: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*;[ -~]*)?", re.ASCII)
+MEDIA_TYPE: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*;[ -~]*)?", re.ASCII)
 """Matches a media type (RFC 9110 section 8.3.1)."""
 _ABSENT: Final = "was not valid and was left out"
 
@@ -72,7 +72,7 @@ def _adjust_url(value: object) -> Adjusted:
 
 
 def _adjust_media_type(value: object) -> Adjusted:
-    if isinstance(value, str) and len(value) <= MEDIA_TYPE_CHARS and _MEDIA_TYPE.fullmatch(value):
+    if isinstance(value, str) and len(value) <= MEDIA_TYPE_CHARS and MEDIA_TYPE.fullmatch(value):
         return value, ""
     return None, _ABSENT
 

@@ -63,6 +63,8 @@ class ArtifactFilter(Struct, frozen=True, kw_only=True):
     kind: Kind | None = None
     tool_name: str | None = None
     url: str | None = None
+    status: int | None = None
+    final_url: str | None = None
     label: str | None = None
     created_after: datetime | None = None
     """Inclusive."""

@@ -32,6 +32,8 @@ from coatcheck.core.card.repeat import SMALLEST, repeat
 from coatcheck.core.choose.novelty import compared
 from coatcheck.core.encoding.payload_encoder import PayloadEncoder
 from coatcheck.core.kinds import recognise
+from coatcheck.core.kinds.description import PayloadProbe
+from coatcheck.core.kinds.fetch import find_fetch
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.fields import find_fields
 from coatcheck.core.parts.form import find_form, open_payload
@@ -120,6 +122,9 @@ def look(
     facts = recognise(sample, said, survey, fields=shown.fields(), carded=wanted)
     text = None
     if opened is not None:
+        if opened[0].is_envelope and (payload := intake.payload) is not None:
+            around = PayloadProbe(PayloadSample(payload, b"", len(payload)), said)
+            facts = structs.replace(facts, fetch=find_fetch(around))
         facts = facts.of_form(opened[0], said)
         m = shown.measure()
         sizes = ViewMeasure(size=m.size, lines=m.lines, chars=m.chars, tokens=m.tokens)

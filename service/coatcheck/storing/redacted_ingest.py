@@ -14,7 +14,7 @@ from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.policy import Redaction
 from coatcheck.core.redact.mask import Mask, MaskedSecrets
-from coatcheck.core.redact.masked_artifact import said_of
+from coatcheck.core.redact.masked_artifact import NAMES, said_of
 from coatcheck.core.redact.redacting_stream import RedactingStream, refused_name
 from coatcheck.core.redact.text_search import TextSearch
 from coatcheck.runtime.pool import in_pool
@@ -146,7 +146,7 @@ def _named(mask: Mask, declared: DeclaredMetadata, *, refuse: bool) -> DeclaredM
     clean = said_of(mask, declared)
     if clean is declared or not refuse:
         return replace(clean, session=declared.session)
-    for field in ("title", "url", "tool_name", "tool_call_id", "media_type", "command", "labels"):
+    for field in (*NAMES, "labels"):
         was = getattr(declared, field)
         if was != getattr(clean, field):
             texts = declared.labels if field == "labels" else (str(was),)

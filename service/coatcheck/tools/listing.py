@@ -77,9 +77,11 @@ def _kind(word: str | None) -> Kind | None:
 
 def _line(artifact: Artifact) -> str:
     said, facts, measure = artifact.said, artifact.facts, artifact.measure
+    fetch = facts.fetch_of(said)
+    status = f"HTTP {fetch.status}" if fetch.failed else ""
     name = one_line((said.title or facts.title or said.url or facts.url or said.command or "")[: _NAME * 2])
     name = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
     lines = f"{plural(measure.lines, 'line')}, {plural(measure.size, 'byte')}"
     tool = one_line((said.tool_name or "")[:_NAME])
     when = artifact.created_at.strftime("%Y-%m-%d %H:%M UTC")
-    return " · ".join(part for part in (artifact.id, facts.kind.value, name, lines, tool, when) if part)
+    return " · ".join(part for part in (artifact.id, facts.kind.value, status, name, lines, tool, when) if part)

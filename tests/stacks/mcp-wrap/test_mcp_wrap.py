@@ -187,3 +187,66 @@ async def test_the_tools_are_exempt_that_the_page_exempts(service_url: str, data
             assert NEEDLE in text(await client.call_tool("read_text_file", {"path": str(data / "log.txt")}))
             schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
         assert {name for name, schema in schemas.items() if schema} == {"read_text_file", "get_file_info"}
+
+
+class Site(Quiet):
+    """Pages of a site: one behind two redirects, one behind a login, a PDF; anything else is not there."""
+
+    def do_GET(self) -> None:
+        body = "".join(f"<p>Bed {n} has sand and loam, in which leeks grow.</p>" for n in range(200))
+        page = (
+            "<html><head><title>{0} | Site</title></head><body><article><h1>{0} in full</h1>{1}</article></body></html>"
+        )
+        led = {"/old": "/moved", "/moved": "/leeks", "/private": "/login?next=private"}
+        pages = {"/leeks": page.format("Growing leeks", body), "/login?next=private": page.format("Sign in", body)}
+        report = b"%PDF-1.4\n%\xe2\xe3\n1 0 obj\n<< /Title (Annual report) >>\nendobj\n" + b"% sand and loam\n" * 300
+        if self.path in led:
+            self._answer(302, b"", ("location", led[self.path]))
+        elif self.path in pages:
+            self._answer(200, pages[self.path].encode(), ("content-type", "text/html; charset=utf-8"))
+        elif self.path == "/report.pdf":
+            trailer = b"trailer\n<< /Info 1 0 R /Size 2 >>\nstartxref\n9\n%%EOF\n"
+            self._answer(200, report + trailer, ("content-type", "application/pdf"))
+        else:
+            self._answer(404, b"Not here.", ("content-type", "text/plain"))
+
+    def _answer(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
+        self.send_response(status)
+        for name, value in (*headers, ("content-length", str(len(body)))):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def site() -> Generator[str]:
+    """The URL of the site."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def test_cards_tell_how_pages_were_fetched_as_far_as_the_server_says_it(service_url: str, site: str) -> None:
+    fetch = [str(Path(sys.executable).parent / "mcp-server-fetch"), "--ignore-robots-txt", "--allow-private-ips"]
+    long = f"/missing?{'bed=sand-and-loam&' * 60}"  # a shorter result is no card: it says itself that there is no page
+    expected = {
+        long: ["HTTP status 404: not the page", "URL (clipped): "],
+        "/old": ["Title: Growing leeks in full", "URL: "],
+        "/private": ["Title: Sign in in full", "URL: "],
+        "/report.pdf": ["Title: Annual report", "URL: ", "Content type: application/pdf"],
+    }
+    async with host(*wrapped(service_url, "--max-tokens", "300"), *fetch) as client:
+        for path, lines in expected.items():
+            result = await client.call_tool("fetch", {"url": f"{site}{path}", "max_length": 100_000})
+            card = text(result).splitlines()
+            assert card[0].startswith("[art_"), card
+            assert all(line.startswith(begin) for line, begin in zip(card[1:], lines, strict=False)), card
+            assert result.is_error == (path == long)
+            with Client(service_url) as coatcheck:
+                known = coatcheck.describe(card[0][1:23]).artifact
+            assert known.url == f"{site}{path}"
+            assert known.status == (404 if path == long else None)

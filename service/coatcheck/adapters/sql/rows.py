@@ -144,9 +144,12 @@ def encode_said(said: DeclaredMetadata) -> str:
     return encode(msgspec.structs.replace(said, labels=()) if said.labels else said)
 
 
-def command_in_said(command: str | None) -> str:
-    """Returns the text that `encode_said` writes only for this command; without one, for any command."""
-    return '"command":' if command is None else f'"command":{_encoder.encode(command).decode()}'
+def member(name: str, value: object = None) -> str:
+    """Returns the text that a member of metadata is written as, and nothing else; without a value, with any.
+
+    Quotes inside strings are escaped, so no string contains it.
+    """
+    return f'"{name}":' if value is None else f'"{name}":{_encoder.encode(value).decode()}'
 
 
 def encode_labels(labels: tuple[str, ...]) -> str | None:

@@ -39,7 +39,7 @@ async def list_artifacts(call: RouteCall, query: ListQuery) -> ListView:
     Lists live artifacts, newest first. All conditions given must hold; with `q`, an artifact must contain every word.
     Everything stored before the request is found, unless the answer says `partial`. An unknown parameter is an error.
     """
-    for name in ("session", "tool_name", "url", "label"):
+    for name in ("session", "tool_name", "url", "final_url", "label"):
         plain(getattr(query, name), name)
     where = copy_fields(ArtifactFilter, query)
     listing = await call.services.browse(call.caller, where, query.cursor, query.limit, query=query.q)

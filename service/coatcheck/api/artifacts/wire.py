@@ -9,11 +9,25 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from coatcheck.api.parameters import CardTokens, IdleTtl, Label, Labels, Pin, Query, Session, ToolName, Tools, Ttl, Url
+from coatcheck.api.parameters import (
+    CardTokens,
+    IdleTtl,
+    Label,
+    Labels,
+    Pin,
+    Query,
+    Session,
+    Status,
+    ToolName,
+    Tools,
+    Ttl,
+    Url,
+)
 from coatcheck.api.views import Id, Text, TextTokens, copy_fields
 from coatcheck.core.artifact import Artifact, Kind
 from coatcheck.core.card import Card
 from coatcheck.core.fulltext import MAX_QUERY_CHARS
+from coatcheck.core.page_fetch import CLOCK_SKEW, is_redirected
 from coatcheck.core.retention.holds import NAMED, Hold
 from coatcheck.usecases.payloads.describe import Described
 from coatcheck.usecases.retention.administer_holds import Holds
@@ -39,6 +53,8 @@ class ListQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     kind: Annotated[Kind, Meta(description="Only this kind.")] | None = None
     tool_name: ToolName | None = None
     url: Url | None = None
+    status: Annotated[Status, Meta(description="Only pages that came with this HTTP status.")] | None = None
+    final_url: Annotated[Url, Meta(description="Only pages to which redirects led here.")] | None = None
     label: Annotated[Label, Meta(description="Only artifacts with this label.")] | None = None
     created_after: (
         Annotated[datetime, Meta(tz=True, description="Only artifacts that were stored at this moment or later.")]
@@ -113,6 +129,15 @@ class ArtifactView(Struct, frozen=True, kw_only=True):
     command: str | None
     session: str | None
     url: str | None
+    status: Annotated[int | None, Meta(description="The HTTP status with which the page came.")]
+    final_url: Annotated[str | None, Meta(description="Where redirects led from `url`.")]
+    redirected: Annotated[
+        bool, Meta(description="Whether `final_url` is another page than `url`, not only another spelling of it.")
+    ]
+    content_type: Annotated[
+        str | None, Meta(description="What the page's server called it; the payload may be a conversion.")
+    ]
+    fetched_at: datetime | None
     title: str | None
     labels: tuple[str, ...]
     compared_to: Annotated[str | None, Meta(description="ID of the artifact that it was compared with at ingest.")]
@@ -206,6 +231,7 @@ async def artifact_views(holds: Holds, artifacts: Sequence[Artifact]) -> tuple[A
 def _artifact_view(artifact: Artifact, holds: Sequence[Hold] | None) -> ArtifactView:
     """Returns an artifact as callers see it; detected values fill in for those that were not declared."""
     said, facts, measure = artifact.said, artifact.facts, artifact.measure
+    fetch = facts.fetch_of(said)
     tokens = copy_fields(TokensView, measure.tokens)
     size = copy_fields(SizeView, measure, bytes=measure.size, dropped_bytes=measure.dropped, tokens=tokens)
     return copy_fields(
@@ -215,13 +241,23 @@ def _artifact_view(artifact: Artifact, holds: Sequence[Hold] | None) -> Artifact
         kind=facts.kind,
         same_as=None if facts.repeats is None else facts.repeats.id,
         media_type=said.media_type or facts.media_type,
-        url=said.url or facts.url,
-        title=said.title or facts.title,
+        url=fetch.url,
+        title=fetch.title,
+        status=fetch.status,
+        final_url=fetch.final_url,
+        redirected=is_redirected(fetch),
+        content_type=fetch.content_type,
+        fetched_at=_past(fetch.fetched_at, artifact.created_at),
         size=size,
         utf8=measure.utf8,
         sha256=measure.sha256.hex(),
         holds=None if holds is None else tuple(map(_hold_view, holds)),
     )
+
+
+def _past(moment: datetime | None, created_at: datetime) -> datetime | None:
+    """Returns a moment that a payload states, unless that is later than the payload: it was stored without a clock."""
+    return None if moment is None or moment > created_at + CLOCK_SKEW else moment
 
 
 def described_view(described: Described, artifact: ArtifactView) -> DescribedView:

@@ -1,5 +1,7 @@
 """Converts requests to what the use case takes, after checking and completing them."""
 
+from datetime import datetime
+
 from msgspec import structs
 
 from coatcheck.api.checks import describe, plain
@@ -7,7 +9,9 @@ from coatcheck.api.durations import given_seconds
 from coatcheck.api.ingest.wire import DeclaredParameters, StoreBody
 from coatcheck.api.views import copy_fields
 from coatcheck.core import ids
-from coatcheck.core.artifact import DeclaredMetadata
+from coatcheck.core.artifact import FETCH, DeclaredMetadata
+from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.page_fetch import CLOCK_SKEW, as_address, as_content_type
 from coatcheck.core.views.parts import PartsPayload
 from coatcheck.storing.compare import PREVIOUS
 from coatcheck.storing.ingest_request import IngestRequest, Notice
@@ -39,19 +43,33 @@ def to_ingest_request(
 
 
 def to_declared(
-    sent: DeclaredParameters, *, media_type: str | None = None, title: str | None = None, failed: bool = False
+    sent: DeclaredParameters,
+    now: datetime,
+    *,
+    media_type: str | None = None,
+    title: str | None = None,
+    failed: bool = False,
 ) -> tuple[DeclaredMetadata, tuple[Notice, ...]]:
     """Returns what the caller declared, and a warning if it had to be adjusted.
 
     Args:
         sent: the request.
+        now: the present moment, after which no page was fetched.
         media_type: stands in for an absent one.
         title: stands in for an absent one.
         failed: whether a provider's result says that the tool failed.
 
     Raises:
-        CoatcheckError: `invalid_request` if the session has a control character.
+        CoatcheckError: `invalid_request` if the session has a control character, or if what is said of a page's fetch
+            makes no sense.
     """
+    if sent.final_url is not None and as_address(sent.final_url) is None:
+        raise _senseless("final_url", "an absolute URL that begins with http:// or https://")
+    if sent.content_type is not None and as_content_type(sent.content_type) is None:
+        raise _senseless("content_type", "a media type, such as text/html; charset=utf-8")
+    if sent.fetched_at is not None and sent.fetched_at > now + CLOCK_SKEW:
+        raise _senseless("fetched_at", f"in the past: here it is {now:%Y-%m-%dT%H:%M:%SZ}")
+    fetch = {name: getattr(sent, name) for name in FETCH}
     adjusted, notices = describe(
         {
             "media_type": sent.media_type or media_type,
@@ -64,7 +82,11 @@ def to_declared(
             "labels": sent.labels,
         }
     )
-    return DeclaredMetadata(session=plain(sent.session, "session"), failed=failed, **adjusted), notices
+    return DeclaredMetadata(session=plain(sent.session, "session"), failed=failed, **fetch, **adjusted), notices
+
+
+def _senseless(name: str, what: str) -> CoatcheckError:
+    return CoatcheckError(Code.INVALID_REQUEST, f"'{name}' must be {what}.", field=name)
 
 
 def stand_in(sent: StoreBody, parted: PartsPayload) -> StoreBody:

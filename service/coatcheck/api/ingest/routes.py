@@ -129,7 +129,7 @@ async def store_raw_artifact(call: RouteCall, query: RawQuery) -> Reply[ReceiptV
     given = field(call.scope, b"content-type")
     if given is not None and media_type(call.scope) == _UNSAID:
         given = None
-    declared, notices = to_declared(query, media_type=given)
+    declared, notices = to_declared(query, call.services.clock.now(), media_type=given)
     request = to_ingest_request(query, declared, key=idempotency_key(call.scope), notices=notices)
     _refuse_early(call, keep_ends=request.keep_ends)
     body = open_body(call.scope, call.receive, call.limits)
@@ -221,7 +221,7 @@ def _result(receipt: Receipt | CoatcheckError) -> BatchItem:
 async def _shorter(call: RouteCall, raw: bytes, receipt: Receipt, room: int) -> Receipt | CoatcheckError:
     """Returns the receipt with a card of at most `room` tokens in place of its text."""
     try:
-        payload, request, _ = await _read(raw, None)
+        payload, request, _ = await _read(call, raw, None)
         return await call.services.ingest.shorten(call.caller, _pieces(payload), request, receipt, room)
     except CoatcheckError as e:
         call.context.log.failed(e, call.scope["state"]["request_id"], "/v1/artifacts:batch")
@@ -230,13 +230,13 @@ async def _shorter(call: RouteCall, raw: bytes, receipt: Receipt, room: int) -> 
 
 async def _store(call: RouteCall, data: bytes, key: str | None, standalone: bool | UnsetType = UNSET) -> Receipt:
     """Stores the payload of a JSON body."""
-    payload, request, pictures = await _read(data, key)
+    payload, request, pictures = await _read(call, data, key)
     request = structs.replace(request, standalone=standalone)
     receipt = await call.services.ingest(call.caller, _pieces(payload), lambda: request, keep_ends=request.keep_ends)
     return structs.replace(receipt, pictures=pictures)
 
 
-async def _read(data: bytes, key: str | None) -> tuple[bytes, IngestRequest, Pictures | None]:
+async def _read(call: RouteCall, data: bytes, key: str | None) -> tuple[bytes, IngestRequest, Pictures | None]:
     """Returns the payload of a JSON body, the request about it, and the images in it."""
     body, mended = await decode_aside(data, StoreBody)
     if len(data) > SMALL:
@@ -245,7 +245,7 @@ async def _read(data: bytes, key: str | None) -> tuple[bytes, IngestRequest, Pic
         parted = parts.payload(body.content)
     pictures = pictures_of(parts.parts_of(body.content))
     body = stand_in(body, parted)
-    declared, notices = to_declared(body, failed=parted.failed)
+    declared, notices = to_declared(body, call.services.clock.now(), failed=parted.failed)
     request = to_ingest_request(body, declared, key=key, notices=(*((MENDED,) if mended else ()), *notices))
     return parted.data, request, pictures
 
@@ -260,13 +260,20 @@ async def _store_form(call: RouteCall) -> Receipt:
     before = from_pairs(form.fields, DeclaredParameters)
     keep_ends = before.oversize == "keep_ends"
     _refuse_early(call, keep_ends=keep_ends, extra=_FORM_ROOM)
-    request = _form_request(form, key, before)
+    request = _form_request(call, form, key, before)
     return await call.services.ingest(
-        call.caller, form, request, keep_ends=keep_ends, before=to_declared(before)[0], sender=body.sender
+        call.caller,
+        form,
+        request,
+        keep_ends=keep_ends,
+        before=to_declared(before, call.services.clock.now())[0],
+        sender=body.sender,
     )
 
 
-def _form_request(form: Form, key: str | None, before: DeclaredParameters) -> Callable[[], IngestRequest]:
+def _form_request(
+    call: RouteCall, form: Form, key: str | None, before: DeclaredParameters
+) -> Callable[[], IngestRequest]:
     """Returns the ingest request of a form; call it once the whole form has been read."""
 
     def request() -> IngestRequest:
@@ -275,7 +282,9 @@ def _form_request(form: Form, key: str | None, before: DeclaredParameters) -> Ca
             raise CoatcheckError(
                 Code.INVALID_REQUEST, "'oversize' must come before the file in the form.", field="oversize"
             )
-        declared, notices = to_declared(sent, media_type=form.media_type, title=form.filename)
+        declared, notices = to_declared(
+            sent, call.services.clock.now(), media_type=form.media_type, title=form.filename
+        )
         return to_ingest_request(sent, declared, key=key, notices=notices)
 
     return request

@@ -11,6 +11,9 @@ from coatcheck.api.parameters import (
     CardTokens,
     Command,
     CompareTo,
+    ContentType,
+    FetchedAt,
+    FinalUrl,
     IdleTtl,
     InlineTokens,
     KindLabel,
@@ -20,6 +23,7 @@ from coatcheck.api.parameters import (
     Pin,
     Query,
     Session,
+    Status,
     Title,
     ToolLabel,
     Tools,
@@ -41,6 +45,10 @@ class DeclaredParameters(Struct, kw_only=True, forbid_unknown_fields=True, omit_
     command: Command = None
     session: Session | None = None
     url: UrlLabel = None
+    status: Status | None = None
+    final_url: FinalUrl | None = None
+    content_type: ContentType | None = None
+    fetched_at: FetchedAt | None = None
     title: Title = None
     kind: KindLabel = None
     labels: LabelList = ()

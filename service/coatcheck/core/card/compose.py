@@ -85,13 +85,17 @@ def choose_budget(inputs: CardInput) -> int:
 
 def named(artifact_id: str, declared: DeclaredMetadata, measure: Measure, facts: DetectedMetadata) -> Card:
     """Returns the names and sizes of a payload: a card that shows none of it."""
+    fetch = facts.fetch_of(declared)
     return Card(
         id=artifact_id,
         kind=facts.kind,
         media_type=facts.media_type,
-        title=declared.title or facts.title,
-        url=declared.url or facts.url,
+        title=fetch.title,
+        url=fetch.url,
         canonical_url=facts.url if declared.url else None,
+        status=fetch.status,
+        final_url=fetch.final_url,
+        content_type=fetch.content_type,
         tool_name=declared.tool_name,
         tool_call_id=declared.tool_call_id,
         command=declared.command,

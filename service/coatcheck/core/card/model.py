@@ -170,6 +170,12 @@ class Card(Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str | None = None
     url: str | None = None
     canonical_url: str | None = None
+    status: int | None = None
+    """The HTTP status with which the page came."""
+    final_url: str | None = None
+    """Where redirects led from `url`."""
+    content_type: str | None = None
+    """What the page's server called it."""
     tool_name: str | None = None
     tool_call_id: str | None = None
     command: str | None = None

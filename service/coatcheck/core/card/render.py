@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from coatcheck.core.artifact import Kind, Measure
+from coatcheck.core.artifact import Kind, Measure, PageFetch
 from coatcheck.core.card.model import CardInput, Excerpt, NextCall, Omission
 from coatcheck.core.kinds.spec import spec_of
 from coatcheck.core.parts.fields import time_range
@@ -39,6 +39,11 @@ def first_line(inputs: CardInput, *, sized: bool) -> str:
         names = ("fields",) if inputs.brief and len(names) > 1 else names
         form += f" · without {', '.join(names)}{f' ({times})' if times else ''}"
     return f"[{inputs.id} · {inputs.facts.kind}{size}{form} · {where}{rule}]"
+
+
+def status_line(fetch: PageFetch) -> str:
+    """Returns the line about a status that is not 2xx; empty for any other, and for an unknown one."""
+    return f"HTTP status {fetch.status}: not the page" if fetch.failed else ""
 
 
 def bytes_line(measure: Measure, media_type: str | None) -> str:

@@ -30,6 +30,8 @@ def repeat(inputs: CardInput, earlier: str) -> tuple[Card, str, int] | None:
     call = NextCall(TOOL, {"artifact_id": inputs.id})
     same = f"{MARK} Same as {earlier}, byte for byte"
     failed = f" {MARK} {FAILED.name} {FAILED.value}" if inputs.declared.failed else ""
+    status = render.status_line(inputs.facts.fetch_of(inputs.declared))
+    failed += f" {MARK} {status}" if status else ""
     last = f" {render.next_line(call, brief=False)}"
     text = f"{render.first_line(inputs, sized=True)}\n{same}{failed}{last}"
     count = inputs.tokenizer.count(text)

@@ -61,7 +61,8 @@ def _beginning(text: _Text) -> NDArray[np.uint64]:
 
 def _read(artifact: Artifact, texts: tuple[bytes, ...]) -> _Text:
     said, facts = artifact.said, artifact.facts
-    spoken = (said.title, facts.title, said.url, facts.url, said.tool_name, said.command, *said.labels)
+    final_url = facts.fetch_of(said).final_url
+    spoken = (said.title, facts.title, said.url, facts.url, final_url, said.tool_name, said.command, *said.labels)
     encoding = "utf-16" if texts and texts[0][:2] in _UTF_16 else "utf-8"
     plain = [text for text in texts if encoding == "utf-8" and text.isascii()]
     written = [word for word in spoken if word]

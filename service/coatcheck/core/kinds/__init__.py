@@ -9,6 +9,7 @@ from collections.abc import Callable
 from coatcheck.core.artifact import DeclaredMetadata, DetectedMetadata, Kind, LineFields, PayloadSample
 from coatcheck.core.kinds.classify import classify
 from coatcheck.core.kinds.description import NOTHING, PayloadProbe
+from coatcheck.core.kinds.fetch import find_fetch
 from coatcheck.core.kinds.markers import find_markers
 from coatcheck.core.kinds.spec import FILES, JSON, ROWS, TEXTS, spec_of
 from coatcheck.core.parts.blobs import read_lines
@@ -36,7 +37,7 @@ def recognise(
             time, and leaves out everything that only a card shows.
     """
     payload = PayloadProbe(sample, declared, survey)
-    kind = classify(payload)
+    kind, fetch = classify(payload), find_fetch(payload)
     fields = fields if spec_of(kind).has_fields and declared.kind in {None, kind} else None
     if fields is not None and kind in ROWS and not hidden_fields(fields, sample.head[: sample.head.find(b"\n") + 1]):
         fields = fields if fields.member or fields.delimiter else None  # below a header, times are a column
@@ -67,7 +68,7 @@ def recognise(
         sections=tuple([title for title, _, _ in described.parts]),
         section_lines=tuple([(first, count) for _, first, count in described.parts]),
         document=described.document,
-    )
+    ).of_fetch(fetch, declared)
 
 
 def _messages(sample: PayloadSample, fields: LineFields) -> PayloadSample:

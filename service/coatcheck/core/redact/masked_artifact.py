@@ -5,6 +5,7 @@ the middle of a secret would otherwise show half of it. Lines and names are sear
 """
 
 from itertools import islice
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +15,11 @@ from coatcheck.core.kinds import recognise
 from coatcheck.core.redact.mask import Mask, MaskedSecrets
 from coatcheck.core.survey.survey import Survey
 from coatcheck.core.views.view import TITLE_CHARS, Section
+
+NAMES: Final = ("title", "url", "tool_name", "tool_call_id", "media_type", "command", "final_url", "content_type")
+"""Declared texts that may contain secrets, besides labels."""
+_FETCH: Final = ("title", "url", "final_url", "content_type")
+"""Such texts of a PageFetch."""
 
 
 class MaskedArtifact(Struct, frozen=True):
@@ -40,7 +46,7 @@ def veiled(
     clean = said_of(mask, said)
     if masked.count:
         again = recognise(seen, replace(clean, kind=facts.kind), survey, fields=facts.fields)
-        facts = replace(again.beside(facts), kind=facts.kind, form=facts.form)
+        facts = replace(again.beside(facts), kind=facts.kind).of_form(facts.form, clean)
     return MaskedArtifact(clean, facts_of(mask, facts, hidden=bool(masked.count)), seen, survey, masked)
 
 
@@ -59,34 +65,36 @@ def artifact_of(mask: Mask, artifact: Artifact) -> Artifact:
 
 def said_of(mask: Mask, said: DeclaredMetadata) -> DeclaredMetadata:
     """Returns the declared metadata, masked. The session stays, as it is an address."""
-    names = ("title", "url", "tool_name", "tool_call_id", "media_type", "command")
-    values = tuple(getattr(said, name) or "" for name in names)
+    values = tuple(getattr(said, name) or "" for name in NAMES)
     clean = mask.lines((*values, *said.labels))
     if clean == (*values, *said.labels):
         return said
-    changed = {name: new or None for name, new in zip(names, clean, strict=False)}
-    return replace(said, **changed, labels=clean[len(names) :])
+    changed = {name: new or None for name, new in zip(NAMES, clean, strict=False)}
+    return replace(said, **changed, labels=clean[len(NAMES) :])
 
 
 def facts_of(mask: Mask, facts: DetectedMetadata, *, hidden: bool = False) -> DetectedMetadata:
     """Returns the detected metadata, masked; `hidden` says whether it comes from a sample with fillers."""
     names = ("title", "url", "media_type", "language")
     values = tuple(getattr(facts, name) or "" for name in names)
+    fetch = tuple(getattr(facts.fetch, name, None) or "" for name in _FETCH)
     markers = tuple(part for marker in facts.markers for part in (marker.name, marker.value))
     fields = () if facts.fields is None else facts.fields.names
-    texts = (*values, *facts.shape, *facts.sections, *facts.comparison, *markers, *fields)
+    texts = (*values, *fetch, *facts.shape, *facts.sections, *facts.comparison, *markers, *fields)
     clean = tuple(map(mask.reveal, texts)) if hidden else texts
     clean = mask.lines(clean)
     if clean == texts:
         return facts
     rest = iter(clean)
-    named, shape, sections, comparison, parts, fields = (
+    named, fetch, shape, sections, comparison, parts, fields = (
         tuple(islice(rest, len(each)))
-        for each in (names, facts.shape, facts.sections, facts.comparison, markers, fields)
+        for each in (names, fetch, facts.shape, facts.sections, facts.comparison, markers, fields)
     )
     return replace(
         facts,
         **{name: new or None for name, new in zip(names, named, strict=True)},
+        fetch=facts.fetch
+        and replace(facts.fetch, **{name: new or None for name, new in zip(_FETCH, fetch, strict=True)}),
         shape=shape,
         sections=sections,
         comparison=comparison,

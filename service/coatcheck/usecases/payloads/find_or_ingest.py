@@ -347,9 +347,8 @@ def _as_said(a: Artifact, declared: DeclaredMetadata, data: bytes) -> Artifact:
     sample = PayloadSample(data[head[0] : head[1]], data[tail[0] : tail[1]], len(data))
     fields = find_fields(sample.head)
     facts = recognise(sample, declared, survey_of(data, 2 * SAMPLE_BYTES, fields), fields=fields)
-    return structs.replace(
-        a, said=declared, facts=structs.replace(facts.of_form(a.facts.form, declared), redacted=a.facts.redacted)
-    )
+    facts = structs.replace(facts, fetch=facts.fetch or a.facts.fetch, redacted=a.facts.redacted)
+    return structs.replace(a, said=declared, facts=facts.of_form(a.facts.form, declared))
 
 
 def _text_of(a: Artifact, data: bytes) -> bytes:

@@ -244,7 +244,7 @@ def latest_run(conn: Connection, run: RunKey, now: datetime) -> int | None:
         "namespace": run.namespace,
         "session": run.session,
         "tool_name": run.tool_name,
-        "command": rows.command_in_said(run.command),
+        "command": rows.member("command", run.command),
         "has_command": run.command is not None,
         "but": run.but,
         "now": now,

@@ -13,11 +13,24 @@ from datetime import datetime
 from typing import Any
 
 from msgspec.structs import astuple
-from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Text, bindparam, func, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Text,
+    and_,
+    bindparam,
+    func,
+    literal,
+    not_,
+    or_,
+    select,
+)
 
 from coatcheck.adapters.sql import rows
 from coatcheck.adapters.sql.changes.tombstone import is_live
-from coatcheck.adapters.sql.dialect import among, has_label
+from coatcheck.adapters.sql.dialect import among, contains_text, has_label
 from coatcheck.adapters.sql.tables import artifacts, blobs
 from coatcheck.adapters.sql.types import Many, UtcDateTime
 from coatcheck.ports.catalog import ArtifactFilter, ArtifactPage
@@ -40,6 +53,17 @@ _SEQS = bindparam("seqs", type_=Many(BigInteger()))
 _BEFORE = artifacts.c.seq < bindparam("before")
 _FROM = artifacts.c.seq >= bindparam("first")
 _PREFIX = bindparam("session_prefix", type_=Text())
+_IN_METADATA = ("status", "final_url")
+"""Conditions on members of the declared metadata, or else of the detected metadata."""
+
+
+def _has_member(name: str) -> ColumnElement[bool]:
+    member, any_value = bindparam(name, type_=Text()), literal(rows.member(name))
+    declared, detected = artifacts.c.said, artifacts.c.facts
+    undeclared = and_(not_(contains_text(declared, any_value)), contains_text(detected, member))
+    return or_(contains_text(declared, member), undeclared)
+
+
 _CONDITIONS: dict[str, ColumnElement[bool]] = {
     # Not a range: what lies between two texts depends on the database's collation.
     "session_prefix": func.substr(artifacts.c.session, 1, func.length(_PREFIX)) == _PREFIX,
@@ -47,6 +71,7 @@ _CONDITIONS: dict[str, ColumnElement[bool]] = {
     "kind": artifacts.c.kind == bindparam("kind"),
     "tool_name": artifacts.c.tool_name == bindparam("tool_name"),
     "url": artifacts.c.url == bindparam("url"),
+    **{name: _has_member(name) for name in _IN_METADATA},
     "label": has_label(artifacts.c.labels, bindparam("label")),
     "created_after": artifacts.c.created_at >= bindparam("created_after", type_=UtcDateTime),
     "created_before": artifacts.c.created_at < bindparam("created_before", type_=UtcDateTime),
@@ -76,7 +101,11 @@ def _seq(row: Row[Any]) -> int:
 
 def _wanted(where: ArtifactFilter) -> dict[str, Any]:
     given = zip(where.__struct_fields__, astuple(where), strict=True)
-    return {name: value for name, value in given if value is not None and name in _CONDITIONS}
+    return {
+        name: rows.member(name, value) if name in _IN_METADATA else value
+        for name, value in given
+        if value is not None and name in _CONDITIONS
+    }
 
 
 def list_artifacts(
