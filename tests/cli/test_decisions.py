@@ -89,13 +89,12 @@ def test_a_sessions_tokens_are_shown_and_another_namespaces_are_not_asked_for(pl
     measured = httpx.post(f"{place.url}/v1/context/measure", json={"body": body, "session": "a/b c"}, trust_env=False)
     assert measured.status_code == 200
     account = loaded(place, "usage", "--session", "a/b c")
-    first, last = ask(place, "usage", "--session", "a/b c").text.splitlines()
+    first, *lines = ask(place, "usage", "--session", "a/b c").text.splitlines()
     assert first == (
         f"a/b c: 1 artifact of {account['raw_tokens']:,} tokens, {account['given_tokens']:,} given, "
         f"{account['read_tokens']:,} read back in 1 read; {account['saved_tokens']:,} saved"
     )
-    tokens = measured.json()["this_turn"]["tokens"]
-    assert last == f"context: {tokens:,} tokens, of which {tokens:,} stay for the next turn"
+    assert lines == measured.json()["lines"] == ask(place, "status").text.splitlines()
     refused = ask(place, "usage", "--session", "s", "--namespace", "other")
     assert (refused.code, refused.out) == (2, b"")
 

@@ -31,7 +31,7 @@ def test_the_sums_are_sums_and_only_this_turns_payload_is_transient() -> None:
     got = measure(body_of(LONG), MeasureRequest(window=ModelWindow(model=20_000)), POLICY, counter())
     assert got.next_turn.tokens == got.baseline.tokens + got.persisted.tokens
     assert got.this_turn.tokens == got.next_turn.tokens + got.transient.tokens
-    assert got.transient.tokens == 5_000 - 128, "a card of a small window"
+    assert got.transient.tokens == 5_000 - 200, "a card of an 80th of the budget"
     assert got.this_turn.tokens == got.parts.total
     settled = measure(body_of(LONG, later=True), MeasureRequest(), POLICY, counter())
     assert settled.transient.tokens == 0

@@ -16,7 +16,7 @@ from support.service import Service, serving, start
 Json = Any
 TOKENIZER = load_tokenizer()
 LOG = "".join(f"step {n}: built target module_{n * 7919} in {n} ms\n" for n in range(400))
-ZEROS = {
+ZEROS: Json = {
     "artifacts": 0,
     "raw_tokens": 0,
     "given_tokens": 0,
@@ -27,6 +27,10 @@ ZEROS = {
     "unsent_tokens": 0,
     "persisted_tokens": None,
     "transient_tokens": None,
+    "window_tokens": None,
+    "search_tokens": None,
+    "search_cap": None,
+    "lines": [],
 }
 
 
@@ -108,6 +112,10 @@ def test_compacting_the_same_history_again_takes_nothing_in_and_saves_again(serv
             "unsent_tokens": saved * turn,
             "persisted_tokens": after["next_turn"]["tokens"],
             "transient_tokens": after["transient"]["tokens"],
+            "search_tokens": 0,
+            "search_cap": 8_192,
+            "window_tokens": after["window"]["usable"],
+            "lines": after["lines"],
         }
 
 
@@ -155,7 +163,7 @@ def test_both_meters_and_both_windows(service: Service) -> None:
     assert got["format"] == "openai-chat"
     assert got["this_turn"]["tokens"] == got["next_turn"]["tokens"] + got["transient"]["tokens"]
     assert got["next_turn"]["tokens"] == got["baseline"]["tokens"] + got["persisted"]["tokens"]
-    assert got["transient"]["tokens"] == TOKENIZER.count(LOG) - 128
+    assert got["transient"]["tokens"] == TOKENIZER.count(LOG) - 130, "a card of an 80th of the budget"
     assert got["window"] == {
         "model": 20_000,
         "shown": 16_000,

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from coatcheck.core.artifact import DeclaredMetadata
-from coatcheck.core.session_usage import SessionUsage, UsageDelta
+from coatcheck.core.session_usage import GAUGES, SessionUsage, UsageDelta
 from coatcheck.ports.artifacts import DeleteSession
 from coatcheck.ports.decisions import DeleteNamespace, MarkNamespace
 from coatcheck.ports.maintenance import PurgeRecords
@@ -18,11 +18,15 @@ def adding(batch: int, *sessions: tuple[str, str, UsageDelta], seconds: int = 0)
 
 
 async def test_what_happens_adds_up_and_the_last_gauges_stand(catalog: Everything) -> None:
-    first = UsageDelta(artifacts=1, raw_tokens=900, given_tokens=60, persisted_tokens=5_000, transient_tokens=700)
+    gauges = dict.fromkeys(GAUGES, 700)
+    first = UsageDelta(artifacts=1, raw_tokens=900, given_tokens=60, **gauges)
     more = UsageDelta(reads=2, read_tokens=150, compactions=1, unsent_tokens=840)
     later = UsageDelta(artifacts=2, raw_tokens=1_000, given_tokens=-5, persisted_tokens=5_100, transient_tokens=0)
     await catalog.commit(adding(1, ("acme", "s", first), ("acme", "t", more)))
     await catalog.commit(adding(2, ("acme", "s", more), seconds=1))
+    between = await catalog.session_usage("acme", "s")
+    assert between is not None
+    assert {name: getattr(between.spent, name) for name in GAUGES} == gauges
     await catalog.commit(adding(3, ("acme", "s", later), seconds=2))
     total = UsageDelta(
         artifacts=3,

@@ -255,6 +255,9 @@ def test_a_session_shows_what_was_done_and_an_artifact_who_read_it(
     assert HOSTILE[:30] in told
     compaction = rows.filter(has_text="compaction").first
     compaction.locator("summary").click()
+    lines = page.locator("#context ~ p").inner_text().splitlines()
+    assert lines == service.get("/v1/sessions/s/usage")["lines"]
+    assert [line.split(":")[0] for line in lines] == ["Next turn", "This turn (with tools)", "web payload this turn"]
     before, after = compaction.locator("details td.num").all_inner_texts()[:2]
     assert int(before.replace(",", "")) > 10 * int(after.replace(",", ""))
     assert compaction.locator("details a.id").first.inner_text().startswith("art_")

@@ -28,6 +28,7 @@ from coatcheck.tools.dispatcher import ToolDispatcher
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
 from coatcheck.upkeep.job_schedule import JobSchedule
+from coatcheck.usecases.operations.show_overview import ShowOverview
 from coatcheck.usecases.payloads.ingest import Ingest
 from coatcheck.usecases.reading.find_passages import FindPassages
 from coatcheck.usecases.reading.outline import Outline
@@ -102,6 +103,7 @@ class FaceHarness(Harness[FaultyCatalog, MemoryBlobStore]):
             measure=context.measure,
             tell_usage=context.tell_usage,
             events=context.events,
+            overview=ShowOverview(catalog, clock, context.note),
             verify_citations=VerifyCitations(open_view, pool),
             authenticate=Authenticate(catalog, clock),
             keys=AdministerKeys(catalog, clock, secrets.token_bytes),

@@ -282,6 +282,7 @@ WITHOUT: dict[str, str] = {
     "compactContext": "stores as storeArtifact does, and finds nothing by an ID",
     "measureContext": "knows no artifacts",
     "listEvents": "tells only of what was done; namespaces and sessions are told apart in test_events",
+    "listSessions": "knows no artifacts; sessions are told apart in test_isolation",
     "getSessionUsage": "knows no artifacts; sessions are told apart in test_isolation",
     "answerClaudeCodeHook": "stores as storeArtifact does",
 }

@@ -24,6 +24,7 @@ OPENED = {
     "POST /v1/hooks/claude-code": "ingest",
     "POST /v1/context/compact": "ingest",
     "POST /v1/context/measure": "ingest",
+    "GET /v1/sessions": "read",
     "GET /v1/sessions/{session}/usage": "read",
     "GET /v1/events": "read",
     "GET /v1/artifacts": "read",

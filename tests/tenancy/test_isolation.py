@@ -193,6 +193,9 @@ async def test_sessions_have_no_account_that_another_tenant_or_a_bound_key_could
         answers = [await client.get(f"/v1/sessions/{name}/usage") for name in ("run-alive", "run-never")]
         assert answers[0].status_code == 200
         assert answers[0].text.replace("run-alive", "") == answers[1].text.replace("run-never", "")
+        assert (await client.get("/v1/sessions")).json() == {"items": []}
+    listed = (await owner.get("/v1/sessions")).json()["items"]
+    assert [each["session"] for each in listed] == ["run-alive"]
 
 
 Ask = Callable[[httpx.AsyncClient], Awaitable[httpx.Response]]

@@ -76,6 +76,7 @@ def test_every_counter_of_the_documentation_exists_in_a_process_that_has_just_st
     for name, label, values in (
         ("coatcheck_problems_total", "code", {str(code) for code in Code}),
         ("coatcheck_ingested_total", "kind", {str(kind) for kind in Kind}),
+        ("coatcheck_payload_tokens_count", "kind", {str(kind) for kind in Kind}),
         ("coatcheck_storage_faults_total", "store", {"catalogue", "blob store"}),
         ("coatcheck_http_requests_total", "status", {"2xx", "4xx", "5xx"}),
     ):
@@ -97,6 +98,9 @@ def test_what_happens_makes_no_new_series_of_a_counter() -> None:
         f"coatcheck_http_request_seconds_{part}" for part in ("bucket", "count", "sum")
     }
     assert total(after, "coatcheck_problems_total") == 1
+    by_size = {size: total(after, "coatcheck_payload_tokens_bucket", kind="log", le=size) for size in ("64.0", "+Inf")}
+    assert by_size == {"64.0": 1, "+Inf": 1}
+    assert total(after, "coatcheck_payload_tokens_sum", kind="log") == total(after, "coatcheck_payload_tokens_sum") == 5
 
 
 def test_what_callers_choose_makes_no_series() -> None:

@@ -42,6 +42,7 @@ _STATUSES: Final = ("2xx", "4xx", "5xx")
 _REQUEST_SECONDS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 _SHORT_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _JOB_SECONDS: Final = (0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0)
+_PAYLOAD_TOKENS: Final = (64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576)
 _CHANGES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
@@ -143,6 +144,11 @@ class Metrics:
         )
         self._ingested = self._counter("ingested", "Payloads ingested.", kind=Kind, outcome=get_args(IngestOutcome))
         self._ingested_bytes = self._counter("ingested_bytes", "Decoded bytes of ingested payloads.", kind=Kind)
+        self._payload_tokens = self._histogram(
+            "payload_tokens", "Tokens of ingested payloads, exact or estimated.", _PAYLOAD_TOKENS, "kind"
+        )
+        for kind in Kind:
+            self._payload_tokens.labels(kind)
         self._cards = self._counter("cards", "Ingested payloads that were answered with a card.", kind=Kind)
         self._carded = self._counter(
             "carded_tokens", "Tokens of the payloads that were answered with a card.", kind=Kind
@@ -169,7 +175,7 @@ class Metrics:
         self.registry.register(_Reading(standing))
         self.registry.register(_Caches())
         # Looking up a label costs more than counting.
-        self._kinds: dict[tuple[Kind, str], tuple[Counter, ...]] = {}
+        self._kinds: dict[tuple[Kind, str], tuple[Histogram, tuple[Counter, ...]]] = {}
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def _counter(self, name: str, told: str, **labels: Iterable[str]) -> Counter:
@@ -211,8 +217,10 @@ class Metrics:
         if found is None:
             counters = (self._ingested_bytes, self._cards, self._carded, self._shown)
             counted = self._ingested.labels(kind, outcome)
-            found = self._kinds[kind, outcome] = (counted, *(counter.labels(kind) for counter in counters))
-        counted, taken, cards, carded, told = found
+            series = (counted, *(counter.labels(kind) for counter in counters))
+            found = self._kinds[kind, outcome] = (self._payload_tokens.labels(kind), series)
+        payload_tokens, (counted, taken, cards, carded, told) = found
+        payload_tokens.observe(tokens)
         counted.inc()
         taken.inc(size)
         if shown is not None:

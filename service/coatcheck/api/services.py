@@ -82,7 +82,6 @@ class Inspection:
     """Opens views as models read them: masked according to policy."""
     stored_view: OpenView
     """Opens bytes as stored."""
-    overview: ShowOverview
     seal_key: SealKey
 
 
@@ -108,6 +107,7 @@ class Services:
     measure: MeasureContext
     tell_usage: ShowSessionUsage
     events: ListEvents
+    overview: ShowOverview
     tools: Tools
     authenticate: Authenticate
     keys: AdministerKeys

@@ -15,9 +15,7 @@ from coatcheck.tools.dispatcher import ToolDispatcher
 from coatcheck.tools.listing import ListArtifacts
 from coatcheck.tools.read import ReadArtifact
 from coatcheck.upkeep.index import Index
-from coatcheck.upkeep.note_accounts import NoteAccounts
 from coatcheck.upkeep.seal_key import SealKey
-from coatcheck.usecases.operations.show_overview import ShowOverview
 from coatcheck.usecases.payloads.browse import Browse
 from coatcheck.usecases.payloads.describe import Describe
 from coatcheck.usecases.reading.find_passages import FindPassages
@@ -102,7 +100,7 @@ def readers(base: Foundation, extractor: TextExtractor, keep_text: KeepText, ind
     )
 
 
-def inspection(base: Foundation, reading: Readers, note: NoteAccounts) -> Inspection:
+def inspection(base: Foundation, reading: Readers) -> Inspection:
     """Returns what the administrator's page reads with: the same use cases, over look-ups that leave no trace."""
     store, tokenizer, threads = base.store, base.tokenizer, base.store.readers
     find = Find(
@@ -127,6 +125,5 @@ def inspection(base: Foundation, reading: Readers, note: NoteAccounts) -> Inspec
         outline=Outline(open_view, tokenizer, threads),
         open_view=open_view,
         stored_view=OpenView(find, store.open_content, reading.keep_text),
-        overview=ShowOverview(store.catalog, store.clock, note, base.redacting),
         seal_key=SealKey(store.catalog, store.clock, secrets.token_hex),
     )

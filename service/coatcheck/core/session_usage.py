@@ -1,12 +1,16 @@
 """Sessions' token accounts: values only. Every count is in tokens of the service's own tokenizer."""
 
 from datetime import datetime
+from typing import Final
 
 from msgspec import Struct
 
+GAUGES: Final = ("persisted_tokens", "transient_tokens", "window_tokens", "search_tokens", "search_cap")
+"""Fields of the context that was measured last; they replace earlier ones together."""
+
 
 class UsageDelta(Struct, kw_only=True):
-    """What is added to a session's account; the two gauges are replaced if they are known."""
+    """What is added to a session's account; the gauges are replaced, all of them, by a later measurement."""
 
     artifacts: int = 0
     """Payloads that were ingested, each counted once however often it is posted."""
@@ -24,6 +28,12 @@ class UsageDelta(Struct, kw_only=True):
     """Baseline and persisted tokens of the context that was last compacted or measured; None: there was none."""
     transient_tokens: int | None = None
     """Tokens of that turn's tool payload that will not stay."""
+    window_tokens: int | None = None
+    """The usable window of that measurement; None: it was not known."""
+    search_tokens: int | None = None
+    """Tokens of the texts of web searches in that turn."""
+    search_cap: int | None = None
+    """Maximum tokens of these texts."""
 
     def add(self, other: "UsageDelta") -> None:
         """Adds what happened later."""
@@ -35,7 +45,8 @@ class UsageDelta(Struct, kw_only=True):
         self.compactions += other.compactions
         self.unsent_tokens += other.unsent_tokens
         if other.persisted_tokens is not None:
-            self.persisted_tokens, self.transient_tokens = other.persisted_tokens, other.transient_tokens
+            for gauge in GAUGES:
+                setattr(self, gauge, getattr(other, gauge))
 
 
 class SessionUsage(Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from typing import Any
 
 from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller
+from coatcheck.core.context import Measured
 from coatcheck.core.event import Action, Event, event_number, shortened
 from coatcheck.core.session_usage import UsageDelta
 
@@ -87,9 +88,16 @@ class Ledger:
         )
         self._events.append(event)
 
-    def measured(self, namespace: str, session: str | None, persisted: int, transient: int) -> None:
+    def measured(self, namespace: str, session: str | None, measured: Measured) -> None:
         """Records the last measurement of a session's context."""
-        self._add(namespace, session, UsageDelta(persisted_tokens=persisted, transient_tokens=transient))
+        gauges = UsageDelta(
+            persisted_tokens=measured.next_turn.tokens,
+            transient_tokens=measured.transient.tokens,
+            window_tokens=None if measured.window is None else measured.window.usable,
+            search_tokens=measured.search_payload.tokens,
+            search_cap=measured.search_payload.cap,
+        )
+        self._add(namespace, session, gauges)
 
     def _add(self, namespace: str, session: str | None, spent: UsageDelta) -> None:
         busy = self._activity.get(namespace)

@@ -24,12 +24,13 @@ from coatcheck.core.errors import CoatcheckError, Code
 if TYPE_CHECKING:
     from alembic.config import Config
 
-REVISION = "0007"
+REVISION = "0008"
 """The revision that this release works with. A test compares it with the newest migration."""
 
 _LATER: Final = frozenset(
     {"activity", "audit_log", "events", "removed_surveys", "surveys"}
     | {f"{table}.{column}" for table in ("artifacts", "removed") for column in ("declared_at", "receipt")}
+    | {f"session_usage.{column}" for column in ("window_tokens", "search_tokens", "search_cap")}
 )
 """Present tables and columns that the first revision did not have."""
 

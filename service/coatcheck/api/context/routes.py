@@ -86,13 +86,15 @@ async def measure_context(call: RouteCall) -> Measured:
     """Measure how full a context is.
 
     `next_turn` counts instructions, tools and the history that stays; `this_turn` adds the tool payload in flight.
-    Unless a `policy` (or `outputs_stay: false`) is given, the caller is assumed not to compact at the end of a turn;
-    otherwise the policy is applied as it is without pressure. `assumes` says which. Both numbers are given in
+    Unless a `policy` (or `outputs_stay: false`) is given, the caller is assumed not to compact at the end of a turn,
+    but to replace the texts of web searches by their summaries (`outputs_stay: true`: not even these); otherwise the
+    policy is applied as it is without pressure. `assumes` says which. Both numbers are given in
     tokens and as a percentage of the usable window: the model's window minus what the host does not offer, the output
     reserve, the safety margin, and everything beyond the host's compaction limit, as listed in `window.taken`. `line`
-    puts it into words for a status bar, and `turns` lists the size of each turn. `should_compact` becomes true at
+    puts it into words for a status bar, `lines` does so in three lines, with the payload of this turn's web searches
+    (`search_payload`), and `turns` lists the size of each turn. `should_compact` becomes true at
     `compact_percent`. The numbers are those of `meters.before` of a compaction of the same body. Without a `window`,
-    the model's own counts, if it is known by its name. Nothing is stored except, with a `session`, the two numbers.
+    the model's own counts, if it is known by its name. Nothing is stored except, with a `session`, these numbers.
     """
     with call.context.budget.reserve() as reservation:
         data = await call.json_bytes(call.limits.json_body, reservation)

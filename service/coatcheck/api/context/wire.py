@@ -247,8 +247,8 @@ class HistoryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
         stay = self.stay()
         return copy_fields(MeasureRequest, self, window=window, real_tokens=_real(self.usage), outputs_stay=stay)
 
-    def stay(self) -> bool:
-        """Returns whether this turn's outputs stay as they are after the turn."""
+    def stay(self) -> bool | None:
+        """Returns whether this turn's outputs stay as they are after the turn; None: it is not known."""
         return False
 
 
@@ -261,13 +261,14 @@ class MeasureBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit
         bool | None,
         Meta(
             description="Whether this turn's outputs stay as they are when the turn is over. Default: they stay, "
-            "unless `policy` says how they are compacted. The answer's `assumes` repeats it."
+            "except texts of web searches, which become their summaries, unless `policy` says how they are compacted. "
+            "The answer's `assumes` repeats it."
         ),
     ] = None
 
-    def stay(self) -> bool:
-        """Returns `outputs_stay`, which defaults to whether nothing is said about compaction."""
-        return self.policy is None if self.outputs_stay is None else self.outputs_stay
+    def stay(self) -> bool | None:
+        """Returns `outputs_stay`; None if nothing is said about compaction."""
+        return self.outputs_stay if self.outputs_stay is not None or self.policy is None else False
 
 
 class CompactBody(HistoryRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

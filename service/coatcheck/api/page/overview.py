@@ -54,7 +54,7 @@ async def show_overview(call: PageCall) -> PageAnswer:
     services, who = call.services, call.who
     reads = call.may(READ) and who.namespace != EVERYWHERE
     span, count = _RANGES[query.range]
-    activity = await call.inspection.overview.activity(who, days=(span * count).days + 1)
+    activity = await call.services.overview.activity(who, days=(span * count).days + 1)
     values = {
         "range": query.range,
         "ranges": list(_RANGES),
@@ -64,7 +64,7 @@ async def show_overview(call: PageCall) -> PageAnswer:
         "status": await services.retention.status(who) if call.everywhere else None,
         "usage": await _usage(call),
         "failed": await _failures(call),
-        "expiring": await artifact_views(services.holds, await call.inspection.overview.expiring(who, _NEXT))
+        "expiring": await artifact_views(services.holds, await call.services.overview.expiring(who, _NEXT))
         if reads
         else None,
         "newest": await _newest(call) if reads else None,

@@ -50,7 +50,7 @@ class Cited(Struct, frozen=True):
 @page("GET /ui/sessions", scope=READ)
 async def list_sessions(call: PageCall) -> PageAnswer:
     """Shows the sessions with the latest activity, and a form that opens any session."""
-    found = await call.inspection.overview.sessions(call.who)
+    found = await call.services.overview.sessions(call.who)
     return Shown("sessions.jinja", {"items": [session_usage_view(each.session, each.usage) for each in found]})
 
 

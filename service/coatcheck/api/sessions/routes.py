@@ -10,8 +10,10 @@ from msgspec import Meta, Struct
 from coatcheck.api.checks import plain
 from coatcheck.api.http.access import DELETE, READ
 from coatcheck.api.http.headers import raw_path
+from coatcheck.api.parameters import Limit
 from coatcheck.api.route import RouteCall, route
 from coatcheck.api.views import copy_fields
+from coatcheck.core.context import session_lines
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.session_usage import SessionUsage
 
@@ -54,12 +56,45 @@ class SessionUsageView(Struct, frozen=True, kw_only=True):
         int | None,
         Meta(description="Tokens of tool payload of that turn that will not stay. Null: nothing was measured."),
     ]
+    window_tokens: Annotated[int | None, Meta(description="The usable window then. Null: it was not known.")]
+    search_tokens: Annotated[
+        int | None, Meta(description="Tokens of the texts of web searches in that turn, in tokens of o200k_base.")
+    ]
+    search_cap: Annotated[int | None, Meta(description="Maximum tokens of these texts, as their requests limited it.")]
+    lines: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="The same as three lines, as `/v1/context/measure` returned them; none if nothing was measured."
+        ),
+    ]
+
+
+class SessionsQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query parameters of `GET /v1/sessions`."""
+
+    limit: Limit = 50
+
+
+class SessionsView(Struct, frozen=True):
+    """Sessions, latest activity first."""
+
+    items: tuple[SessionUsageView, ...]
 
 
 class DeletedView(Struct, frozen=True):
     """The result of deleting a session."""
 
     deleted: Annotated[int, Meta(ge=0, description="Artifacts that were live and are now gone.")]
+
+
+@route("GET /v1/sessions", scope=READ, tag="Contexts", answers={200: "The accounts."})
+async def list_sessions(call: RouteCall, query: SessionsQuery) -> SessionsView:
+    """List the sessions with the latest activity.
+
+    Each with its token account. A session without any counts is not listed.
+    """
+    found = await call.services.overview.sessions(call.caller, query.limit)
+    return SessionsView(tuple(session_usage_view(each.session, each.usage) for each in found))
 
 
 @route(
@@ -107,7 +142,8 @@ def session_usage_view(session: str, usage: SessionUsage) -> SessionUsageView:
     """Returns a session's account as callers see it."""
     spent = usage.spent
     saved = spent.raw_tokens - spent.given_tokens - spent.read_tokens
-    return copy_fields(SessionUsageView, usage, spent, session=session, saved_tokens=saved)
+    lines = tuple(session_lines(spent))
+    return copy_fields(SessionUsageView, usage, spent, session=session, saved_tokens=saved, lines=lines)
 
 
 def names_usage(scope: Scope) -> bool:

@@ -9,10 +9,18 @@ from coatcheck.core.context.body.model import Format
 from coatcheck.core.context.body.splice import Splice, spliced
 from coatcheck.core.context.counting import CountCache, Counter, Sizes
 from coatcheck.core.context.detect import detect, index_of
-from coatcheck.core.context.measure import Measured, MeasureRequest, Meters, measure, measure_both
+from coatcheck.core.context.measure import (
+    Measured,
+    MeasureRequest,
+    Meters,
+    SearchCaps,
+    measure,
+    measure_both,
+    session_lines,
+)
 from coatcheck.core.context.plan import CompactionPlan, PlanContext, Planner, plan
 from coatcheck.core.context.policy import CompactionPolicy, CompactionRule
-from coatcheck.core.context.references import KnownArtifacts, references
+from coatcheck.core.context.references import KnownArtifacts, references, turn_searches
 from coatcheck.core.context.replace import StoredPayload
 from coatcheck.core.context.replaceable import PlannedPayload
 from coatcheck.core.context.report import Change, Report
@@ -39,6 +47,7 @@ __all__ = [
     "PlannedPayload",
     "Planner",
     "Report",
+    "SearchCaps",
     "SearchText",
     "Sizes",
     "Splice",
@@ -51,5 +60,7 @@ __all__ = [
     "measure_both",
     "plan",
     "references",
+    "session_lines",
     "spliced",
+    "turn_searches",
 ]

@@ -8,10 +8,11 @@ says that it compacts, what this turn's outputs are above the cards that they be
 adds the two tells its user that a context is gone which the next turn has back.
 
 All numbers are estimates of one tokenizer, scaled by one factor: by the provider's last real usage where the caller has
-it, else by the model's family. Rounding is half up everywhere, and sums are sums of the rounded parts.
+it, else by the model's family. Rounding is half up everywhere, and sums are sums of the rounded parts. Only `parts` and
+the payload of web searches are not scaled: a search is limited in the tokenizer's own tokens.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -20,16 +21,19 @@ from msgspec.structs import replace
 from coatcheck.core.context.apply import CompactedBody
 from coatcheck.core.context.body.model import HistoryIndex
 from coatcheck.core.context.body.shape import Value, too_deep
-from coatcheck.core.context.counting import Counter, Sizes
+from coatcheck.core.context.counting import MESSAGE, Counter, Sizes
 from coatcheck.core.context.detect import index_of
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.plan import CompactionPlan, PlanContext, plan
 from coatcheck.core.context.policy import CompactionPolicy
+from coatcheck.core.context.references import search_answers
 from coatcheck.core.context.replaceable import ReplacementCandidate
 from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.context.usage import percent, scaled
 from coatcheck.core.context.window import ModelWindow, Room, family_percent, room_of, window_of
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck.core.search.limits import Limits
+from coatcheck.core.session_usage import UsageDelta
 from coatcheck.core.text.short_number import short_number
 
 PERCENT: Final = 1_000
@@ -38,6 +42,15 @@ _NO_USAGE: Final = "`usage` contains no plausible number of input tokens; the es
 _TURNS: Final = 20
 _LEAST, _MOST = 500, 3_000
 """Range, in thousandths, within which a reported usage is considered to be about this body."""
+
+
+class SearchCaps(Struct, frozen=True):
+    """How many tokens the answers of web searches may have: their `max_total_tokens`."""
+
+    usual: int = Limits().max_total_tokens
+    """That of a search whose own is not known, and of the next search."""
+    by_artifact: Mapping[str, int] = {}
+    """By the IDs of the artifacts that contain the providers' responses."""
 
 
 class MeasureRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,8 +65,10 @@ class MeasureRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Tokens of this turn's tool payload that is not in the body."""
     persisted_tokens: int = 0
     """Tokens of summaries that will be in the next turn but are not in the body yet."""
-    outputs_stay: bool = False
-    """Whether nothing is compacted at the end of the turn: every output stays as it is."""
+    outputs_stay: bool | None = False
+    """Whether nothing is compacted at the end of the turn: every output stays as it is. None: it is not known; then
+    only texts of web searches are taken to become their summaries, as they are made for one turn."""
+    search_caps: SearchCaps = SearchCaps()
     compact_percent: int = 80
     """Share of the usable window from which compaction is advised."""
 
@@ -79,15 +94,28 @@ class TurnTokens(Struct, frozen=True, kw_only=True):
     """Part of `tokens`: outputs of tools, including cards."""
 
 
+class SearchPayload(Struct, frozen=True, kw_only=True):
+    """The texts of web searches in the latest turn, in tokens of the service's tokenizer, not scaled."""
+
+    searches: int
+    tokens: int
+    cap: int
+    """The sum of the `max_total_tokens` of these searches; that of the next search if there is none."""
+
+
 class Measured(Struct, frozen=True, kw_only=True):
     """The measurement of one body."""
 
     line: str
     """The measurement in one line for a status bar: `context 41 % now, 12 % next turn; 184k left`. `left` is about this
     turn; without a window, tokens replace percentages."""
-    assumes: Literal["outputs_stay", "policy"]
-    """What `next_turn` assumes about this turn's outputs at the end of the turn: they stay, or the policy is applied as
-    it is without pressure."""
+    lines: list[str]
+    """The measurement in three lines: what is left in the next turn, what is left in this one, the payload of web
+    searches. Percentages are `left_percent` of `next_turn` and `this_turn`, rounded half up to whole numbers; without a
+    window, the lines name the tokens used. Numbers have no separators."""
+    assumes: Literal["outputs_stay", "summaries", "policy"]
+    """What `next_turn` assumes about this turn's outputs at the end of the turn: they stay; they stay except texts of
+    web searches, which become their summaries; or the policy is applied as it is without pressure."""
 
     format: str
     tokenizer: str
@@ -96,6 +124,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     transient: WindowShare
     next_turn: WindowShare
     this_turn: WindowShare
+    search_payload: SearchPayload
     parts: Sizes
     """Those of the body as it is, not scaled."""
     turns: list[TurnTokens]
@@ -165,9 +194,10 @@ def measure_both(plan: CompactionPlan, done: CompactedBody, ask: MeasureRequest,
     room = _room(done.body, ask)
     before = _counted(plan, ask)
     start = plan.line.turn(plan.line.size)
-    staying = [at for at in _flying(plan, start) - plan.replaced if plan.replaceable[at].message not in plan.dropped]
+    flying = _flying(plan, start, ask) - plan.replaced
+    staying = [at for at in flying if plan.replaceable[at].message not in plan.dropped]
     line = plan.line if done.index is plan.index else Timeline(done.index, pair(done.index))
-    after = _Counted(done.index, line, plan.fixed, done.sizes, _saved(plan.replaceable, staying, ask))
+    after = _Counted(done.index, line, plan.fixed, done.sizes, _saved(plan.replaceable, staying))
     notes = list(done.index.notes)
     ratio = _ratio(done.body, after, ask, notes)
     return Meters(
@@ -176,15 +206,18 @@ def measure_both(plan: CompactionPlan, done: CompactedBody, ask: MeasureRequest,
     )
 
 
-def _flying(plan: CompactionPlan, start: int) -> set[int]:
-    """Returns the numbers of the candidates from a message on that a policy replaces as soon as their turn is over."""
-    return {at for at, one in enumerate(plan.replaceable) if one.message >= start and one.is_transient(plan.policy)}
+def _flying(plan: CompactionPlan, start: int, ask: MeasureRequest) -> set[int]:
+    """Returns the numbers of the candidates from a message on that are replaced as soon as their turn is over."""
+    if ask.outputs_stay:
+        return set()
+    flying = {at for at, one in enumerate(plan.replaceable) if one.message >= start and one.is_transient(plan.policy)}
+    return flying if ask.outputs_stay is False else {at for at in flying if plan.replaceable[at].kind == "search"}
 
 
 def _counted(plan: CompactionPlan, ask: MeasureRequest) -> "_Counted":
     """Returns the body of a plan, before anything is replaced."""
-    flying = _flying(plan, plan.line.turn(plan.line.size))
-    return _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _saved(plan.replaceable, flying, ask))
+    flying = _flying(plan, plan.line.turn(plan.line.size), ask)
+    return _Counted(plan.index, plan.line, plan.fixed, plan.sizes, _saved(plan.replaceable, flying))
 
 
 class _Counted(Struct, frozen=True):
@@ -198,8 +231,8 @@ class _Counted(Struct, frozen=True):
     """By how much the latest turn's outputs exceed the cards that they become."""
 
 
-def _saved(candidates: list[ReplacementCandidate], numbers: Iterable[int], ask: MeasureRequest) -> int:
-    return 0 if ask.outputs_stay else sum(candidates[number].saves for number in numbers)
+def _saved(candidates: list[ReplacementCandidate], numbers: Iterable[int]) -> int:
+    return sum(candidates[number].saves for number in numbers)
 
 
 def _measured(
@@ -216,9 +249,12 @@ def _measured(
         full = usable * ask.compact_percent
         because = "next_turn" if following * 100 >= full else "this_turn" if current * 100 >= full else None
     now, then = _part(current, usable, left=True), _part(following, usable, left=True)
+    payload = _search_payload(of, ask.search_caps, counter)
+    stay = "summaries" if ask.outputs_stay is None and of.flight else "outputs_stay"
     return Measured(
         line=_line(now, then),
-        assumes="outputs_stay" if ask.outputs_stay else "policy",
+        lines=_lines(now, then, payload.tokens, payload.cap),
+        assumes="policy" if ask.outputs_stay is False else stay,
         format=of.index.format.value,
         tokenizer=counter.tokenizer.name,
         baseline=_part(baseline, usable),
@@ -226,6 +262,7 @@ def _measured(
         transient=_part(transient, usable),
         next_turn=then,
         this_turn=now,
+        search_payload=payload,
         parts=Sizes.sum([of.fixed, *of.sizes]),
         turns=_turns(of, ratio),
         scale=ratio / PERCENT,
@@ -235,6 +272,36 @@ def _measured(
         because=because,
         notes=notes,
     )
+
+
+def _search_payload(of: _Counted, caps: SearchCaps, counter: Counter) -> SearchPayload:
+    searches = [(ref, counter.output(output) - MESSAGE) for ref, output in search_answers(of.index, of.line)]
+    limits = [caps.by_artifact.get(ref or "", caps.usual) for ref, _ in searches]
+    return SearchPayload(
+        searches=len(searches), tokens=sum(tokens for _, tokens in searches), cap=sum(limits) if limits else caps.usual
+    )
+
+
+def session_lines(usage: UsageDelta) -> list[str]:
+    """Returns the three lines of the context that was measured last; none if none was."""
+    persisted, transient = usage.persisted_tokens, usage.transient_tokens
+    payload, cap = usage.search_tokens, usage.search_cap
+    if persisted is None or transient is None or payload is None or cap is None:
+        return []
+    then = _part(persisted, usage.window_tokens, left=True)
+    return _lines(_part(persisted + transient, usage.window_tokens, left=True), then, payload, cap)
+
+
+def _lines(now: WindowShare, then: WindowShare, payload: int, cap: int) -> list[str]:
+    return [
+        f"Next turn: {_left(then)} (persisted only)",
+        f"This turn (with tools): {_left(now)}",
+        f"web payload this turn: ~{payload} tokens (capped at {cap})",
+    ]
+
+
+def _left(share: WindowShare) -> str:
+    return f"{share.tokens} tokens used" if share.left_percent is None else f"{_whole(share.left_percent)}% left"
 
 
 def _line(now: WindowShare, then: WindowShare) -> str:

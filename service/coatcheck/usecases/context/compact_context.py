@@ -31,6 +31,7 @@ from coatcheck.core.context import (
     measure_both,
     references,
     spliced,
+    turn_searches,
 )
 from coatcheck.core.context.body.pointer import Pointer
 from coatcheck.core.context.body.shape import Value, too_deep
@@ -140,6 +141,9 @@ class Compact:
         )
         index = examined.index
         known = await self._deps.look_up(caller, await in_pool(pool, references, index))
+        searches = await in_pool(pool, turn_searches, index)
+        caps = await self._deps.look_up.search_caps(caller, ask.keep.session, searches)
+        measure_request = structs.replace(ask.ask, search_caps=caps)
         context = PlanContext(index=index, known=known, window=ask.ask.window, compact_percent=ask.ask.compact_percent)
         planner = await in_pool(pool, Planner, body.value, ask.policy, counter, context)
         cards: dict[str, PayloadCard] = {}
@@ -149,7 +153,7 @@ class Compact:
         rest = [payload for payload in step.stored if payload.key not in cards]
         cards |= await self._store(caller, rest, ask.keep, planner, blobs)
         planned = step
-        done, meters = await in_pool(pool, _carried_out, body.value, planned, cards, ask.ask, counter)
+        done, meters = await in_pool(pool, _carried_out, body.value, planned, cards, measure_request, counter)
         self._account(caller, ask.keep, planned, cards, done, meters)
         return _Decided(
             edits=done.edits,
@@ -199,8 +203,7 @@ class Compact:
                 ledger.gave(space, session, shown.get(one.id or "", 0) - one.tokens)
         report = done.report
         ledger.compacted(caller, session, report.tokens_before, report.tokens_after, _logged(report))
-        after = meters.after
-        ledger.measured(space, session, after.next_turn.tokens, after.transient.tokens)
+        ledger.measured(space, session, meters.after)
 
 
 class _Decided(Struct, frozen=True, kw_only=True):

@@ -3,6 +3,8 @@
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from coatcheck.core.artifact import Caller
 from coatcheck.core.context import (
     CompactionPolicy,
@@ -13,6 +15,7 @@ from coatcheck.core.context import (
     PlanContext,
     measure,
     references,
+    turn_searches,
 )
 from coatcheck.core.keys import require_session
 from coatcheck.core.tokens import Tokenizer
@@ -49,7 +52,7 @@ class MeasureContext:
         named: str | None,
         session: str | None,
     ) -> Measured:
-        """Returns the account of a request body, and notes its two gauges in the session's account.
+        """Returns the account of a request body, and notes its gauges in the session's account.
 
         Raises:
             CoatcheckError: `unknown_format` for a body in no known format; `invalid_request` for a policy or a window
@@ -61,7 +64,9 @@ class MeasureContext:
         pool, counter = self._deps.pool, Counter(self._deps.tokenizer, self._deps.counts)
         index = (await in_pool(pool, examine_history, body, named, policy, ask)).index
         known = await self._deps.look_up(caller, await in_pool(pool, references, index))
+        searches = await in_pool(pool, turn_searches, index)
+        ask = replace(ask, search_caps=await self._deps.look_up.search_caps(caller, session, searches))
         context = PlanContext(index=index, known=known)
         measured = await in_pool(pool, measure, body.value, ask, policy, counter, named, context)
-        self._deps.ledger.measured(caller.namespace, session, measured.next_turn.tokens, measured.transient.tokens)
+        self._deps.ledger.measured(caller.namespace, session, measured)
         return measured

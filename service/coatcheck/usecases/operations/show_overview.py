@@ -15,6 +15,9 @@ from coatcheck.upkeep.note_accounts import NoteAccounts
 _LISTED = 50
 """Rows fetched for a list of which the caller may see only some."""
 
+_EXAMINED = 1_000
+"""Latest sessions of a namespace among which those of a caller who is bound to sessions are looked for."""
+
 
 @dataclass(frozen=True)
 class ShowOverview:
@@ -48,8 +51,9 @@ class ShowOverview:
             CoatcheckError: `storage_full`, `storage_unavailable`.
         """
         await self.note()
-        found = await self.overview.recent_sessions(caller.namespace, limit=limit)
-        seen = [each for each in found if caller.sees(each.session)]
+        examined = limit if caller.session_prefix is None else _EXAMINED
+        found = await self.overview.recent_sessions(caller.namespace, limit=examined)
+        seen = [each for each in found if caller.sees(each.session)][:limit]
         if self.redacting is None:
             return seen
         return [replace(each, session=self.redacting.session(caller.namespace, each.session)) for each in seen]

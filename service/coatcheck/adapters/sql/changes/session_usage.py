@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Executable, bindparam, delete, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Executable, bindparam, case, delete, func, select, tuple_
 
 from coatcheck.adapters.sql.changes import activity, events
 from coatcheck.adapters.sql.dialect import DIALECTS, insert_into
 from coatcheck.adapters.sql.tables import session_usage
 from coatcheck.adapters.sql.types import UtcDateTime
-from coatcheck.core.session_usage import SessionUsage, UsageDelta
+from coatcheck.core.session_usage import GAUGES, SessionUsage, UsageDelta
 from coatcheck.ports.session_accounts import AddSessionUsage
 
 _LIFE: Final = timedelta(days=90)
@@ -23,7 +23,6 @@ _SUMS: Final = (
     "compactions",
     "unsent_tokens",
 )
-_GAUGES: Final = ("persisted_tokens", "transient_tokens")
 _T = session_usage.c
 
 
@@ -36,7 +35,7 @@ def _add(dialect: str) -> Executable:
         index_elements=session_usage.primary_key,
         set_={
             **{name: _T[name] + new[name] for name in _SUMS},
-            **{name: func.coalesce(new[name], _T[name]) for name in _GAUGES},
+            **{name: case((new.persisted_tokens.is_(None), _T[name]), else_=new[name]) for name in GAUGES},
             "at": new.at,
             "batch": new.batch,
         },
@@ -49,7 +48,7 @@ _ADD = {dialect: _add(dialect) for dialect in DIALECTS}
 
 def account_columns() -> list[ColumnElement[Any]]:
     """Returns the columns that `account_of` reads, in its order."""
-    return [*(_T[name] for name in (*_SUMS, *_GAUGES)), _T.since, _T.at]
+    return [*(_T[name] for name in (*_SUMS, *GAUGES)), _T.since, _T.at]
 
 
 _ACCOUNT = select(*account_columns()).where(_T.namespace == bindparam("namespace"), _T.session == bindparam("session"))
@@ -93,7 +92,7 @@ def apply_add(conn: Connection, change: AddSessionUsage) -> None:
         {
             "namespace": namespace,
             "session": session,
-            **{name: getattr(spent, name) for name in (*_SUMS, *_GAUGES)},
+            **{name: getattr(spent, name) for name in (*_SUMS, *GAUGES)},
             "since": change.at,
             "at": change.at,
             "batch": change.batch,
@@ -118,7 +117,7 @@ def account(conn: Connection, namespace: str, session: str) -> SessionUsage | No
 
 def account_of(row: Sequence[Any]) -> SessionUsage:
     """Returns an account from its columns."""
-    spent = UsageDelta(**{name: row[at] for at, name in enumerate((*_SUMS, *_GAUGES))})
+    spent = UsageDelta(**{name: row[at] for at, name in enumerate((*_SUMS, *GAUGES))})
     return SessionUsage(spent=spent, since=row[-2], at=row[-1])
 
 

@@ -66,6 +66,9 @@ session_usage = Table(  # sessions' token accounts; no foreign key, as they are 
     Column("since", UtcDateTime, nullable=False),
     Column("at", UtcDateTime, nullable=False),
     Column("batch", BigInteger, nullable=False),  # the last change that was added, so that it is not added again
+    Column("window_tokens", BigInteger),
+    Column("search_tokens", BigInteger),
+    Column("search_cap", BigInteger),
 )
 Index("ix_session_usage_at", session_usage.c.at)
 
