@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from coatcheck_client import answers, fields, requests, results
+from coatcheck_client import answers, citations, fields, requests, results
 from coatcheck_client.client_base import ClientBase
 from coatcheck_client.client_method import client_iterator, client_method
 from coatcheck_client.errors import ServiceError
@@ -131,6 +132,27 @@ class ReadMethods(ClientBase):
         """
         body = {"quotes": [dict(one) for one in quotes]} | ({} if citation is None else {"citation": citation})
         return answers.verdicts(await self._sender.send(post("/v1/citations/verify", body, Members)))
+
+    @client_method
+    async def check_answer(
+        self, answer: str, sources: Iterable[str], *, deadline: float = 10.0
+    ) -> citations.AnswerReport:
+        """Says of each URL, quotation and artifact ID in a model's answer whether it stands in what the model read.
+
+        `sources` are the texts of tool results as the model read them. Raises nothing if the service fails, and takes
+        about `deadline` seconds at most: what could not be examined is `unchecked`.
+        """
+        ends, given = time.monotonic() + deadline, [sources] if isinstance(sources, str) else list(sources)
+        check = await self._connection.call(citations.AnswerCheck, answer, given, deadline / 2)
+        while quotes := check.next_quotes():
+            if (seconds := ends - time.monotonic()) <= 0:
+                return check.report("time ran out")
+            try:
+                request = post("/v1/citations/verify", {"quotes": quotes}, Members)
+                check.take(answers.verdicts(await self._sender.send_soon(request, seconds)))
+            except (ServiceError, LookupError, ValueError) as e:  # an answer of another release, too
+                return check.report(str(e))
+        return check.report()
 
     @client_method
     async def patch(

@@ -56,13 +56,17 @@ class Sender:
         """
         return await self.repeat(lambda: self.once(ask), again=lambda: ask.again)
 
-    async def send_soon(self, ask: ClientRequest[T]) -> T:
+    async def send_soon(self, ask: ClientRequest[T], seconds: float | None = None) -> T:
         """Returns the answer to a request that an agent waits for: within the deadline, including pauses.
+
+        Args:
+            ask: what to send.
+            seconds: the deadline, if it is not the client's.
 
         Raises:
             ServiceError: how the last attempt ended, or `unreachable` at the deadline.
         """
-        seconds, cards = self._setup.deadline, list[T]()
+        seconds, cards = self._setup.deadline if seconds is None else seconds, list[T]()
         work = self.repeat(lambda: self.once(ask, seconds=seconds), again=lambda: ask.again, soon=True, cards=cards)
         try:
             return await self._connection.within(seconds, work)

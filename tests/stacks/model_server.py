@@ -35,6 +35,8 @@ class Plan:
     """Its first turns, each with calls that it makes together."""
     inner: list[list[Call]] = field(default_factory=lambda: [[Call("get_log", {})]])
     """The first turns of a sub-agent, which is not offered the tools of `first`."""
+    answer: str = "The answer is {}."
+    """What it says in the end, with what it found in place of `{}`."""
 
 
 @dataclass
@@ -66,7 +68,7 @@ class ModelServer:
             return Answer(calls=[Call(_as_offered(call.name, offered), _made(call, results)) for call in calls])
         for result in results:
             if found := self.plan.needle.search(result):
-                return _said(f"The answer is {found[1]}.", offered)
+                return _said(self.plan.answer.format(found[1]), offered)
         read = {call.arguments.get("artifact_id") for call in made}
         cards = [one for result in results for one in _CARD.findall(result)[:1] if one not in read]
         if not cards or len(made) > _PATIENCE:

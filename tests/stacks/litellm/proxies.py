@@ -91,6 +91,10 @@ class Proxy:
         """`log`: what was logged of its requests that succeeded."""
         self.url, self.relay, self._log = url, relay, log
 
+    def output(self) -> str:
+        """What it wrote to its terminal."""
+        return (self._log.parent / "log").read_text()
+
     def logged(self) -> list[Any]:
         """What LiteLLM told its loggers."""
         return [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []

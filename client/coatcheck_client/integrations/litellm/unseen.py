@@ -13,9 +13,10 @@ lost when the proxy ends. The model then reads again.
 import hashlib
 from typing import Any, Final, NamedTuple
 
+from coatcheck_client.citations import texts
 from coatcheck_client.contract.cards import is_own
 from coatcheck_client.integrations.litellm.formats import Format
-from coatcheck_client.integrations.litellm.messages import Raw, is_models, texts
+from coatcheck_client.integrations.litellm.messages import Raw, is_models
 
 _SECONDS: Final = 24 * 3_600
 

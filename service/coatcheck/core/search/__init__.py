@@ -14,12 +14,12 @@ from coatcheck.core.search.limits import Limits
 from coatcheck.core.search.model import ProviderAnswer, SearchResponse, SearchResult
 from coatcheck.core.search.passages import Quote
 from coatcheck.core.search.responses.actions import action_line
-from coatcheck.core.search.responses.canonical import canonical
 from coatcheck.core.search.responses.normalise import normalise
 from coatcheck.core.search.similarity import fingerprint
 from coatcheck.core.search.summary import Point, Source, ToolSummary, summarise
-from coatcheck.core.search.verify import Difference, QuotationMatch, verify
 from coatcheck.core.search.view import ResponseLayout, ResultBody, lay_out, search_view
+from coatcheck_client.contract.canonical import canonical
+from coatcheck_client.contract.quotations import Difference, QuotationMatch, verify
 
 __all__ = [
     "Budgeted",

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from coatcheck.core.errors import CoatcheckError, Code
+from coatcheck_client.contract.quotations import Extent as Extent  # noqa: PLC0414 - one of this module, too
 
 Unit = Literal["line", "char", "byte", "token"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
@@ -68,13 +69,6 @@ def past_end(asked: Span, artifact_id: str, total: int) -> CoatcheckError:
         unit=asked.unit,
         total=total,
     )
-
-
-class Extent(Struct, frozen=True):
-    """Half-open: from `start` to before `end`, counted from 0."""
-
-    start: int
-    end: int
 
 
 class LineExtent(Struct, frozen=True):

@@ -22,14 +22,14 @@ from coatcheck.core.parts.blobs import hidden_parts
 from coatcheck.core.reads.read_bounds import ViewName
 from coatcheck.core.redact.answers import revealed_strings
 from coatcheck.core.search import Difference, verify
-from coatcheck.core.search.verify import QuotationMatch as Verified
-from coatcheck.core.search.verify import Verdict
 from coatcheck.core.text.visible_text import VisibleText, has_hidden
 from coatcheck.core.views.view import Section
 from coatcheck.core.views.window import Extent, Position, Span, Window, chars, decode, nth_char, window
 from coatcheck.reading.byte_positions import at_byte, place_of
 from coatcheck.reading.view import OpenView, ViewReading
 from coatcheck.runtime.pool import in_pool
+from coatcheck_client.contract.quotations import QuotationMatch as Verified
+from coatcheck_client.contract.quotations import Verdict
 
 MOST: Final = 100
 """Most quotations in one call."""

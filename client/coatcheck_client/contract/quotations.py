@@ -11,12 +11,11 @@ import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from difflib import SequenceMatcher
+from functools import cached_property
 from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
-
-from coatcheck.core.views.window import Extent
 
 Verdict = Literal["exact", "normalised", "fuzzy", "absent"]
 
@@ -57,7 +56,14 @@ _CLUSTER: Final = re.compile(
 _LEFT_OUT: Final = re.compile(r"\s*(?:\[\s*(?:…|\.\.\.)\s*\]|\(\s*(?:…|\.\.\.)\s*\)|…|\.{3,})\s*")
 _ENDS: Final = re.compile(r"[.!?\u2026][\s\"'\u2019\u201d)\]]|[\u3002\uff01\uff1f]|\n[^\S\n]*\n")
 """Matches the end of a sentence or of a paragraph between two words."""
-_WORD: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
+WORD: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
+
+
+class Extent(Struct, frozen=True):
+    """Half-open: from `start` to before `end`, counted from 0."""
+
+    start: int
+    end: int
 
 
 class Difference(Struct, frozen=True):
@@ -85,7 +91,26 @@ class QuotationMatch(Struct, frozen=True, kw_only=True):
 _ABSENT: Final = QuotationMatch(verdict="absent")
 
 
-def verify(quote: str, source: str, within: Extent | None = None) -> QuotationMatch:
+class QuotableText:
+    """A text in which several quotations are looked for: what that takes is computed once."""
+
+    def __init__(self, text: str) -> None:
+        """`text`: what is cited; only the first SOURCE_CHARS are searched."""
+        self.text = text[:SOURCE_CHARS]
+
+    @cached_property
+    def plain(self) -> "_Plain":
+        """The text without its typesetting."""
+        return _Plain(self.text)
+
+    @cached_property
+    def words(self) -> tuple[list[re.Match[str]], list[str]]:
+        """Its words, up to FUZZY_CHARS: where each is, and how it is compared."""
+        spots = list(WORD.finditer(self.text[:FUZZY_CHARS]))
+        return spots, [_same(match.group()) for match in spots]
+
+
+def verify(quote: str, source: str | QuotableText, within: Extent | None = None) -> QuotationMatch:
     """Looks for a quotation.
 
     Args:
@@ -95,13 +120,13 @@ def verify(quote: str, source: str, within: Extent | None = None) -> QuotationMa
     """
     if not quote.strip() or len(quote) > QUOTE_CHARS:
         return _ABSENT
-    source = source[:SOURCE_CHARS]
+    source = QuotableText(source) if isinstance(source, str) else source
     if within is not None:
-        start, end = max(0, within.start), min(len(source), within.end)
-        inside = _verify(quote, source[start:end], start, source) if start < end else _ABSENT
+        start, end = max(0, within.start), min(len(source.text), within.end)
+        inside = _verify(quote, QuotableText(source.text[start:end]), start) if start < end else _ABSENT
         if inside.verdict != "absent":
             return inside
-    found = _verify(quote, source, 0, source)
+    found = _verify(quote, source, 0)
     outside = (
         within is not None
         and found.at is not None
@@ -110,16 +135,16 @@ def verify(quote: str, source: str, within: Extent | None = None) -> QuotationMa
     return replace(found, moved=outside)
 
 
-def _verify(quote: str, part: str, base: int, source: str) -> QuotationMatch:
-    at = part.find(quote)
+def _verify(quote: str, part: QuotableText, base: int) -> QuotationMatch:
+    at = part.text.find(quote)
     if at >= 0:
         return QuotationMatch(verdict="exact", at=Extent(base + at, base + at + len(quote)), text=quote, ratio=1.0)
-    plain = _Plain(part)
-    where = plain.find(quote)
+    where = part.plain.find(quote)
     if where is not None:
-        start, end = base + where[0], base + where[1]
-        return QuotationMatch(verdict="normalised", at=Extent(start, end), text=source[start:end], ratio=1.0)
-    return _fuzzy(quote, part[:FUZZY_CHARS], base)
+        start, end = where
+        text = part.text[start:end]
+        return QuotationMatch(verdict="normalised", at=Extent(base + start, base + end), text=text, ratio=1.0)
+    return _fuzzy(quote, part, base)
 
 
 class _Plain:
@@ -193,13 +218,12 @@ def _bare(quote: str) -> str:
 # ----------------------------------------------------------------------------------------------------------- fuzzy
 
 
-def _fuzzy(quote: str, part: str, base: int) -> QuotationMatch:
+def _fuzzy(quote: str, source: QuotableText, base: int) -> QuotationMatch:
     """Returns the place with the most words in common, in order, if there are enough."""
-    wanted = [_same(match.group()) for match in _WORD.finditer(quote)]
+    wanted = [_same(match.group()) for match in WORD.finditer(quote)]
     if len(wanted) < _LEAST_WORDS:
         return _ABSENT
-    spots = list(_WORD.finditer(part))
-    words = [_same(match.group()) for match in spots]
+    part, (spots, words) = source.text, source.words
     best: tuple[float, int, int, tuple[int, int]] = (0.0, 0, 0, (0, 0))
     for place in _places(wanted, words):
         low, high = max(0, place - _ROOM), min(len(words), place + len(wanted) + _ROOM)
@@ -266,7 +290,7 @@ def _places(wanted: list[str], words: list[str]) -> list[int]:
 
 def _differences(quote: str, stands: str) -> tuple[Difference, ...]:
     """Returns what to replace to turn one into the other, by words, as written on either side."""
-    one, other = list(_WORD.finditer(quote)), list(_WORD.finditer(stands))
+    one, other = list(WORD.finditer(quote)), list(WORD.finditer(stands))
     matcher = SequenceMatcher(None, [m.group() for m in one], [m.group() for m in other], autojunk=False)
     changes = [opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal"][:_DIFFERENCES]
     return tuple(Difference(_between(quote, one, a, b), _between(stands, other, c, d)) for _, a, b, c, d in changes)

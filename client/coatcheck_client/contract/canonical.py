@@ -19,8 +19,8 @@ import re
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, quote, unquote_to_bytes, urlsplit
 
-from coatcheck.core.search.model import MAX_URL
-
+MAX_URL: Final = 8_192
+"""Maximum characters of a URL; a longer one is ignored."""
 _TRACKING: Final = """
     fbclid gclid gclsrc dclid gbraid wbraid gad_source gad_campaignid srsltid msclkid yclid ymclid ysclid twclid ttclid
     igshid igsh li_fat_id mc_cid mc_eid mkt_tok _hsenc _hsmi __hssc __hstc __hsfp hsctatracking vero_id vero_conv
