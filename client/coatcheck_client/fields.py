@@ -64,6 +64,8 @@ class ListParameters(TypedDict, total=False):
     kind: str
     tool_name: str
     url: str
+    status: int
+    final_url: str
     label: str
     created_after: str
     created_before: str
@@ -81,6 +83,7 @@ class SearchResultsParameters(TypedDict, total=False):
     tool_call_id: str | None
     url: str | None
     labels: Sequence[str]
+    turn: str | None
     max_results: int | None
     max_tokens_per_result: int | None
     max_total_tokens: int | None

@@ -15,6 +15,10 @@ DEFAULT_URL: Final = "http://127.0.0.1:8321"
 OnUnreachable = Literal["original", "ends"]
 """What a put returns if the service fails: the payload as it was given, or its two ends within the card's budget."""
 
+Searches = Literal["passages", "summary", "off"]
+"""What a put of a web search's response returns: the passages that answer its query, within the limits of the service
+or a policy; the summary with all sources, which is also what later turns need; or (`off`) a card like any payload's."""
+
 
 class Options(Struct, frozen=True, kw_only=True):
     """The configuration of a client."""

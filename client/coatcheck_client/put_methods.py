@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -14,7 +15,7 @@ from coatcheck_client.client_method import client_factory, client_method
 from coatcheck_client.connection import pieces_of
 from coatcheck_client.contract.cards import is_card, is_own
 from coatcheck_client.errors import UNEXPECTED, ServiceError
-from coatcheck_client.options import OnUnreachable, new_key
+from coatcheck_client.options import OnUnreachable, Searches, new_key
 from coatcheck_client.payload import payload_of
 from coatcheck_client.requests import DeclaredFields, Json, post
 from coatcheck_client.results import Receipt
@@ -35,6 +36,7 @@ class PutMethods(ClientBase):
         *,
         idempotency_key: str | None = None,
         on_unreachable: OnUnreachable | None = None,
+        searches: Searches = "off",
         **declared: Unpack[DeclaredFields],
     ) -> Receipt:
         """Stores what a tool returned, and returns its receipt; never raises, and takes at most the client's deadline.
@@ -44,9 +46,11 @@ class PutMethods(ClientBase):
                 can represent is sent as JSON, everything else as the text that Python shows for it.
             idempotency_key: identifies a repeated put; None for a new one.
             on_unreachable: what `text` is if the service fails or refuses; None: the client's own setting.
+            searches: what `text` is for a web search's response: by its tool's name, its form, or the declared kind
+                `search_response`. `query` in `declared` is what was searched for.
             declared: metadata of the payload.
         """
-        return await self._put(content, idempotency_key, on_unreachable, declared)
+        return await self._put(content, idempotency_key, on_unreachable, declared, searches)
 
     async def _put(
         self,
@@ -54,11 +58,21 @@ class PutMethods(ClientBase):
         idempotency_key: str | None,
         on_unreachable: OnUnreachable | None,
         declared: DeclaredFields,
+        searches: Searches = "off",
     ) -> Receipt:
         payload, whole = payload_of(content), self._declared(declared)
+        key = idempotency_key or new_key()
 
         async def sending() -> Receipt:
-            return await self._sender.send_soon(requests.put(payload, whole, idempotency_key or new_key()))
+            ask = None if searches == "off" else await self._connection.call(requests.search_put, payload, whole, key)
+            if ask is not None:
+                try:
+                    return results.receipt_of_search(await self._sender.send_soon(ask), searches)
+                except ServiceError as e:
+                    if e.status is None or e.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                        raise
+                    log.info("a search's response is stored as it is [%s]: %s", e.code, e.detail)
+            return await self._sender.send_soon(requests.put(payload, whole, key))
 
         async def instead(error: ServiceError) -> Receipt:
             mode = on_unreachable or self._setup.on_unreachable

@@ -5,14 +5,16 @@ represent is a `ServiceError` at once.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Generic, Literal, TypedDict, TypeVar
+from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, cast
 from urllib.parse import quote, urlencode
 
+import msgspec
 from msgspec import Struct
 
 from coatcheck_client import results, wire
+from coatcheck_client.contract.searches import is_search, payload_text
 from coatcheck_client.errors import WRONG, ServiceError
-from coatcheck_client.payload import Payload, as_json
+from coatcheck_client.payload import EncodedJson, Payload, as_json
 
 T = TypeVar("T")
 
@@ -34,6 +36,10 @@ class DeclaredFields(TypedDict, total=False):
     command: str | None
     session: str | None
     url: str | None
+    status: int | None
+    final_url: str | None
+    content_type: str | None
+    fetched_at: str | None
     title: str | None
     kind: str | None
     labels: Sequence[str]
@@ -81,6 +87,19 @@ def put(payload: Payload, declared: DeclaredFields, key: str) -> ClientRequest[r
     )
 
 
+def search_put(payload: Payload, declared: DeclaredFields, key: str) -> ClientRequest[results.SearchResults] | None:
+    """Returns the request that takes a payload as a web search's response; None if it is none."""
+    value: Json = msgspec.json.decode(payload.data) if isinstance(payload, EncodedJson) else payload
+    text = payload_text(value)
+    if text is None or not is_search(text, declared.get("tool_name"), declared.get("kind")):
+        return None
+    said = {name: declared.get(name) for name in _OF_SEARCHES if name in declared}
+    response = cast("Json", value) if isinstance(value, dict) else text
+    return post(
+        "/v1/search-results", {"response": response, **members(said)}, results.SearchResults, key=f"{key}-search"
+    )
+
+
 def raw(content: bytes | None, declared: DeclaredFields, key: str) -> ClientRequest[results.Receipt]:
     """Returns a put with the payload as the body; None if it is streamed.
 
@@ -116,6 +135,8 @@ def _keyed(key: str) -> tuple[str, str]:
     return "idempotency-key", wire.field_value("idempotency_key", key)
 
 
+_OF_SEARCHES: Final = ("query", "session", "tool_name", "tool_call_id", "url", "labels", "ttl", "idle_ttl", "pin")
+"""What may be declared of a search's response."""
 _NULLABLE: Final = frozenset({"ttl", "idle_ttl"})
 """Fields in which null has a meaning."""
 

@@ -48,6 +48,9 @@ class Card(Struct, frozen=True, kw_only=True):
     title: str | None = None
     url: str | None = None
     canonical_url: str | None = None
+    status: int | None = None
+    final_url: str | None = None
+    content_type: str | None = None
     tool_name: str | None = None
     tool_call_id: str | None = None
     command: str | None = None
@@ -77,7 +80,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     tokens: int
     """Tokens of `text`; an estimate if the service could not be reached."""
     card: Card | None
-    """None if the service could not be reached."""
+    """None if the service could not be reached, and for a web search's text."""
     expires_at: datetime | None = None
     """When it expires; None: kept forever, or not stored."""
     same_as: str | None = None
@@ -135,6 +138,15 @@ class Artifact(Struct, frozen=True, kw_only=True):
     """ID of the artifact that it was compared with when it was stored."""
     same_as: str | None = None
     """ID of the artifact whose card the first receipt referred to, in two lines."""
+    status: int | None = None
+    """The HTTP status with which the page came."""
+    final_url: str | None = None
+    """Where redirects led from `url`."""
+    redirected: bool = False
+    """Whether that is another page, not only another spelling of the address."""
+    content_type: str | None = None
+    """What the page's server called it."""
+    fetched_at: datetime | None = None
     holds: tuple[Hold, ...] | None = None
     """The holds that keep it from being deleted; None: unknown, because storage is away or the service is older."""
 
@@ -283,7 +295,8 @@ class Outline(Struct, frozen=True, kw_only=True):
 class SearchResults(Struct, frozen=True, kw_only=True):
     """A web search within its budget: `text` for this turn, `summary` for those after it."""
 
-    id: str
+    id: str | None
+    """None: searches are off, or there were too many, as `warnings` say."""
     stored: bool
     text: str
     tokens: int
@@ -299,6 +312,20 @@ class SearchResults(Struct, frozen=True, kw_only=True):
     unknown: tuple[str, ...]
     limits: Members
     warnings: tuple[Warned, ...]
+
+
+def receipt_of_search(answer: SearchResults, searches: str) -> Receipt:
+    """Returns the receipt of a put that was answered as a web search; `searches` says with which of its texts."""
+    whole = searches == "passages"
+    return Receipt(
+        id=answer.id,
+        stored=answer.stored,
+        inline=False,
+        text=answer.text if whole else answer.summary["text"],
+        tokens=answer.tokens if whole else answer.summary["token_estimate"],
+        card=None,
+        warnings=answer.warnings,
+    )
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

@@ -62,6 +62,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     inline_tokens: int = 1000
     """Payloads of at most this many tokens are returned unchanged instead of as a card; 0 makes a card of
     everything."""
+    search_enabled: bool = True
+    """Whether responses of web searches are taken when no policy decides; otherwise the answer says that they are
+    off, and nothing is stored."""
+    search_keep_summary: bool = True
+    """Whether sentences and sources of a web search stay for later turns when no policy decides, or only one line."""
+    search_max_searches: int = 0
+    """Maximum searches with results in a session when no policy names a number; 0: no limit."""
+    search_max_searches_per_turn: int = 0
+    """Maximum searches with results in a turn that the caller names; 0: no limit."""
     search_max_results: int = 3
     """Results of a web search whose text is shown when neither the caller nor a policy names a number; 1 to 20."""
     search_max_tokens_per_result: int = 2048
@@ -237,6 +246,8 @@ def _check(s: Settings) -> None:
         "port": (0, 65535),
         "card_tokens": (64, 8192),
         "inline_tokens": (0, 100_000),
+        "search_max_searches": (0, 10_000),
+        "search_max_searches_per_turn": (0, 10_000),
         "search_max_results": (1, 20),
         "search_max_tokens_per_result": (64, 8192),
         "search_max_total_tokens": (128, 32_768),

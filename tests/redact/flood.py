@@ -92,6 +92,7 @@ class Flood:
         if document.search:
             got = await self.services.search_results(self.caller, document.data, ResultsAsk(said=said))
             outs.append(("search_results", _json(got.answer)))
+            assert got.answer.id is not None
             return ids.parse(got.answer.id)
         offer = IngestRequest(
             said=said, inline_tokens=random.choice((0, 1000)), card_tokens=random.choice((None, 128, 4000))

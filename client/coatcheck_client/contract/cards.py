@@ -6,8 +6,12 @@ from typing import Final
 from coatcheck_client.contract.inert import MARK
 from coatcheck_client.contract.tools import TOOLS
 
-_CARD: Final = re.compile(rf"\[(?:art_[0-9]{{18}} · |NOT STORED\b)|{MARK} (?:Search: )?[0-9]+ results?[ ,]")
-"""How every card, every answer of the declared tools and of a search, and every excerpt in place of a card begins."""
+_CARD: Final = re.compile(
+    rf"\[(?:art_[0-9]{{18}} · |NOT STORED\b)"
+    rf"|{MARK} (?:Search(?::| for | by )|[0-9]+ results?[ ,;]|an answer without results[ ;.]|failed: "
+    r"|the response was not understood|searched (?:'|the web))"
+)
+"""How every card, answer of the declared tools, text and summary of a search, and excerpt in a card's place begins."""
 _FINAL: Final = re.compile(r"\[(?:NOT STORED\b|art_[0-9]{18} · [^\n]* · (?:stored outside this|NOT STORED))")
 _OWN: Final = tuple(tool.name for tool in TOOLS)
 

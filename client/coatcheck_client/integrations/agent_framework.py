@@ -61,5 +61,5 @@ class _Cards(FunctionMiddleware):
         if isinstance(context.result, Content):  # a request for a person's approval, which the framework handles
             return
         context.result = await self._outputs.acard(
-            context.result, context.function.name, context.metadata.get("call_id")
+            context.result, context.function.name, context.metadata.get("call_id"), arguments=context.arguments
         )

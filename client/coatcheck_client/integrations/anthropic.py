@@ -42,20 +42,21 @@ def with_coatcheck(
 
 
 def _carded(tool: Any, outputs: ToolOutputs) -> Any:
-    def carded(result: Any) -> Any:
-        return outputs.card(list(result) if isinstance(result, Iterator) else result, tool.name)
+    def carded(result: Any, given: object) -> Any:
+        whole = list(result) if isinstance(result, Iterator) else result
+        return outputs.card(whole, tool.name, arguments=given)
 
     def call(given: object) -> Any:
         try:
-            return carded(tool.call(given))
+            return carded(tool.call(given), given)
         except runnable.ToolError as e:
-            raise runnable.ToolError(carded(e.content)) from e
+            raise runnable.ToolError(carded(e.content, given)) from e
 
     async def acall(given: object) -> Any:
         try:
-            return await asyncio.to_thread(carded, await tool.call(given))
+            return await asyncio.to_thread(carded, await tool.call(given), given)
         except runnable.ToolError as e:
-            raise runnable.ToolError(await asyncio.to_thread(carded, e.content)) from e
+            raise runnable.ToolError(await asyncio.to_thread(carded, e.content, given)) from e
 
     if not isinstance(tool, _SYNC | _ASYNC):
         return tool

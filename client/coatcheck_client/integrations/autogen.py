@@ -54,7 +54,7 @@ class CoatcheckWorkbench(Workbench):
             return await self._reading.call_tool(name, arguments, cancellation_token, call_id)
         done = await self._around.call_tool(name, arguments, cancellation_token, call_id)
         whole = "\n".join(one.content for one in done.result if isinstance(one, TextResultContent))
-        card = await self._outputs.acard(whole, name, call_id)
+        card = await self._outputs.acard(whole, name, call_id, arguments=arguments)
         if card is whole:
             return done
         kept = [one for one in done.result if not isinstance(one, TextResultContent)]

@@ -60,7 +60,7 @@ class CoatcheckTool(BaseTool):
     def card(self, context: ToolCallHookContext) -> str | None:
         """Returns the card of a call's result; None for one that stays."""
         result = context.tool_result
-        card = self._outputs.card(result, context.tool_name)
+        card = self._outputs.card(result, context.tool_name, arguments=context.tool_input)
         return None if card is result else card
 
 

@@ -69,7 +69,7 @@ class CoatcheckServerMiddleware(Middleware):
             return result
         cards = await asyncio.to_thread(self._outputs.card_resources, blocks, name)
         payload = read_payload(lambda: payload_of(blocks, result.structured_content, 0, cards), name)
-        text = None if payload is None else await self._outputs.acard(payload, name)
+        text = None if payload is None else await self._outputs.acard(payload, name, arguments=arguments)
         if text is payload and not cards:
             return result
         content = [

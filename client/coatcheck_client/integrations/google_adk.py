@@ -42,20 +42,22 @@ class CoatcheckPlugin(BasePlugin):
         if llm_request.tools_dict and self._read.name not in llm_request.tools_dict:
             llm_request.append_tools([self._read])
 
-    async def after_tool_callback(self, *, tool: BaseTool, tool_context: Any, result: Any, **_: Any) -> Any:
+    async def after_tool_callback(
+        self, *, tool: BaseTool, tool_context: Any, result: Any, tool_args: Any = None, **_: Any
+    ) -> Any:
         """Returns the result with a card in place of its text; None for one that stays, or goes to the user."""
         if tool_context.actions.skip_summarization or isinstance(result, types.Part | types.FunctionResponse):
             return None
         call = tool.name, tool_context.function_call_id
         if isinstance(result, dict) and "isError" in result and isinstance(result.get("content"), list):
             payload = read_payload(lambda: payload_of(result["content"], result.get("structuredContent"), 0), tool.name)
-            card = await self._outputs.acard(payload, *call)
+            card = await self._outputs.acard(payload, *call, arguments=tool_args)
             return None if card is payload else with_card(result, card)
         members = result if isinstance(result, dict) else {}
         kept = {name: value for name, value in members.items() if _has_media(value)}
         rest = {name: value for name, value in members.items() if name not in kept}
         payload = result if not members else rest["result"] if list(rest) == ["result"] else rest
-        card = await self._outputs.acard(payload, *call)
+        card = await self._outputs.acard(payload, *call, arguments=tool_args)
         return None if card is payload else {"card" if "result" in kept else "result": card, **kept}
 
 

@@ -62,7 +62,9 @@ def _carded(tool: BaseTool, outputs: ToolOutputs) -> AsyncBaseTool:
     async def acall(*given: Any, **named: Any) -> ToolOutput:
         done = await call(*given, **named)
         text = done.content
-        card = text if own.metadata.return_direct else await outputs.acard(text, own.metadata.get_name())
+        card = (
+            text if own.metadata.return_direct else await outputs.acard(text, own.metadata.get_name(), arguments=named)
+        )
         if card is text:
             return done
         kept = [block for block in done.blocks if not isinstance(block, TextBlock)]

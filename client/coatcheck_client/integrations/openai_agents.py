@@ -1,8 +1,9 @@
 """OpenAI Agents SDK: `pip install "coatcheck-client[openai-agents]"`.
 
-from coatcheck_client.integrations.openai_agents import with_coatcheck
+from coatcheck_client.integrations.openai_agents import compacting, with_coatcheck
 
 agent = with_coatcheck(Agent(name="Operator", tools=[get_log]))
+run_config = RunConfig(call_model_input_filter=compacting())  # in a long session
 """
 
 # pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
@@ -10,9 +11,12 @@ agent = with_coatcheck(Agent(name="Operator", tools=[get_log]))
 import asyncio
 import dataclasses
 import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agents import Agent, FunctionTool, Tool
+from agents.run import CallModelData, ModelInputData
 from agents.tool_context import ToolContext
 
 from coatcheck_client import Client, declarations
@@ -20,6 +24,8 @@ from coatcheck_client.integrations.tool_outputs import ToolOutputOptions, ToolOu
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+log = logging.getLogger(__name__)
 
 
 def with_coatcheck(
@@ -43,11 +49,42 @@ def with_coatcheck(
     return agent.clone(tools=[*tools, _read_tool(outputs.client)])
 
 
+def compacting(
+    client: Client | None = None, *, session: str | None = None, policy: Mapping[str, Any] | None = None
+) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
+    """Returns a `call_model_input_filter` that compacts each request, and leaves the SDK's session as it is.
+
+    With it, `searches="passages"` of `with_coatcheck` shows a web search's passages in their turn only.
+
+    Args:
+        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
+        session: the session of payloads; None for the client's own.
+        policy: how to compact, as in the OpenAPI document; added to the default, which protects nothing.
+    """
+    used = client or Client()
+    said: dict[str, Any] = {} if session is None else {"session": session}
+    said["policy"] = {"protect": "none", **(policy or {})}
+
+    async def compacted(data: CallModelData[Any]) -> ModelInputData:
+        given = data.model_data
+        body = {"input": given.input}
+        try:
+            done = await asyncio.to_thread(lambda: used.compact(body, format="openai-responses", **said))
+        except Exception as e:  # noqa: BLE001 - an agent is worth more than a smaller request
+            log.warning("a request to the model is sent as it is: %s", e)
+            return given
+        return ModelInputData(input=done.body["input"], instructions=given.instructions)
+
+    return compacted
+
+
 def _carded(tool: FunctionTool, outputs: ToolOutputs) -> FunctionTool:
     invoke = tool.on_invoke_tool
 
     async def invoked(context: ToolContext[Any], arguments: str) -> Any:  # noqa: ANN401 - whatever tools return
-        return await outputs.acard(await invoke(context, arguments), tool.name, context.tool_call_id)
+        return await outputs.acard(
+            await invoke(context, arguments), tool.name, context.tool_call_id, arguments=arguments
+        )
 
     return dataclasses.replace(tool, on_invoke_tool=invoked)
 

@@ -66,7 +66,7 @@ class Coatcheck(AbstractCapability[Any]):
     async def _carded(self, value: Any, call: ToolCallPart) -> Any:  # noqa: ANN401
         part = ToolReturnPart(call.tool_name, value, call.tool_call_id)
         text = read_payload(part.model_response_str, call.tool_name)
-        card = await self._outputs.acard(text, call.tool_name, call.tool_call_id)
+        card = await self._outputs.acard(text, call.tool_name, call.tool_call_id, arguments=call.args)
         if card is text:
             return value
         return [card, *part.files] if part.files else card

@@ -49,7 +49,9 @@ def _carded(tool: Tool, outputs: ToolOutputs) -> Tool:
     own: Any = copy.copy(tool)
     forward = own.forward
     if tool.name != "final_answer":
-        own.forward = lambda *given, **named: outputs.card(forward(*given, **named), tool.name)
+        own.forward = lambda *given, **named: outputs.card(
+            forward(*given, **named), tool.name, arguments=dict(zip(tool.inputs, given, strict=False)) | named
+        )
     return own
 
 

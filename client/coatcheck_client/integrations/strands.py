@@ -50,7 +50,9 @@ class CoatcheckAgentPlugin(Plugin):
         given = read_payload(lambda: [_as_text(part) for part in event.result["content"]], name)
         if event.retry or given is None or not any("text" in part for part in given):
             return
-        content = await self._outputs.acard(given, name, event.tool_use["toolUseId"])
+        content = await self._outputs.acard(
+            given, name, event.tool_use["toolUseId"], arguments=event.tool_use.get("input")
+        )
         if content is not given:
             event.result = {**event.result, "content": content}
 

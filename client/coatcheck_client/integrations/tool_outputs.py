@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 from coatcheck_client import Client, is_card
 from coatcheck_client.contract.blobs import REFUSED, Blob, large_blobs, with_ids
 from coatcheck_client.contract.cards import is_own
+from coatcheck_client.contract.searches import search_fields
 from coatcheck_client.fallback import is_withheld
 from coatcheck_client.integrations.parts import Block, is_media, resource_of, texts_of, with_card
-from coatcheck_client.options import OnUnreachable
+from coatcheck_client.options import OnUnreachable, Searches
 from coatcheck_client.payload import EncodedJson, Payload, payload_of
 from coatcheck_client.requests import DeclaredFields
 
@@ -38,6 +39,11 @@ class ToolOutputOptions(TypedDict, total=False):
     """Names of tools whose results stay as they are."""
     session: str | None
     """The session of payloads; None for the client's own."""
+    searches: Searches
+    """What a web search's result becomes: its `summary` with all sources, which is the default because what a tool
+    returned stays in the conversation, its `passages`, or a card like any other (`off`)."""
+    search_tools: Collection[str]
+    """Names of tools that search the web, in addition to those whose name or result says so."""
     on_unreachable: OnUnreachable
     """What a bulky result becomes while the service is away: the `original`, which is the default, or its `ends`."""
 
@@ -63,6 +69,8 @@ class ToolOutputs:
         if session is not None:
             self._limits["session"] = session
         self._most = max_tokens
+        self._searches: Searches = options.get("searches", "summary")
+        self._search_tools = frozenset(options.get("search_tools", ()))
         self._on_unreachable: OnUnreachable = options.get("on_unreachable", "original")
 
     @classmethod
@@ -81,7 +89,14 @@ class ToolOutputs:
             raise ValueError("the agent has read_artifact already: wrap it once, with all options")
         return cls(client, **options)
 
-    def card(self, result: Any, tool_name: str, tool_call_id: str | None = None, session: str | None = None) -> Any:  # noqa: ANN401
+    def card(
+        self,
+        result: Any,  # noqa: ANN401 - whatever tools return
+        tool_name: str,
+        tool_call_id: str | None = None,
+        session: str | None = None,
+        arguments: object = None,
+    ) -> Any:  # noqa: ANN401 - as above
         """Returns the result itself, or what the model reads in its place; never raises.
 
         Text becomes a card. In a list of parts, the texts become one card and everything else stays, such as images.
@@ -92,11 +107,13 @@ class ToolOutputs:
             tool_name: the tool's name. Coatcheck's own tools are exempt.
             tool_call_id: the provider's ID of the call.
             session: the session of the payload, if the framework knows it; None: the one given to the constructor.
+            arguments: those of the call, or their JSON: a search's say what it was for.
         """
         if tool_name in self._exempt or is_own(tool_name):
             return result
         try:
-            return self._carded(result, {"tool_name": tool_name, "tool_call_id": tool_call_id, "session": session})
+            said = {"tool_name": tool_name, "tool_call_id": tool_call_id, "session": session}
+            return self._carded(result, {**said, **search_fields(tool_name, arguments, self._search_tools)})
         except Exception as e:  # noqa: BLE001 - an agent is worth more than a card
             log.warning("the result of %s stays as it is: %s", tool_name, e)
             return result
@@ -107,9 +124,10 @@ class ToolOutputs:
         tool_name: str,
         tool_call_id: str | None = None,
         session: str | None = None,
+        arguments: object = None,
     ) -> Any:  # noqa: ANN401
         """Like `card`, on an event loop."""
-        return await asyncio.to_thread(self.card, result, tool_name, tool_call_id, session)
+        return await asyncio.to_thread(self.card, result, tool_name, tool_call_id, session, arguments)
 
     def card_resources(self, blocks: Iterable[Block], tool_name: str) -> dict[int, str]:
         """Stores large embedded resources of an MCP result by themselves; never raises.
@@ -149,6 +167,7 @@ class ToolOutputs:
         receipt = self.client.put(
             (named[0] if named else result) if texts is None else [{"type": "text", "text": text} for text in named],
             on_unreachable=self._on_unreachable,
+            searches=self._searches,
             **{**self._limits, **said},
         )
         if receipt.inline and named == given:

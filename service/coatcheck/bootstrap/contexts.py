@@ -4,6 +4,8 @@ import secrets
 from dataclasses import dataclass
 
 from coatcheck.core.context import CountCache
+from coatcheck.core.search import Limits
+from coatcheck.core.search.limits import Switches
 from coatcheck.ports.session_accounts import SessionAccounts
 from coatcheck.storing.card_text import CardText
 from coatcheck.storing.content import OpenContent
@@ -39,14 +41,28 @@ def contexts(
     stored: Find,
     open_content: OpenContent,
     session_names: SessionNames | None = None,
+    switches: Switches = Switches(),  # noqa: B008 - frozen
+    search_limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> Contexts:
-    """Returns the use cases; `stored` finds only what is stored, not what waits in memory."""
+    """Returns the use cases; `stored` finds only what is stored, not what waits in memory.
+
+    `switches` and `search_limits` are those of web searches where no policy decides.
+    """
     counts, ledger, pool = CountCache(), deps.ledger, deps.pool
     note = NoteAccounts(accounts, ledger, deps.clock, _random_number)
     step = FindOrIngest(FindOrIngestDeps(ingest=ingest, deps=deps, find=stored, card_text=card_text))
+    events = ListEvents(accounts, note, deps.redacting, session_names)
     look_up = LookUpReferences(
         LookUpDeps(
-            find=stored, open_content=open_content, tokenizer=deps.tokenizer, pool=pool, redacting=deps.redacting
+            find=stored,
+            open_content=open_content,
+            tokenizer=deps.tokenizer,
+            pool=pool,
+            events=events,
+            redacting=deps.redacting,
+            rules=deps.rules,
+            switches=switches,
+            max_total_tokens=search_limits.max_total_tokens,
         )
     )
     return Contexts(
@@ -57,7 +73,7 @@ def contexts(
             MeasureDeps(tokenizer=deps.tokenizer, pool=pool, look_up=look_up, ledger=ledger, counts=counts)
         ),
         tell_usage=ShowSessionUsage(accounts, note, session_names),
-        events=ListEvents(accounts, note, deps.redacting, session_names),
+        events=events,
         note=note,
     )
 

@@ -17,6 +17,7 @@ from coatcheck.bootstrap.retention import retaining, retention_desk, when_due
 from coatcheck.bootstrap.stores import Store, is_embedded, open_store
 from coatcheck.bootstrap.telemetry import watching
 from coatcheck.core.search import Limits
+from coatcheck.core.search.limits import Switches
 from coatcheck.jobs.decisions import deciding
 from coatcheck.jobs.schedule import running
 from coatcheck.ports.clock import Clock
@@ -29,6 +30,7 @@ from coatcheck.storing.find import Find
 from coatcheck.storing.keep_text import KeepText
 from coatcheck.upkeep.index import Index
 from coatcheck.usecases.operations.flush_fallback import LAST_SECONDS, FlushFallback
+from coatcheck.usecases.operations.show_overview import ShowOverview
 from coatcheck.usecases.payloads.extend import Extend
 from coatcheck.usecases.payloads.forget import Forget, ForgetSession
 from coatcheck.usecases.payloads.ingest import Ingest
@@ -79,7 +81,15 @@ async def open_service(
         ingest = Ingest(base.deps, reading.card_text)
         stored = Find(store.catalog, store.clock, base.reads)
         context = contexts(
-            store.catalog, ingest, base.deps, reading.card_text, stored, store.open_content, reading.session_names
+            store.catalog,
+            ingest,
+            base.deps,
+            reading.card_text,
+            stored,
+            store.open_content,
+            reading.session_names,
+            _switches(settings),
+            _search_limits(settings),
         )
         empty = EmptyNamespace(store.catalog, store.clock, base.policies, tombstone_life=base.tombstone_life)
         retention = retention_desk(
@@ -155,6 +165,7 @@ def _services(
         measure=context.measure,
         tell_usage=context.tell_usage,
         events=context.events,
+        overview=ShowOverview(catalog, clock, context.note, base.redacting),
         tools=reading.tools,
         authenticate=base.authenticate,
         keys=AdministerKeys(catalog, clock, secrets.token_bytes, base.authenticate.require),
@@ -170,13 +181,13 @@ def _services(
         metrics=watched.render,
         meter=watched.meter,
         tracer=watched.tracer,
-        inspection=inspection(base, reading, context.note) if base.settings.page else None,
+        inspection=inspection(base, reading) if base.settings.page else None,
         readiness=base.readiness,
     )
 
 
 def _search_places(base: Foundation, reading: Readers, ingest: Ingest) -> SearchResultsDeps:
-    store, settings = base.store, base.settings
+    store = base.store
     return SearchResultsDeps(
         ingest=ingest,
         find=base.find,
@@ -187,11 +198,25 @@ def _search_places(base: Foundation, reading: Readers, ingest: Ingest) -> Search
         ledger=base.deps.ledger,
         redacting=base.redacting,
         rules=base.policies.now,
-        limits=Limits(
-            max_results=settings.search_max_results,
-            max_tokens_per_result=settings.search_max_tokens_per_result,
-            max_total_tokens=settings.search_max_total_tokens,
-        ),
+        switches=_switches(base.settings),
+        limits=_search_limits(base.settings),
+    )
+
+
+def _search_limits(settings: Settings) -> Limits:
+    return Limits(
+        max_results=settings.search_max_results,
+        max_tokens_per_result=settings.search_max_tokens_per_result,
+        max_total_tokens=settings.search_max_total_tokens,
+    )
+
+
+def _switches(settings: Settings) -> Switches:
+    return Switches(
+        enabled=settings.search_enabled,
+        keep_summary=settings.search_keep_summary,
+        max_searches=settings.search_max_searches or None,
+        max_searches_per_turn=settings.search_max_searches_per_turn or None,
     )
 
 

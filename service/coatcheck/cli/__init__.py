@@ -11,8 +11,9 @@ EXITS = """Exit codes. 0: done. 1: nothing matched, or a check found something. 
 artifact, or gone. 4: the service or its storage cannot be reached. 5: the answer could not be printed. 130: stopped
 with Ctrl-C. 141: the reader of the output closed the pipe.
 
-put, card, read, search, list, get, outline, delete, compact, mcp, mcp-wrap, hook, namespace, policy, hold, usage,
-retention and audit use the running service at --url or COATCHECK_URL, with the key in --key or COATCHECK_KEY.
+put, card, read, search, search-results, list, get, outline, delete, compact, mcp, mcp-wrap, hook, namespace, policy,
+hold, usage, status, retention and audit use the running service at --url or COATCHECK_URL, with the key in --key
+or COATCHECK_KEY.
 
 With --json, an error is a JSON object on standard error. Completion: eval "$(_COATCHECK_COMPLETE=bash_source
 coatcheck)" in ~/.bashrc; zsh_source and fish_source for other shells."""
@@ -42,8 +43,10 @@ COMMANDS: Final = {
     "restore": ("backup", "Restore BACKUP into a data directory that holds no store yet."),
     "retention": ("retention", "Plan removals, apply them, review past runs, and undo them."),
     "search": ("client", "Print the lines of an artifact that match PATTERN (RE2), as grep does."),
+    "search-results": ("search_results", "Store a web search's response, and print what a model reads of it."),
     "serve": ("serve", "Start the service."),
     "settings": ("operate", "List every setting with its default, its value here and its meaning."),
+    "status": ("usage", "Show how full a session's context was when it was measured or compacted last."),
     "usage": ("usage", "Show how much each namespace holds: artifacts, stored bytes, and its limits."),
 }
 """Each command with its module and the first sentence of its help, so that the help and each command import nothing

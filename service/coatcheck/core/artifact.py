@@ -5,14 +5,14 @@ Everything here is immutable, and independent of databases and protocols.
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
 from coatcheck.core.rates import Rates
 
-ENGINE = 11
+ENGINE = 12
 """Version of the code that recognises kinds and cuts cards. Kept with each artifact: what an older version recognised
 is recognised again. Within a version, the same input gives the same card."""
 _FORMS: Final = 6
@@ -78,6 +78,33 @@ class Caller(Struct, frozen=True):
         return prefix is None or (session is not None and session.startswith(prefix))
 
 
+class PageFetch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a page was fetched, and what it is called, as far as it is known. Values are verbatim."""
+
+    status: int | None = None
+    """The HTTP status of the last answer, 100 to 599."""
+    final_url: str | None = None
+    """Where redirects led, if not to `url`."""
+    content_type: str | None = None
+    """What the server called the page's content, of which the payload may be a conversion."""
+    fetched_at: datetime | None = None
+    url: str | None = None
+    """The address that was asked for."""
+    title: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the server answered with something other than the page: a status that is not 2xx."""
+        return self.status is not None and self.status // 100 != 2  # noqa: PLR2004 - RFC 9110 section 15
+
+    def led_from(self, url: str | None) -> "PageFetch":
+        """Returns this for a page of which is known that `url` was asked for: the one stated is then where it led."""
+        led_to = None if self.final_url == self.url else self.final_url  # equal: from an earlier `url`
+        if url not in {None, self.url}:
+            led_to = led_to or self.url
+        return msgspec.structs.replace(self, final_url=led_to)
+
+
 class DeclaredMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the caller declared about a payload."""
 
@@ -95,6 +122,11 @@ class DeclaredMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was run, or the tool's arguments, shortened: at most COMMAND_CHARS characters, possibly of several lines."""
     compared_to: str | None = None
     """ID of the earlier artifact to compare with; decided when the artifact is created."""
+    status: int | None = None
+    """This and the next three: how the page was fetched, as in PageFetch."""
+    final_url: str | None = None
+    content_type: str | None = None
+    fetched_at: datetime | None = None
 
     def following(self, earlier: "DeclaredMetadata") -> "DeclaredMetadata":
         """Returns the declaration of an artifact stored with `earlier`, after it was posted again with this one.
@@ -111,7 +143,9 @@ class DeclaredMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, labels=stored.labels, compared_to=stored.compared_to)
 
 
-DECLARED: Final = ("media_type", "tool_name", "url", "title", "kind", "failed", "command")
+FETCH: Final = ("status", "final_url", "content_type", "fetched_at")
+"""What DeclaredMetadata and PageFetch both have."""
+DECLARED: Final = ("media_type", "tool_name", "url", "title", "kind", "failed", "command", *FETCH)
 """What a repeated request may declare anew; session and tool call ID are part of the artifact's identity."""
 COMMAND_CHARS: Final = 4_000
 
@@ -250,6 +284,8 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str | None = None
     url: str | None = None
     """The page's URL, if the payload names one that differs from the declared one: beside the page, or in it."""
+    fetch: PageFetch | None = None
+    """How the page was fetched, if the payload says it: in a fetcher's JSON, or in lines above the page."""
     language: str | None = None
     markers: tuple[Marker, ...] = ()
     shape: tuple[str, ...] = ()
@@ -278,12 +314,29 @@ class DetectedMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def beside(self, stored: "DetectedMetadata") -> "DetectedMetadata":
         """Returns this with what a repeated request never changes: what `stored` determined when it was created."""
         kept = {name: getattr(stored, name) for name in ("redacted", "comparison", "novelty", "given", "repeats")}
-        return msgspec.structs.replace(self, **kept)
+        return msgspec.structs.replace(self, fetch=self.fetch or stored.fetch, **kept)
 
     def of_form(self, form: PayloadForm | None, declared: DeclaredMetadata) -> "DetectedMetadata":
         """Returns this as facts of a text of that form, with the URL that stands beside a page."""
         url = form.url if form is not None and form.url and form.url != declared.url else self.url
-        return msgspec.structs.replace(self, form=form, url=url)
+        return msgspec.structs.replace(self, form=form, url=url).of_fetch(self.fetch, declared)
+
+    def of_fetch(self, fetch: PageFetch | None, declared: DeclaredMetadata) -> "DetectedMetadata":
+        """Returns this as facts of a page that was fetched so, which may have the only title and URL of it.
+
+        Where another URL was declared, that is the one that was asked for, and the payload's own is where it led.
+        """
+        if fetch is None:
+            return self
+        fetch, url = fetch.led_from(declared.url), fetch.url if declared.url is None else None
+        return msgspec.structs.replace(self, fetch=fetch, title=self.title or fetch.title, url=self.url or url)
+
+    def fetch_of(self, declared: DeclaredMetadata) -> PageFetch:
+        """Returns how the page was fetched: what was declared of it, and what the payload says beyond that."""
+        stated = self.fetch or PageFetch()
+        values: dict[str, Any] = {name: value for name in FETCH if (value := getattr(declared, name)) is not None}
+        names = {"url": declared.url or self.url, "title": declared.title or self.title}
+        return msgspec.structs.replace(stated, **names, **values)
 
 
 class EarlierRun(Struct, frozen=True, kw_only=True):
@@ -356,12 +409,12 @@ class ReceiptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     engine: int
     """The engine that made it."""
     sha256: bytes
-    """Digest of the text, in UTF-8."""
+    """Digest of the text, in UTF-8; empty if no model got one of this payload, as of a search response."""
     tokens: int
     budget: int | None = None
     """Token budget of the card; None: the text was the payload itself, as far as a model may see it."""
     query: str | None = None
-    """What the card was cut for."""
+    """What the card was cut for, or what was searched for."""
     tools: bool = True
     """Whether the card may name the declared tool."""
     text: str | None = None

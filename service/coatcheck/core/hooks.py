@@ -9,11 +9,15 @@ service sees only the beginning.
 
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
+from coatcheck.core.artifact import PageFetch
 from coatcheck.core.context.body.shape import Object, Value, as_list, as_object, as_text
 from coatcheck.core.context.command import command_of
 from coatcheck.core.context.signs import is_ours, is_own_tool, search_text
+from coatcheck.core.kinds.fetch import fetch_of_members
+from coatcheck_client.contract.searches import search_fields
 
 EVENT: Final = "PostToolUse"
 _MCP: Final = "mcp__"
@@ -27,6 +31,8 @@ _TEXTS: Final[dict[str, tuple[str, ...]]] = {
 `Read` is not included: an agent edits only what it has read, and reads in ranges."""
 _BLOCKS: Final = frozenset({"Agent", "Task"})
 """Tools of the host whose output is an object with `content` blocks."""
+_SEARCH: Final = "WebSearch"
+"""The host's tool whose output is an object with a `query` and `results`: texts, and lists of titles and addresses."""
 _SPILLED: Final = ("persistedOutputPath", "persistedOutputSize", "rawOutputPath")
 """Where the host keeps an output that it has cut; what it shows then is only the beginning."""
 
@@ -41,6 +47,10 @@ class HookEvent(Struct, frozen=True, kw_only=True):
     url: str | None = None
     command: str | None = None
     """The call's arguments, shortened."""
+    query: str | None = None
+    """What the call searches the web for, if it does."""
+    fetch: PageFetch | None = None
+    """How a page was fetched, by the members beside its text in the response."""
 
 
 class Slot(Struct, frozen=True, kw_only=True):
@@ -54,6 +64,8 @@ class Slot(Struct, frozen=True, kw_only=True):
     """Bytes of its texts, or of what encodes the resource."""
     at: int | None = None
     """The number of the resource's block; None for texts."""
+    is_search: bool = False
+    """Whether it is a list of a search's results, in place of which one text stands alone."""
 
 
 def event_of(said: object) -> HookEvent | None:
@@ -69,6 +81,8 @@ def event_of(said: object) -> HookEvent | None:
         call_id=as_text(event.get("tool_use_id")),
         url=as_text(as_object(event.get("tool_input")).get("url")),
         command=command_of(event.get("tool_input")),
+        query=search_fields(name, event.get("tool_input")).get("query"),
+        fetch=fetch_of_members(event["tool_response"]),
     )
 
 
@@ -82,6 +96,8 @@ def slots(event: HookEvent) -> list[Slot]:
         member = "content" if isinstance(response, dict) else None
         blocks = members.get("content", response)
         found = [*_resources(member, blocks), _slot(member, blocks or response)]
+    elif name == _SEARCH:
+        found = [_search_slot(members)]
     elif name in _BLOCKS:
         found = [_slot("content", members.get("content"))]
     elif members.get("isImage") is not True and all(members.get(mark) is None for mark in _SPILLED):
@@ -98,7 +114,9 @@ def replaced(response: Value, cards: list[tuple[Slot, str]]) -> Value:
     """
     others = {slot.at for slot, _ in cards if slot.at is not None}
     for slot, card in cards:
-        if slot.member is None:
+        if slot.is_search:
+            response = {**response, "results": [card]}
+        elif slot.member is None:
             response = _carded(response, card, slot.at, others)
         else:
             response = {**response, slot.member: _carded(response[slot.member], card, slot.at, others)}
@@ -120,6 +138,17 @@ def _slot(member: str | None, value: Value) -> Slot | None:
     if not texts or any(is_ours(text) or search_text(text) is not None for text in texts):
         return None
     return Slot(member=member, content=content, size=sum(len(text.encode("utf-8", "replace")) for text in texts))
+
+
+def _search_slot(members: Object) -> Slot | None:
+    results = as_list(members.get("results"))
+    if not results or any(isinstance(one, str) and is_ours(one) for one in results):
+        return None
+    try:
+        whole = msgspec.json.encode({name: members[name] for name in ("query", "results") if name in members}).decode()
+    except RecursionError:  # too deep for what is left of this stack: nothing that the host's tool returns
+        return None
+    return Slot(member="results", content=whole, size=len(whole.encode()), is_search=True)
 
 
 def _resources(member: str | None, value: Value) -> list[Slot]:

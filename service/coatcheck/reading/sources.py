@@ -17,7 +17,7 @@ from coatcheck.core import ids
 from coatcheck.core.artifact import Artifact, Caller
 from coatcheck.core.caches import BoundedCache
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.kinds.spec import SPECS, spec_of
+from coatcheck.core.kinds.spec import SEARCH_RESPONSE, SPECS, spec_of
 from coatcheck.core.search import (
     EarlierSource,
     ResponseLayout,
@@ -105,6 +105,16 @@ class Sources:
         found.sort(key=lambda each: each[:2])
         return SessionSources(tuple(source for _, _, sources in found for source in sources), partial)
 
+    async def searches(self, caller: Caller, session: str, label: str | None, most: int) -> list[Artifact]:
+        """Returns the session's searches with results, the latest `most`; only those with a label if one is given.
+
+        Raises:
+            CoatcheckError: as for a call.
+        """
+        where = ArtifactFilter(session=session, kind=SEARCH_RESPONSE, label=label)
+        page = await self._catalog.list_artifacts(caller.namespace, where, self._clock.now(), before=None, limit=most)
+        return page.artifacts
+
     def remember(self, artifact: Artifact, sources: tuple[EarlierSource, ...]) -> None:
         """Caches the sources of a response that was just read."""
         self._remembered.put(_key(artifact), sources)
@@ -116,14 +126,16 @@ class Sources:
             return None
         try:
             number = ids.parse(artifact.id)
-            found = await self._catalog.find(artifact.namespace, number, now, with_bytes=True, with_view=is_page)
+            found = await self._catalog.find(
+                artifact.namespace, number, now, with_bytes=True, with_view=is_page, with_receipt=True
+            )
             if not isinstance(found, FoundArtifact):
                 return ()  # it was deleted in the meantime
             if is_page:
                 made = await self._page(found)
             else:
                 data = await self._open(found).read(0, artifact.measure.size)
-                made = await in_pool(self._pool, _of_response, artifact.id, data)
+                made = await in_pool(self._pool, _of_response, artifact.id, data, query_of(found))
         except CoatcheckError:
             return None  # an unreadable source is no duplicate of anything
         self.remember(artifact, made)
@@ -142,17 +154,25 @@ class Sources:
         return tuple(EarlierSource(a.id, url, printed) for url in dict.fromkeys(urls)) if printed else ()
 
 
-def sources_of(artifact_id: str, laid: ResponseLayout, prints: tuple[bytes, ...]) -> tuple[EarlierSource, ...]:
+def query_of(found: FoundArtifact) -> str:
+    """Returns what the request that stored a response searched for; empty if that is not known."""
+    return (found.receipt.query or "") if found.receipt is not None else ""
+
+
+def sources_of(
+    artifact_id: str, laid: ResponseLayout, prints: tuple[bytes, ...], query: str
+) -> tuple[EarlierSource, ...]:
     """Returns the sources in a response, for later searches of its session."""
+    query = query or laid.response.query or ""
     return tuple(
-        EarlierSource(f"{artifact_id}#{section.name}", result.canonical_url or result.url, printed)
+        EarlierSource(f"{artifact_id}#{section.name}", result.canonical_url or result.url, printed, query)
         for result, section, printed in zip(laid.response.results, laid.sections, prints, strict=False)
     )
 
 
-def _of_response(artifact_id: str, data: bytes) -> tuple[EarlierSource, ...]:
+def _of_response(artifact_id: str, data: bytes, query: str) -> tuple[EarlierSource, ...]:
     laid = lay_out(normalise(data))
-    return sources_of(artifact_id, laid, fingerprints(laid))
+    return sources_of(artifact_id, laid, fingerprints(laid), query)
 
 
 def _key(artifact: Artifact) -> _Key:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, ToolMessage
-from langchain_core.tools import StructuredTool, ToolException
+from langchain_core.tools import StructuredTool, ToolException, tool
 from langchain_openai import ChatOpenAI
+from langchain_tavily import TavilySearch
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
@@ -20,6 +22,7 @@ from coatcheck_client.integrations.langchain import CoatcheckMiddleware
 from model_server import model_server
 from page import block, run_page
 from scenario import LOG, NEEDLE, PICTURE, TOOLS, failing, plan, saw_a_card, sees_cards
+from search_server import CODE, QUERY, check_requests, fetched, search_server
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -127,6 +130,33 @@ class TestLangChain(StackTests):
             agent = create_agent(openai(model.url), [TOOLS["fail"]], middleware=[CoatcheckMiddleware(client)])
             with pytest.raises(ValueError, match="no such worker"):
                 await agent.ainvoke(ASKED)
+
+
+@pytest.mark.parametrize("shape", ["tavily", "brave", "ddgs"])
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+async def test_a_search_is_passages_in_its_turn_and_a_summary_after_it(
+    service_url: str, shape: str, wire: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAVILY_API_KEY", "tvly-none")
+    with search_server() as provider, model_server(plan()) as model, Client(service_url) as client:
+
+        @tool
+        def duckduckgo_search(query: str) -> str:
+            """Search the web."""
+            assert query == QUERY
+            return fetched(provider, shape)
+
+        tavily = TavilySearch(max_results=10, include_raw_content=True, api_base_url=provider)
+        search = tavily if shape == "tavily" else duckduckgo_search
+        model.plan.first = [[Call(search.name, {"query": QUERY})]]
+        model.plan.needle, model.plan.pattern = re.compile(r"is code ([0-9a-f]{10})"), "opens gate seven"
+        made = anthropic(model.url) if wire == "anthropic" else openai(model.url)
+        agent = create_agent(made, [search], middleware=[CoatcheckMiddleware(client)])
+        first = await agent.ainvoke({"messages": [("user", "Which code?")]})
+        model.plan.needle = re.compile(r"never ([0-9])")
+        await agent.ainvoke({"messages": [*first["messages"], ("user", "And gate eight?")]})
+    assert CODE in first["messages"][-1].text
+    check_requests(model.results[1:], later=1)
 
 
 class TestDeepAgents:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import io
 import json
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,12 +17,14 @@ from openai import AsyncOpenAI, OpenAIError
 
 import clients
 from coatcheck_client import Client
+from coatcheck_client.integrations.litellm.answers import answer_text, found_texts, shown_texts
 from coatcheck_client.integrations.litellm.formats import FORMATS
 from coatcheck_client.integrations.litellm.unseen import Conversation, Unseen, keep, put_back
 from model_server import model_server
 from proxies import KEY, Proxy, proxy
 from page import block
 from scenario import LOG, NEEDLE, PICTURE, TOOLS, failing, plan, record, sees_originals
+from search_server import CODE, QUERY, SHAPES, check_requests
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -46,6 +49,13 @@ def usual(service_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def exempting(service_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     folder = tmp_path_factory.mktemp("exempting")
     with proxy(folder, f"Client({service_url!r})", exempt_tools=["get_log"]) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def blocking(service_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    folder = tmp_path_factory.mktemp("blocking")
+    with proxy(folder, f"Client({service_url!r}, session='litellm')", citations="block") as running:
         yield running
 
 
@@ -162,6 +172,73 @@ class TestLiteLLM(StackTests):
         assert [names(one) for one in seen] == [["read_artifact"], ["get_log"], []]
         assert model.results[1] == ["read by the client"]
 
+    async def test_a_search_is_passages_in_its_turn(self, mode: str) -> None:
+        tools = {"web_search": lambda: json.dumps(SHAPES["/search"])}
+        with model_server(plan([Call("web_search", {})])) as model:
+            model.plan.needle = re.compile(r"is code ([0-9a-f]{10})")
+            assert CODE in await asked(self.usual, mode, model.url, tools)
+        check_requests(model.results[1:], later=1)
+
+    async def test_a_search_is_its_summary_after_its_turn(self) -> None:
+        function = {"name": "web_search", "arguments": json.dumps({"query": QUERY})}
+        history: list[Any] = [
+            {"role": "user", "content": "Which code?"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "c1", "type": "function", "function": function}],
+            },
+            {"role": "tool", "tool_call_id": "c1", "content": json.dumps(SHAPES["/ddgs"])},
+            {"role": "assistant", "content": "It is known."},
+            {"role": "user", "content": "And gate eight?"},
+        ]
+        with model_server(plan([Call("get_status", {})])) as model:
+            self.usual.relay.target = model.url
+            tool: Any = {"type": "function", "function": {"name": "get_status", "parameters": clients.SCHEMA}}
+            async with AsyncOpenAI(base_url=f"{self.usual.url}/v1", api_key=KEY, max_retries=0) as client:
+                await client.chat.completions.create(model="gpt-stub", messages=history, tools=[tool])
+        check_requests(model.results[:1], later=0)
+
+    async def test_an_answer_that_cites_without_a_source_is_blocked_or_reported(
+        self, blocking: Proxy, mode: str
+    ) -> None:
+        invented = plan()
+        address = f"https://nowhere.example.org/{mode}"
+        invented.answer = f"The code is {{}}, see {address}: \u201cno worker of mode {mode} ever finished it\u201d."
+        with model_server(invented) as model:
+            if mode.endswith("stream"):
+                assert address in await asked(blocking, mode, model.url)
+            else:
+                with pytest.raises((OpenAIError, AnthropicError)) as refused:
+                    await asked(blocking, mode, model.url)
+                said = str(refused.value)
+                assert "422" in said
+                assert f"URL '{address}' stands in no source" in said
+                assert f"no worker of mode {mode} ever finished it' stands in no source" in said
+        for _ in range(100):  # it logs in the background
+            if address in (logged := blocking.output()):
+                break
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1)
+        assert f"URL '{address}' stands in no source" in logged
+        # LiteLLM logs the answer with each read, and the proxy what it refuses.
+        assert blocking.output().count(f"'{address}' stands") == 1 + (not mode.endswith("stream"))
+
+    async def test_an_answer_that_cites_what_was_read_is_not_blocked(self, blocking: Proxy, mode: str) -> None:
+        cited = plan()
+        address = f"https://example.org/{mode}/{NEEDLE}"
+        cited.answer = (
+            f"It says \u201cfinished request 1777 with code {{0}}\u201d, see https://example.org/{mode}/{{0}}."
+        )
+        tools = {"get_log": lambda: re.sub(r"code (\w+)", rf"code \1 of https://example.org/{mode}/\1", LOG)}
+        with model_server(cited) as model:
+            assert f"with code {NEEDLE}" in await asked(blocking, mode, model.url, tools)
+        assert model.results[1][0].startswith("[art_")
+        assert address not in model.results[1][0]
+        assert address in model.results[2][1]
+        await asyncio.sleep(1)
+        assert address not in blocking.output()
+
     async def test_an_image_stays_beside_the_card(self, mode: str) -> None:
         parts = PARTS[mode.partition("-")[0]]
         with model_server(plan()) as model:
@@ -255,6 +332,24 @@ async def test_what_one_client_reads_is_put_into_no_other_conversation() -> None
     assert not await found("key", [{"role": "user", "content": "What?"}, *turn])
 
 
+def test_what_a_provider_s_own_tools_find_was_shown_and_what_the_model_says_was_not() -> None:
+    found = {"type": "web_search_tool_result", "content": [{"type": "web_search_result", "url": "https://a.example"}]}
+    marked = {"type": "output_text", "text": "x", "annotations": [{"type": "url_citation", "url": "https://b.example"}]}
+    talk: list[Any] = [
+        {"role": "user", "content": "asked"},
+        {"role": "assistant", "content": [{"type": "text", "text": "said"}, found]},
+        {"type": "function_call", "name": "get", "arguments": "called"},
+        {"type": "function_call_output", "call_id": "1", "output": "https://c.example"},
+    ]
+    assert {"asked", "https://a.example", "https://c.example"} <= set(shown_texts(talk))
+    assert not {"said", "called"} & set(shown_texts(talk))
+    answer = {"content": [{"type": "text", "text": "one"}, found, {"type": "text", "text": " answer"}]}
+    assert (answer_text(answer), "https://a.example" in found_texts(answer)) == ("one answer", True)
+    assert "https://b.example" in found_texts({"output": [{"type": "message", "content": [marked]}]})
+    assert answer_text({"content": [*answer["content"], {"type": "tool_use", "name": "get"}]}) == ""
+    assert answer_text({"data": [{"embedding": [0.1]}]}) == ""
+
+
 async def test_the_blocks_of_the_page(service_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COATCHECK_URL", service_url)
     with block("litellm", 2) as callback, block("litellm", 3) as config, block("litellm", 5) as agent:
@@ -265,8 +360,9 @@ async def test_the_blocks_of_the_page(service_url: str, tmp_path: Path, monkeypa
             printed = await asyncio.to_thread(run, text, get_log=TOOLS["get_log"])
         assert NEEDLE in printed
         assert "[art_" in model.results[1][0]
-    with block("litellm", 6) as exempt:
-        run(callback.text + exempt.text)
+    for number in (6, 7):
+        with block("litellm", number) as other:
+            run(callback.text + other.text)
 
 
 def run(text: str, **given: object) -> str:

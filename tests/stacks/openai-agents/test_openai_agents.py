@@ -1,7 +1,9 @@
 """OpenAI Agents SDK."""
 
 import asyncio
+import json
 import os
+import re
 from typing import Any
 
 import pytest
@@ -12,18 +14,21 @@ from agents import (
     OpenAIProvider,
     RunConfig,
     Runner,
+    SQLiteSession,
     function_tool,
     set_tracing_disabled,
 )
 from agents.tool import ToolOutputImage, ToolOutputText
 
 from openai import AsyncOpenAI
+from tavily import TavilyClient
 
 from coatcheck_client import Client
-from coatcheck_client.integrations.openai_agents import with_coatcheck
+from coatcheck_client.integrations.openai_agents import compacting, with_coatcheck
 from model_server import model_server
 from page import run_page
 from scenario import LOG, NEEDLE, PICTURE, TOOLS, plan
+from search_server import CODE, QUERY, check_requests, fetched, search_server
 from stack_tests import StackTests
 from wire_formats import Call
 
@@ -90,6 +95,35 @@ class TestOpenAIAgents(StackTests):
             answer = await self.answer(Agent(name="Chief", tools=[inner]), model.url, "async")
         assert NEEDLE in answer
         assert all(LOG not in one for results in model.results for one in results)
+
+
+@pytest.mark.parametrize("shape", ["tavily", "brave", "ddgs"])
+@pytest.mark.parametrize("wire", ["async", "chat"])
+async def test_a_search_is_passages_in_its_turn_and_a_summary_after_it(service_url: str, shape: str, wire: str) -> None:
+    with search_server() as provider, model_server(plan()) as model, Client(service_url) as client:
+        tavily = TavilyClient("tvly-none", api_base_url=provider)
+
+        @function_tool
+        def web_search(query: str) -> str:
+            """Search the web."""
+            if shape == "tavily":
+                return json.dumps(tavily.search(query, include_raw_content=True, max_results=10))
+            return fetched(provider, shape)
+
+        model.plan.first = [[Call("web_search", {"query": QUERY})]]
+        model.plan.needle, model.plan.pattern = re.compile(r"is code ([0-9a-f]{10})"), "opens gate seven"
+        agent = with_coatcheck(Agent(name="Harbour", tools=[web_search]), client, searches="passages")
+        config = RunConfig(
+            model_provider=provided(model.url, use_responses=wire == "async"),
+            model="stub",
+            call_model_input_filter=compacting(client),
+        )
+        session = SQLiteSession("harbour")
+        first = await Runner.run(agent, "Which code?", run_config=config, session=session)
+        model.plan.needle = re.compile(r"never ([0-9])")
+        await Runner.run(agent, "And gate eight?", run_config=config, session=session)
+    assert CODE in str(first.final_output)
+    check_requests(model.results[1:], later=1)
 
 
 async def test_the_snippets_of_the_page(service_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

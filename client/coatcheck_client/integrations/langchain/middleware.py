@@ -19,11 +19,12 @@ from langgraph.config import get_config
 from coatcheck_client import Client
 from coatcheck_client.contract.cards import is_own
 from coatcheck_client.contract.identifiers import SESSION_CHARS, bound_identifier
+from coatcheck_client.contract.searches import search_fields
 from coatcheck_client.integrations.langchain import frameworks, history, results, state
 from coatcheck_client.integrations.langchain.frameworks import SharedMiddleware
 from coatcheck_client.integrations.langchain.reading import read_tool
 from coatcheck_client.integrations.langchain.results import ResultPart
-from coatcheck_client.options import OnUnreachable
+from coatcheck_client.options import OnUnreachable, Searches
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ class CoatcheckMiddleware(SharedMiddleware):
         compact: bool = True,
         compact_state: bool = False,
         offer_read: bool = True,
+        searches: Searches | None = None,
+        search_tools: Sequence[str] = (),
         on_unreachable: OnUnreachable = "original",
         on_report: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
@@ -70,6 +73,10 @@ class CoatcheckMiddleware(SharedMiddleware):
                 kept.
             offer_read: whether the model is offered `read_artifact`; set it to false if the model has it from
                 elsewhere, such as MCP.
+            searches: what a web search's result becomes in its turn: `passages`, the default if requests are compacted,
+                which leaves the summary from the next turn on; `summary` at once, the default otherwise; or a card
+                like any other (`off`).
+            search_tools: names of tools that search the web, in addition to those whose name or result says so.
             on_unreachable: what a bulky result becomes while the service is away: the `original`, or its `ends`.
             on_report: called with the report of each compaction that changed something.
         """
@@ -82,6 +89,8 @@ class CoatcheckMiddleware(SharedMiddleware):
         self._compact_state = compact_state
         self._on_unreachable: OnUnreachable = on_unreachable
         self._on_report = on_report
+        self._searches: Searches = searches or ("passages" if compact else "summary")
+        self._search_tools = frozenset(search_tools)
         self.tools: Sequence[BaseTool] = [read_tool(self.client)] if offer_read else []
         frameworks.install()
 
@@ -106,7 +115,8 @@ class CoatcheckMiddleware(SharedMiddleware):
         if name in self._exempt or is_own(name):
             return result
         session = self._session or _thread(cast("object", request.runtime))
-        result = results.each(result, lambda message: self._carded(message, name, session))
+        searched = search_fields(name, request.tool_call["args"], self._search_tools)
+        result = results.each(result, lambda message: self._carded(message, name, {**_said(session), **searched}))
         caller = state.caller(request) if self._compact_state else None
         smaller = None if caller is None else self._without_files(caller, session)
         return result if smaller is None else state.with_message(result, smaller)
@@ -129,14 +139,14 @@ class CoatcheckMiddleware(SharedMiddleware):
             log.warning("the state keeps what %s wrote: %s", [call["name"] for call in message.tool_calls], e)
             return None
 
-    def _carded(self, message: ToolMessage, name: str, session: str | None) -> ToolMessage:
+    def _carded(self, message: ToolMessage, name: str, declared: Mapping[str, Any]) -> ToolMessage:
         receipt = None
         try:
             call = {"tool_name": message.name or name, "tool_call_id": message.tool_call_id}
-            said: dict[str, Any] = {**call, **_said(session)}
+            said: dict[str, Any] = {**call, **declared}
             payload = results.payload(message, _SMALL)
             if payload is not None:
-                receipt = self.client.put(payload, on_unreachable=self._on_unreachable, **said)
+                receipt = self.client.put(payload, on_unreachable=self._on_unreachable, searches=self._searches, **said)
             pictures = [self.client.put([image], **said) for image in results.images(message)]
             return results.carded(message, None if receipt is None or receipt.inline else receipt, pictures)
         except Exception as e:  # noqa: BLE001 - an agent is worth more than a card

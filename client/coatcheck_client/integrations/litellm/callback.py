@@ -8,9 +8,11 @@ client that has `read_artifact` itself is left to answer its calls.
 # pyright: basic, reportMissingImports=false, reportPrivateImportUsage=false
 
 import asyncio
+import functools
+import hashlib
 import logging
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from typing import Any, Final, Literal
 from uuid import uuid4
 
 from fastapi import HTTPException
@@ -23,14 +25,18 @@ from litellm.types.integrations.custom_logger import (
     as_converted_stream,
 )
 
-from coatcheck_client import Client, declarations
+from coatcheck_client import Client, ServiceError, declarations
+from coatcheck_client.citations import AnswerReport
 from coatcheck_client.contract.cards import is_own
 from coatcheck_client.contract.identifiers import SESSION_CHARS, bound_identifier
+from coatcheck_client.contract.searches import is_search, search_fields
 from coatcheck_client.contract.tools import READ
 from coatcheck_client.integrations.litellm import unseen
+from coatcheck_client.integrations.litellm.answers import answer_text, found_texts, shown_texts
 from coatcheck_client.integrations.litellm.formats import FORMATS, Format, format_of
-from coatcheck_client.integrations.litellm.messages import Raw, has_card, is_worth_asking
+from coatcheck_client.integrations.litellm.messages import Raw, has_card, is_worth_asking, results_of, with_results
 from coatcheck_client.integrations.litellm.usage import added, plain, with_usage
+from coatcheck_client.options import Searches
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +48,10 @@ _ROUNDS: Final = 12
 """How often a model may read before it must answer with what it has."""
 _TURNS: Final = 2_000
 """Turns whose reads the proxy remembers, the latest ones; each has a few thousand tokens."""
+_SMALL: Final = 1_000
+"""Characters up to which a search's response stays as it is."""
+_LINES: Final = 20
+"""Citations that a warning or an error lists."""
 _MARK: Final = "coatcheck"
 """Key in the metadata of a request whose reads are answered here: which conversation it is, and which request."""
 
@@ -58,6 +68,10 @@ class CoatcheckCallback(CustomLogger):
         session: str | None = None,
         exempt_tools: Collection[str] = (),
         policy: Mapping[str, Any] | None = None,
+        searches: Searches = "passages",
+        search_tools: Collection[str] = (),
+        citations: Literal["off", "report", "block"] = "off",
+        on_citations: Callable[[AnswerReport], object] | None = None,
     ) -> None:
         """Sends nothing yet.
 
@@ -66,11 +80,24 @@ class CoatcheckCallback(CustomLogger):
             session: the session of payloads; None for LiteLLM's session of a request, if it has one.
             exempt_tools: tools whose results and arguments stay as they are.
             policy: how to compact, as in the OpenAPI document; added to the default, which protects nothing.
+            searches: what a web search's result becomes in its turn: `passages`, or the `summary` that also stays in
+                later turns, or a card like any other (`off`).
+            search_tools: names of tools that search the web, in addition to those whose name or result says so.
+            citations: what happens with final answers: `report` logs what they cite that stands in nothing that the
+                model was shown, or could not be checked; `block` also refuses those that cite without a source with
+                422, unless they are streamed.
+            on_citations: called with the report of each final answer, unless `citations` is `off`.
         """
         super().__init__()
         self._client = client or Client()
         self._session = session
         self._policy = {**POLICY, "exempt_tools": [*EXEMPT, *exempt_tools], **(policy or {})}
+        self._searches: Searches = searches
+        self._search_tools = frozenset(search_tools)
+        self._searched = InMemoryCache(max_size_in_memory=_TURNS)
+        self._citations, self._on_citations = citations, on_citations
+        self._reads = InMemoryCache(max_size_in_memory=_TURNS)
+        self._reported = InMemoryCache(max_size_in_memory=_TURNS)
         self._unseen = InMemoryCache(max_size_in_memory=_TURNS)
         self._spent = InMemoryCache(max_size_in_memory=_TURNS)
 
@@ -99,10 +126,42 @@ class CoatcheckCallback(CustomLogger):
             return messages
         session = self._session or data.get("litellm_session_id")
         said: dict[str, Any] = {} if session is None else {"session": bound_identifier(str(session), SESSION_CHARS)}
+        messages = await self._with_searches(form, messages, said)
         # Whoever gets a card gets the tool with it, so the cards may name its calls.
         said["tools"] = "read_artifact"
         done = await asyncio.to_thread(self._client.compact, {form.key: messages}, policy=self._policy, **said)
         return done.body[form.key] if done.report["changed"] else messages
+
+    async def _with_searches(self, form: Format, messages: list[Raw], said: Raw) -> list[Raw]:
+        """Returns the messages with what a model reads of web searches; compaction leaves the summary of earlier ones.
+
+        Clients send each raw response again in every request, and get the same text in its place each time.
+        """
+        if self._searches == "off":
+            return messages
+        calls = {form.id_of(call): call for one in messages for call in form.calls_of(one)}
+        changed: dict[str, str] = {}
+        for call_id, text in results_of(messages):
+            name = form.name_of(calls.get(call_id, {}))
+            fields = search_fields(name, form.arguments_of(calls.get(call_id, {})), self._search_tools)
+            if len(text) <= _SMALL or not is_search(text, name, fields.get("kind")):
+                continue
+            key = hashlib.sha256(f"{said} {call_id} {text}".encode("utf-8", "replace")).hexdigest()
+            shown = self._searched.get_cache(key)
+            if shown is None:
+                asked = {"tool_name": name or None, "tool_call_id": call_id, "query": fields.get("query"), **said}
+                try:  # what the session's other conversations have seen, this one has not
+                    ask = functools.partial(self._client.search_results, text, across_session=False, **asked)
+                    found = await asyncio.to_thread(ask)
+                except ServiceError as e:
+                    log.warning("a search's response becomes a card [%s]: %s", e.code, e.detail)
+                    continue
+                if not found.stored and found.id is not None:
+                    continue
+                shown = found.text if self._searches == "passages" else found.summary["text"]
+                self._searched.set_cache(key, shown)
+            changed[call_id] = shown
+        return with_results(messages, changed) if changed else messages
 
     async def async_pre_call_deployment_hook(self, kwargs: Any, call_type: Any) -> Any:
         """Requests a stream in which reads may be needed as a whole; LiteLLM streams the answer to the client.
@@ -163,6 +222,8 @@ class CoatcheckCallback(CustomLogger):
             # LiteLLM streams what was changed in place, unless it has held a stream back.
             return AgenticLoopPlan(response_override=response if stream else None)
         answers = await self._answers(form, reads)
+        if self._citations != "off" and (request := _request(kwargs)):
+            self._reads.set_cache(request, [*(self._reads.get_cache(request) or ()), *form.results(answers)])
         said: Raw = {"tool_choice": form.no_choice} if tools["depth"] == _ROUNDS - 1 else {}
         return AgenticLoopPlan(
             run_agentic_loop=True,
@@ -193,8 +254,14 @@ class CoatcheckCallback(CustomLogger):
         """Returns the answer, with the tokens of all requests that it took.
 
         Raises:
-            HTTPException: 503 if the request after a read failed, and LiteLLM would give the client the read.
+            HTTPException: 503 if the request after a read failed, and LiteLLM would give the client the read; 422 if
+                the answer is blocked for its citations.
         """
+        if self._citations == "block":
+            messages = [data.get("messages"), data.get("input")]
+            report = await self._check_citations(response, messages, data, _request(data))
+            if report is not None and (lines := report.describe("unsupported", limit=_LINES)):
+                raise HTTPException(422, f"The model's answer cites what stands in none of its sources:\n{lines}")
         if _request(data) is None:
             return response
         form = format_of(response)
@@ -218,6 +285,39 @@ class CoatcheckCallback(CustomLogger):
                 yield with_usage(part, self._spent_on(request_data))
             else:
                 yield part.model_copy(update={"response": with_usage(whole, self._spent_on(request_data))})
+
+    async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
+        """Reports what a final answer cites; of a stream, LiteLLM gives it after the end.
+
+        LiteLLM calls this for each of the model's requests with the answer that it ends with, so once after each read.
+        """
+        request = _request(kwargs.get("litellm_params") or {})
+        key = request or kwargs.get("litellm_call_id") or ""
+        if self._citations == "off" or kwargs.get("call_type") not in FORMATS or self._reported.get_cache(key):
+            return
+        if answer_text(response_obj):
+            self._reported.set_cache(key, value=True)
+        options = kwargs.get("optional_params") or {}
+        report = await self._check_citations(response_obj, kwargs.get("messages"), options, request)
+        if report is not None and (lines := report.describe("unsupported", "unchecked", limit=_LINES)):
+            log.warning("an answer cites what stands in no source, or could not be checked:\n%s", lines)
+        if report is not None and self._on_citations is not None:
+            self._on_citations(report)
+
+    async def _check_citations(
+        self, response: Any, messages: Any, options: Mapping[str, Any], request: str | None
+    ) -> AnswerReport | None:
+        """Returns the report of a final answer; None of any other, and if the provider keeps the conversation."""
+        answer = answer_text(response)
+        if not answer or options.get("previous_response_id"):
+            return None
+        reads = self._reads.get_cache(request) if request else None
+        shown = shown_texts([messages, reads, options.get("system"), options.get("instructions")])
+        try:
+            return await asyncio.to_thread(self._client.check_answer, answer, [*shown, *found_texts(response)])
+        except Exception as e:  # noqa: BLE001 - an answer is worth more than its check
+            log.warning("the citations of an answer were not checked: %s", e)
+            return None
 
     def _spent_on(self, data: Raw) -> Raw:
         request = _request(data)

@@ -33,6 +33,10 @@ class Chat:
         """Returns the name of the tool."""
         return (call.get("function") or call.get("custom") or {}).get("name") or ""
 
+    def arguments_of(self, call: Raw) -> Any:
+        """Returns the arguments of a call, or their JSON."""
+        return (call.get("function") or {}).get("arguments")
+
     def strip(self, response: Any, ids: Collection[str]) -> None:
         """Removes calls from an answer."""
         choice = response.choices[0]
@@ -80,6 +84,9 @@ class Messages(Chat):
     def name_of(self, call: Raw) -> str:
         return call.get("name") or ""
 
+    def arguments_of(self, call: Raw) -> Any:
+        return call.get("input")
+
     def strip(self, response: Any, ids: Collection[str]) -> None:
         response["content"] = [one for one in response["content"] if one.get("id") not in ids]
         if not self.calls(response) and response.get("stop_reason") == "tool_use":
@@ -125,6 +132,9 @@ class Responses(Chat):
 
     def name_of(self, call: Raw) -> str:
         return call.get("name") or ""
+
+    def arguments_of(self, call: Raw) -> Any:
+        return call.get("arguments")
 
     def strip(self, response: Any, ids: Collection[str]) -> None:
         response.output = [one for one in response.output if plain(one).get("call_id") not in ids]

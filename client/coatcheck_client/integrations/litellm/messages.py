@@ -2,9 +2,12 @@
 
 # pyright: basic
 
+from collections.abc import Mapping
 from typing import Any, Final
 
+from coatcheck_client.citations import texts
 from coatcheck_client.contract.cards import is_card
+from coatcheck_client.contract.searches import payload_text
 
 Raw = dict[str, Any]
 
@@ -17,21 +20,51 @@ def has_card(messages: list[Raw]) -> bool:
     return any(is_card(text) for message in messages if _is_result(message) for text in texts(message))
 
 
+def with_results(messages: list[Raw], changed: Mapping[str, str]) -> list[Raw]:
+    """Returns the messages with other texts as the results of the calls with these IDs."""
+
+    def result(holder: Raw) -> Raw:
+        text = changed.get(_call_of(holder) or "")
+        return holder if text is None else {**holder, _member(holder): text}
+
+    def message(one: Raw) -> Raw:
+        content = one.get("content")
+        blocks = [result(b) if isinstance(b, dict) else b for b in content] if isinstance(content, list) else content
+        return result({**one, "content": blocks} if blocks != content else one)
+
+    return [message(one) for one in messages]
+
+
+def results_of(messages: list[Raw]) -> list[tuple[str, str]]:
+    """Returns the text of each result in a request, with the ID of its call."""
+    found: list[tuple[str, str]] = []
+    for one in messages:
+        content = one.get("content")
+        for holder in (one, *(content if isinstance(content, list) else ())):
+            if isinstance(holder, dict) and (call := _call_of(holder)) is not None:
+                text = payload_text(holder[_member(holder)])
+                if text:
+                    found.append((call, text))
+    return found
+
+
+def _call_of(holder: Raw) -> str | None:
+    """Returns the ID of the call whose result a message, a block or an item is; None for anything else."""
+    if not _kinds({**holder, "content": None}, "tool", "tool_result", "_output") or _member(holder) not in holder:
+        return None
+    return next((holder[name] for name in ("tool_call_id", "tool_use_id", "call_id") if holder.get(name)), None)
+
+
+def _member(holder: Raw) -> str:
+    return "output" if "output" in holder else "content"
+
+
 def is_worth_asking(messages: list[Raw], least: int) -> bool:
     """Returns whether compaction could change anything: calls or results with more bytes than a card saves."""
     weights = (
         sum(len(text.encode("utf-8", "replace")) for text in texts(one)) for one in messages if _is_of_tools(one)
     )
     return any(weight > min(least, _LEAST_ARGUMENTS) for weight in weights)
-
-
-def texts(value: object) -> list[str]:
-    """Returns all texts in a message, except where caches begin."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        return [text for name, one in value.items() if name != "cache_control" for text in texts(one)]
-    return [text for one in value for text in texts(one)] if isinstance(value, list) else []
 
 
 def _is_result(message: Raw) -> bool:

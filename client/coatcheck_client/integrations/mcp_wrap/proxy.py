@@ -12,6 +12,7 @@ import msgspec
 
 from coatcheck_client import AsyncClient, declarations
 from coatcheck_client.contract.cards import is_own
+from coatcheck_client.contract.searches import search_fields
 from coatcheck_client.contract.tools import READ
 from coatcheck_client.fallback import is_withheld, sentence
 from coatcheck_client.integrations.mcp_wrap.messages import Members, encoded, encoded_raw, line, members, number, value
@@ -26,6 +27,7 @@ from coatcheck_client.integrations.mcp_wrap.results import (
     store_resource,
     text_of,
 )
+from coatcheck_client.options import Searches
 
 log = logging.getLogger("coatcheck_client")
 
@@ -43,6 +45,10 @@ class WrapOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum tokens of a result that stays as it is."""
     exempt: frozenset[str] = frozenset()
     """Tools that stay as they are, with their results."""
+    searches: Searches = "summary"
+    """What a web search's result becomes."""
+    search_tools: frozenset[str] = frozenset()
+    """Tools that search the web, in addition to those whose name or result says so."""
     session: str | None = None
     """The session of stored results."""
     read_tool: bool = True
@@ -208,6 +214,7 @@ class Proxy:
         structured = None if self._options.output_schemas else value(result.get("structuredContent"))
         most = self._options.max_tokens
         said = {"tool_name": call.tool, "session": self._options.session, **declared_of(call.arguments, self._server)}
+        said |= search_fields(call.tool, call.arguments, self._options.search_tools)
         cards: dict[int, dict[str, Any]] = {}
         for at, block in enumerate(blocks):
             if (text := await store_resource(self._client, block, most, **said)) is not None:
@@ -219,7 +226,7 @@ class Proxy:
         if payload is not None:
             text = await store_blobs(self._client, payload, **said)
             if len(text.encode("utf-8", "replace")) > most:
-                receipt = await receipt_of(self._client, text, most, **said)
+                receipt = await receipt_of(self._client, text, most, searches=self._options.searches, **said)
                 text = text if receipt.inline else receipt.text
             if text != payload:
                 shown = placed(shown, texts, {"type": "text", "text": text})

@@ -17,6 +17,7 @@ from coatcheck_client.contract.blobs import REFUSED, Blob, large_blobs, with_ids
 from coatcheck_client.contract.cards import is_card
 from coatcheck_client.fallback import CARD_TOKENS, is_withheld
 from coatcheck_client.integrations.parts import Block, resource_of
+from coatcheck_client.options import Searches
 from coatcheck_client.requests import DeclaredFields
 
 B = TypeVar("B")
@@ -92,18 +93,26 @@ async def store_resource(client: AsyncClient, block: Block, most: int, **declare
     return resource.text_in(await receipt_of(client, resource.data, most, **{**declared, **resource.declared}))
 
 
-async def receipt_of(client: AsyncClient, payload: str | bytes, max_tokens: int, **declared: Any) -> Receipt:  # noqa: ANN401
+async def receipt_of(
+    client: AsyncClient,
+    payload: str | bytes,
+    max_tokens: int,
+    *,
+    searches: Searches = "off",
+    **declared: Any,  # noqa: ANN401
+) -> Receipt:
     """Returns the receipt of a payload; if it is inline, the result stays as it is: it is small, or was not stored.
 
     Args:
         client: how to reach the service.
         payload: what a model would read.
         max_tokens: maximum tokens of a result that stays as it is.
+        searches: what a web search's result becomes.
         declared: what a put may declare about a payload.
     """
     limits: DeclaredFields = {"inline_tokens": max_tokens, "card_tokens": min(max_tokens, CARD_TOKENS)}
     said = cast("DeclaredFields", {**limits, **{name: value for name, value in declared.items() if value}})
-    return await client.put(payload, on_unreachable="original", **said)
+    return await client.put(payload, on_unreachable="original", searches=searches, **said)
 
 
 def declared_of(arguments: object, server: object) -> dict[str, Any]:

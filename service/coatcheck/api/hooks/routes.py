@@ -75,8 +75,9 @@ async def answer_claude_code_hook(call: RouteCall, query: HookQuery) -> HookAnsw
     The address for a PostToolUse hook of type `http`. Takes the event as the host sends it, stores the bulky texts of
     `tool_response`, and returns `updatedToolOutput`: the same response, in the tool's own shape, with cards in place of
     texts. It replaces texts of MCP tools and agents, `stdout` and `stderr` of shells, `content` of Grep and `result` of
-    WebFetch. It does not change files that were read or written, images, answers of `read_artifact`, or output that the
-    host has cut and keeps in a file itself, since the hook sees only its beginning.
+    WebFetch. Results of WebSearch, and of MCP tools that search the web, become the search's summary with its sources.
+    It does not change files that were read or written, images, answers of `read_artifact`, or output that the host has
+    cut and keeps in a file itself, since the hook sees only its beginning.
 
     If storing fails or takes longer than 5 seconds, the answer is 200 with `{}`, and nothing changes; only a text that
     the policy refuses because of a secret in it is replaced by a sentence. Every other event gets `{}` too.
@@ -93,7 +94,9 @@ async def answer_claude_code_hook(call: RouteCall, query: HookQuery) -> HookAnsw
         with call.context.budget.reserve() as reservation:
             data = await call.whole_body(call.limits.json_body, reservation)
             event, _ = await decode_aside(data, object)
-            output = await answer_hook(call.services.ingest, call.caller, event, request)
+            output = await answer_hook(
+                call.services.ingest, call.caller, event, request, searches=call.services.search_results
+            )
             answer = _encoded(output)
     except CoatcheckError as e:
         if e.code not in _UNTAKEN:

@@ -77,6 +77,25 @@ class PolicyBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
             description="Payloads of at most this many tokens are returned unchanged; 0 makes a card of every payload."
         ),
     ] = UNSET
+    search_enabled: Annotated[
+        bool | UnsetType,
+        Meta(
+            description="Whether responses of web searches are taken. If not, the answer says that they are off, and "
+            "nothing is stored."
+        ),
+    ] = UNSET
+    search_keep_summary: Annotated[
+        bool | UnsetType,
+        Meta(description="Whether sentences and sources of a web search stay for later turns, or only one line."),
+    ] = UNSET
+    search_max_searches: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | None | UnsetType,
+        Meta(description="Maximum searches with results in a session. Null: no limit."),
+    ] = UNSET
+    search_max_searches_per_turn: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | None | UnsetType,
+        Meta(description="Maximum searches with results in a turn that the caller names. Null: no limit."),
+    ] = UNSET
     search_max_results: Annotated[
         Annotated[int, _search("max_results")] | UnsetType,
         Meta(description="Results of a web search whose text is shown, if the caller specifies no number."),

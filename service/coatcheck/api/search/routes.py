@@ -32,7 +32,9 @@ _QUOTATIONS: Final = 4 * MIB
         201: Answer("Stored.", headers=("Location",)),
         200: Answer("This response was stored already.", headers=("Location",)),
         202: Answer(
-            "Storage did not accept it: `stored` is false, and the text cites only sections.", headers=("Location",)
+            "Storage did not accept it: `stored` is false, and the text cites only sections. Or it was not taken, and "
+            "`id` is null: searches are off, or there were too many, as the text and a warning say.",
+            headers=("Location",),
         ),
     },
     problems=(*BODY, *STORING, Code.ARTIFACT_NOT_FOUND, Code.INVALID_JSON, Code.INVALID_CONTENT, Code.INTEGRITY),
@@ -49,10 +51,12 @@ async def budget_search_results(call: RouteCall) -> Reply[SearchResultsAnswer]:
     sources. Ranges refer to the artifact's text view: read further with `view=text` and `section=r2`. The same
     response, query, limits and earlier session give the same answer, byte for byte.
 
-    A response that is not understood is stored as it came, with the warning `no_results`. Other warnings:
-    `search_response` (what the provider reports as failed, and what could not be read), `session_partly_seen` (not
-    all earlier sources were examined), `stored_as_other` (the same payload is declared as something else, so its
-    sections cannot be read), `said_before` (it was stored before, and something declared now was not applied).
+    A search that failed has the warning `search_failed`, and `text` and `summary` give the reason. A response that is
+    not understood has `not_understood`, and an excerpt of it is in `text`; both, and a search that found nothing, have
+    `no_results`. Other warnings: `search_response` (what could not be read), `session_partly_seen` (not all earlier
+    sources were examined), `stored_as_other` (the same payload is declared as something else, so its sections cannot be
+    read), `said_before` (it was stored before, and something declared now was not applied), `searches_off` and
+    `too_many_searches` (by a policy or setting, nothing was read or stored, as the text says).
     """
     require_json(call.scope)
     key = idempotency_key(call.scope)
@@ -62,6 +66,8 @@ async def budget_search_results(call: RouteCall) -> Reply[SearchResultsAnswer]:
         payload, is_json, text_mended = await _payload(bytes(body.response))
         request = _request(body, key, is_json=is_json, mended=mended or text_mended)
         result = await call.services.search_results(call.caller, payload, request)
+    if result.answer.id is None:
+        return Reply(result.answer, 202)
     status = 202 if not result.answer.stored else 201 if result.created else 200
     return Reply(result.answer, status, {"location": f"/v1/artifacts/{result.answer.id}"})
 

@@ -7,9 +7,9 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from coatcheck.api.parameters import CallId, DomainNames, IdleTtl, LabelList, Pin, Session, ToolLabel, Ttl, UrlLabel
 from coatcheck.core.ids import EXAMPLE_ID, SECTION_LENGTH
 from coatcheck.core.search.limits import BOUNDS, Limits
-from coatcheck.core.search.verify import QUOTE_CHARS
 from coatcheck.core.views.window import Extent, LineExtent
 from coatcheck.usecases.web_search.verify_citations import MOST, Checked
+from coatcheck_client.contract.quotations import QUOTE_CHARS
 
 _SEARCH_EXAMPLE: Final = {
     "response": {
@@ -89,6 +89,19 @@ class SearchResultsBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_d
             "others give text."
         ),
     ] = "text"
+    turn: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=100,
+                description="The caller's name for this turn, in which a policy may limit the number of searches; kept "
+                "as the label `turn:…`.",
+                examples=["7"],
+            ),
+        ]
+        | None
+    ) = None
     across_session: Annotated[
         bool, Meta(description="Whether to hide what the session already has from earlier searches.")
     ] = True

@@ -7,7 +7,7 @@ import asyncio
 import os.path
 import sys
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -18,6 +18,7 @@ from coatcheck.settings import Settings
 from coatcheck_client import AsyncClient
 from coatcheck_client.integrations.mcp_wrap import ChildServer, Server, WrapOptions, wrap
 from coatcheck_client.integrations.mcp_wrap.results import MAX_TOKENS
+from coatcheck_client.options import Searches
 
 
 @click.command()
@@ -31,6 +32,16 @@ from coatcheck_client.integrations.mcp_wrap.results import MAX_TOKENS
     help="Leave results of up to this many tokens as they are.",
 )
 @click.option("--exempt", metavar="TOOL", multiple=True, help="Leave a tool as it is; may be given several times.")
+@click.option(
+    "--searches",
+    type=click.Choice(get_args(Searches)),
+    default="summary",
+    show_default=True,
+    help="What the result of a web search becomes; off: a card like any other.",
+)
+@click.option(
+    "--search-tool", metavar="TOOL", multiple=True, help="A tool that searches the web, if its name does not say so."
+)
 @click.option("--session", help="Conversation or run that stored results belong to.")
 @click.option("--no-read-tool", is_flag=True, help="Do not add read_artifact: the host has it from another server.")
 @click.option("--keep-output-schemas", is_flag=True, help="Leave output schemas and structured content as they are.")
@@ -46,6 +57,8 @@ def mcp_wrap(
     key: str | None,
     max_tokens: int,
     exempt: tuple[str, ...],
+    searches: Searches,
+    search_tool: tuple[str, ...],
     session: str | None,
     no_read_tool: bool,
     keep_output_schemas: bool,
@@ -59,6 +72,8 @@ def mcp_wrap(
     options = WrapOptions(
         max_tokens=max_tokens,
         exempt=frozenset(exempt),
+        searches=searches,
+        search_tools=frozenset(search_tool),
         session=session,
         read_tool=not no_read_tool,
         output_schemas=keep_output_schemas,

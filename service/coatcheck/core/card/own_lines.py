@@ -11,6 +11,7 @@ from coatcheck.core.artifact import DeclaredMetadata
 from coatcheck.core.card import render
 from coatcheck.core.card.model import CardInput
 from coatcheck.core.card.text import CardSource
+from coatcheck.core.page_fetch import is_redirected
 from coatcheck.core.passages.terms import terms_of
 from coatcheck.core.records.tell import shows_records
 from coatcheck.core.text.excerpt import fit_text
@@ -26,6 +27,8 @@ _HEADINGS: Final = 0.12
 """Share of the tokens beside names and facts that the headings of a text view get."""
 _DENSEST: Final = 8
 """Maximum bytes per token of an opening, and characters per token of headings."""
+_PAGE_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+"""Content types that a page has unless something else is said."""
 _SENTENCE: Final = re.compile(r"Description: |r\d+(?: |: | goes on: )")
 """Facts that are sentences rather than enumerations."""
 _RESULT: Final = re.compile(r"^(r\d+ .{16,32})(?:(?= )|(?<=[\u3000-\uffff])).{12,}( \| \S+)$")
@@ -59,6 +62,10 @@ class OwnLines:
     def fill(self, room: int, share: float) -> None:
         """Adds what fits into `room` tokens, in the card's order; facts get up to a `share` of what names leave."""
         inputs, declared, facts = self._inputs, self._inputs.declared, self._inputs.facts
+        fetch = facts.fetch_of(declared)
+        status = render.status_line(fetch)
+        if status and self._reserve(status, room):
+            self.lines.append(status)
         limit = max(room // 3, min(room, 170)) if inputs.budget >= _URL_KEPT else room // 2
         last = (
             "" if inputs.readable else render.bytes_line(inputs.measure, facts.media_type),
@@ -67,11 +74,20 @@ class OwnLines:
             *facts.comparison,
             f"Redacted: {facts.redacted}" if facts.redacted else "",
         )
+        final_url = fetch.final_url if is_redirected(fetch) or not fetch.url else None
+        own_type = (fetch.content_type or "").partition(";")[0].strip().lower()
+        content_type = None if own_type in {"", *_PAGE_TYPES, facts.media_type} else own_type
         kept = [line for line in last if line and self._reserve(line, room)]
         for label, value, most in (
             ("Title", declared.title or facts.title, 0.4),
             ("URL", declared.url, 0.8),
-            ("Canonical" if declared.url else "URL", facts.url if facts.url != declared.url else None, 0.8),
+            (
+                "Canonical" if declared.url else "URL",
+                facts.url if facts.url not in {declared.url, final_url} else None,
+                0.8,
+            ),
+            ("Redirected to" if fetch.url else "URL", final_url, 0.8),
+            ("Content type", content_type, 0.1),
             ("Tool", None if inputs.brief else _tool(declared), 0.4),
             ("Command", declared.command, 0.15),
         ):
@@ -111,8 +127,8 @@ class OwnLines:
         Items with a word of the query stand first in their facts, and fit into `sought_room` tokens.
         """
         most, wide, shape = self.cost + room, self.cost + sought_room, self._inputs.facts.shape
-        results = [line for line in shape if _RESULT.match(line)]
-        if results and sum(map(self._cost, shape[: len(results) + 1])) > room:
+        named = [number for number, line in enumerate(shape) if _RESULT.match(line)]
+        if named and sum(map(self._cost, shape[: named[-1] + 1])) > room:
             shape = [_RESULT.sub(r"\1 …\2", line) for line in shape]
         words = _words_of(self._inputs.query)
         for raw in shape:

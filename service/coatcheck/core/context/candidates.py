@@ -161,6 +161,7 @@ class Candidates:
         summary = self._known.summaries.get(search) if search is not None else None
         if first is None or search is None or summary is None:
             return False
+        summary = signs.in_place_of(str(first.text), summary)
         others = [piece for piece in output.pieces[1:] if len(piece.text) > _PASSAGE_CHARS]
         tokens = sum(self._counter.piece(piece.text) for piece in (first, *others))
         saves = tokens - self._counter.text(summary) - self._counter.text(signs.PASSAGE) * len(others)

@@ -4,20 +4,21 @@ A plan needs to know these, because a read that cannot be repeated must stay, an
 is stored. The caller queries the store.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct, field
 
 from coatcheck.core.context import signs
 from coatcheck.core.context.arguments import strings_in
 from coatcheck.core.context.body.inner import parsed
-from coatcheck.core.context.body.model import HistoryIndex
+from coatcheck.core.context.body.model import HistoryIndex, Output
 from coatcheck.core.context.body.pointer import get
 from coatcheck.core.context.body.shape import Value
 from coatcheck.core.context.command import file_of, subject_of
 from coatcheck.core.context.notice import OmittedArtifact, about
 from coatcheck.core.context.pairs import pair
 from coatcheck.core.context.signs import SearchText, ids_in
+from coatcheck.core.context.timeline import Timeline
 from coatcheck.core.reads.read_answer import read_answer_of
 
 
@@ -55,6 +56,25 @@ def references(index: HistoryIndex) -> HistoryReferences:
                 elif (search := signs.search_text(text)) is not None:
                     searches.add(search)
     return HistoryReferences(frozenset(reads), frozenset(searches))
+
+
+def turn_searches(index: HistoryIndex) -> list[str]:
+    """Returns the IDs of the artifacts whose responses the searches of the latest turn answered, in order."""
+    return [artifact_id for artifact_id, _ in search_answers(index) if artifact_id is not None]
+
+
+def search_answers(index: HistoryIndex, line: Timeline | None = None) -> Iterator[tuple[str | None, Output]]:
+    """Yields the answers of web searches in the latest turn.
+
+    Each with the ID of the artifact that contains the provider's response; None if it is not stored.
+    """
+    line = line or Timeline(index, pair(index))
+    for item in index.items[line.turn(line.size) :]:
+        for output in item.outputs:
+            text = signs.recognisable(output.pieces[0].text) if output.pieces else ""
+            if signs.is_search(text):
+                search = signs.search_text(text)
+                yield None if search is None else search.artifact_id, output
 
 
 def standing(body: Value, index: HistoryIndex, numbers: Collection[int]) -> list[OmittedArtifact]:

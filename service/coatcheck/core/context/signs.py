@@ -5,8 +5,12 @@ compacting a compacted history changes nothing. Cards and answers of the declare
 made (core/card/recognition.py, core/reads/read_answer.py).
 """
 
+import json
 import re
-from typing import Final
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
@@ -30,16 +34,33 @@ _LONGEST_LINE: Final = 800
 _FIND: Final = ("pattern", "query", "path", "section")
 """Arguments of a read that its answer's first line does not repeat."""
 _FOUND_CHARS: Final = 100
+_NO_LIST: Final = r"(?:failed: [^\n]{0,700}|the response was not understood)"
 _SEARCH: Final = re.compile(
-    rf'{MARK} (?:Search: )?[0-9]+ results?(?: for "([^\n]{{0,220}})")?(?: by [^\n]{{1,60}})?, ([0-9]+) shown'
+    rf'{MARK} (?:Search: [^"\n]{{1,60}}?(?: for "([^\n]{{0,220}})")?(?: by [^\n]{{1,60}})?, ([0-9]+) shown'
+    rf'|Search(?: for "([^\n]{{0,220}}?)")?(?: by [^\n]{{1,60}}?)?: {_NO_LIST}'
+    rf"|[0-9]+ results?(?:, ([0-9]+) shown)?|an answer without results|{_NO_LIST})"
     r"(?:\. Stored outside this conversation as |; all in )(art_[0-9]{18})(?:; cite as [^\n]{1,40})?(?=\n|\Z)"
 )
-_RESULT: Final = re.compile(rf"^{MARK} (r[0-9]{{1,6}}) ", re.MULTILINE)
+_SEARCH_ANSWER: Final = re.compile(
+    rf"{MARK} (?:Search(?::| for | by )|[0-9]+ results?[ ,;]|an answer without results|{_NO_LIST})"
+)
+"""Begins every answer of a web search, stored or not; its summary begins with what was searched for."""
+_OWN_LINE: Final = re.compile(rf"(?:\A|\n[ \t>]*)(?={MARK} )")
+_LEAD: Final = 400
+"""Characters of a host around a search's text, on either side, that stay around its summary."""
+_DEEPEST: Final = 4
+"""Wrappers of JSON, one in the other, and objects in each."""
+_MEMBERS: Final = 50
+_MOST_JSON: Final = 1_000_000
+_LAST_LINE: Final = re.compile(rf"\n[ \t>]*{MARK} Next: read_artifact\([^\n]*\)(?=\n)")
+_RESULT: Final = re.compile(rf"^[ \t>]*{MARK} (r[0-9]{{1,6}}) ", re.MULTILINE)
 PASSAGE: Final = "[…]"
 """Replaces a passage of a search in a block of its own, if the summary is in the first block: a block cannot be empty,
 and removing it would renumber those that follow."""
 _SUMMARY: Final = re.compile(
-    rf"{MARK} [^\n]+\n(?:[^\n]*\n)*?(?:{MARK} sources\n|- [^\n]+ \[)art_[0-9]{{18}}#r[0-9]+[ \]]"
+    rf"{MARK} [^\n]+; stored as art_[0-9]{{18}}(?:\n|\Z)"
+    rf"|{MARK} [^\n]+\n(?:[^\n]*\n)*?(?:(?:{MARK} sources\n|- [^\n]+ \[)art_[0-9]{{18}}#r[0-9]+[ \]]"
+    rf"|{MARK} others, sections of art_[0-9]{{18}}\n)"
 )
 _LONGEST_SUMMARY: Final = 8_000
 _SHORTENED: Final = "bytes of this message left out; all of it is stored as"
@@ -84,7 +105,9 @@ def marked(marker: str) -> str | None:
 
 def recognisable(text: Text) -> str:
     """The text where it could be something of ours; an empty one for a long text that begins like nothing of ours."""
-    return text if isinstance(text, str) else str(text) if text.startswith(_BEGINNINGS) else ""
+    if isinstance(text, str):
+        return text
+    return str(text) if text.startswith(_BEGINNINGS) or MARK in text.head(_LEAD + 1) else ""
 
 
 def marker_in(text: Text) -> str | None:
@@ -136,20 +159,87 @@ class SearchText(Struct, frozen=True):
     """Their sections, if the answer is one text."""
 
 
-def search_text(text: str) -> SearchText | None:
-    """Returns the search that a text is the answer of; None for any other text."""
-    found = _SEARCH.match(text) if text.startswith(MARK) else None
-    if found is None or not is_id(found[3]):
+class _OwnText(Struct, frozen=True):
+    """A text of ours inside what hosts put around it: a lead-in, tags, JSON in strings of JSON."""
+
+    text: str
+    """From our first line on."""
+    rebuilt: Callable[[str], str]
+    """Returns the whole with another text in this one's place."""
+
+
+def _own_text(text: str, depth: int = _DEEPEST) -> _OwnText | None:
+    """Returns the first text of ours in another, if that begins with it or with little else."""
+    match = _OWN_LINE.search(text[: _LEAD + 2])
+    if match is not None:
+        lead, own = text[: match.end()], text[match.end() :]
+        last = next(reversed(list(_LAST_LINE.finditer(own))), None)
+        tail = own[last.end() :] if last is not None and len(own) - last.end() <= _LEAD else ""
+        return _OwnText(own, lambda other: f"{lead}{other}{tail}")
+    if depth == 0 or text[:1] not in {"{", "[", '"'} or "art_" not in text or len(text) > _MOST_JSON:
         return None
-    sections = tuple(_RESULT.findall(text))
-    shown = int(found[2])
-    return SearchText(found[3], found[1] or "", shown, sections if len(sections) == shown else ())
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    found = _own_leaf(value, depth)
+    if found is None:
+        return None
+    own, put = found
+    return _OwnText(
+        own, lambda other: json.dumps(put(other), ensure_ascii=text.isascii() or "\\u" in text, separators=(",", ":"))
+    )
+
+
+def _own_leaf(value: object, depth: int, level: int = _DEEPEST) -> tuple[str, Callable[[str], object]] | None:
+    """Returns the first text of ours among the strings of a value, and what the value is with another in its place."""
+    if isinstance(value, str):
+        own_text = _own_text(value, depth - 1)
+        return None if own_text is None else (own_text.text, own_text.rebuilt)
+    members = list(cast("dict[Any, object] | list[object]", value) if isinstance(value, dict | list) else ())
+    names = members if isinstance(value, dict) else range(len(members))
+    for name in islice(names, _MEMBERS) if level else ():
+        whole = cast("Any", value)
+        inner = _own_leaf(whole[name], depth, level - 1)
+        if inner is not None:
+            own, put = inner
+            return own, partial(_with_member, whole, name, put)
+    return None
+
+
+def _with_member(whole: Any, name: Any, put: Callable[[str], object], text: str) -> object:  # noqa: ANN401 - any JSON
+    changed = whole.copy()
+    changed[name] = put(text)
+    return changed
+
+
+def search_text(text: str) -> SearchText | None:
+    """Returns the search that a text is the answer of, also inside what a host put around it; None for any other."""
+    own = _own_text(text)
+    found = _SEARCH.match(own.text) if own is not None else None
+    if own is None or found is None or not is_id(found[5]):
+        return None
+    sections = tuple(_RESULT.findall(own.text))
+    shown = int(found[2] or found[4] or 0)
+    return SearchText(found[5], found[1] or found[3] or "", shown, sections if len(sections) == shown else ())
+
+
+def in_place_of(text: str, summary: str) -> str:
+    """Returns a search's summary within what a host put around its text."""
+    own = _own_text(text)
+    return summary if own is None else own.rebuilt(summary)
+
+
+def is_search(text: str) -> bool:
+    """Returns whether a text is the answer of a web search, stored or not."""
+    return _SEARCH_ANSWER.match(text) is not None
 
 
 def is_summary(text: str) -> bool:
     """Returns whether a text is the summary of a search, as it is kept for later turns."""
-    fits = len(text) <= _LONGEST_SUMMARY and text.startswith(MARK)
-    return fits and search_text(text) is None and _SUMMARY.match(text) is not None
+    own = _own_text(text) if len(text) <= _LONGEST_SUMMARY else None
+    found = _SUMMARY.match(own.text) if own is not None and _SEARCH.match(own.text) is None else None
+    return found is not None and bool(ids_in(found[0]))
 
 
 def is_not_done(text: Text) -> bool:

@@ -15,6 +15,7 @@ from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.policies.expiry import MIN_IDLE_TTL
 from coatcheck.core.search.domains import Domains
 from coatcheck.core.search.limits import BOUNDS as SEARCH_BOUNDS
+from coatcheck.core.search.limits import Switches
 
 T = TypeVar("T")
 
@@ -64,6 +65,15 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     different failures, at most 300 where it states one, otherwise the setting's."""
     inline_tokens: int | UnsetType = UNSET
     """Payloads up to this many tokens are returned unchanged; 0 makes a card of everything."""
+    search_enabled: bool | UnsetType = UNSET
+    """Whether responses of web searches are taken (`true`, the default); otherwise the answer says that they are off,
+    and nothing is stored."""
+    search_keep_summary: bool | UnsetType = UNSET
+    """Whether sentences and sources of a web search stay for later turns (`true`, the default), or only one line."""
+    search_max_searches: int | None | UnsetType = UNSET
+    """Maximum searches with results in a session; further ones are told so, and not stored."""
+    search_max_searches_per_turn: int | None | UnsetType = UNSET
+    """Maximum searches with results in a turn that the caller names."""
     search_max_results: int | UnsetType = UNSET
     """Results of a web search whose text is shown, if the caller specifies no number."""
     search_max_tokens_per_result: int | UnsetType = UNSET
@@ -79,6 +89,15 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     keep_card_text: bool | UnsetType = UNSET
     """Whether the text of the card that a payload got when it was stored is kept with it (`false`, the default: only
     its digest)."""
+
+    def switches(self, default: Switches) -> Switches:
+        """Returns what applies to web searches; `default` where this decides nothing."""
+        return Switches(
+            enabled=said(self.search_enabled, default.enabled),
+            keep_summary=said(self.search_keep_summary, default.keep_summary),
+            max_searches=said(self.search_max_searches, default.max_searches),
+            max_searches_per_turn=said(self.search_max_searches_per_turn, default.max_searches_per_turn),
+        )
 
 
 NOTHING = Policy()

@@ -29,6 +29,17 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Tokens in total."""
 
 
+class Switches(Struct, frozen=True, kw_only=True):
+    """Whether and how often searches are taken, and what stays of them."""
+
+    enabled: bool = True
+    keep_summary: bool = True
+    """Whether sentences and sources stay for later turns."""
+    max_searches: int | None = None
+    """In a session; None: no limit."""
+    max_searches_per_turn: int | None = None
+
+
 def checked(limits: Limits) -> Limits:
     """Returns the limits after checking them.
 

@@ -15,10 +15,10 @@ MAX_RESULTS: Final = 500
 """Maximum results taken from one response: more than any provider returns per page."""
 MAX_TEXT: Final = 1_000_000
 """Maximum characters taken of one text of a result; longer ones are cut, with a warning."""
+MAX_UNREAD: Final = 262_144
+"""Maximum characters kept of a response that is not understood: far more than any budget shows."""
 MAX_LINE: Final = 1_000
 """Maximum characters of a title, a name or a date."""
-MAX_URL: Final = 8_192
-"""Maximum characters of a URL; a longer one is ignored."""
 UNKNOWN: Final = "unknown"
 """The provider's name if none is recognised."""
 
@@ -43,7 +43,7 @@ class SearchResult(Struct, frozen=True, kw_only=True):
     url: str | None = None
     """As given."""
     canonical_url: str | None = None
-    """Only for comparisons: see canonical.py."""
+    """Only for comparisons: see `coatcheck_client.contract.canonical`."""
     snippet: str = ""
     more: tuple[str, ...] = ()
     """Further excerpts: highlights, extra snippets."""
@@ -59,6 +59,8 @@ class SearchResult(Struct, frozen=True, kw_only=True):
     site: str | None = None
     language: str | None = None
     author: str | None = None
+    picture: str | None = None
+    """Address of the picture that the result is about, if it is one."""
     listed: str = ""
     """The list that contained it, such as `news`; empty for the only or main one."""
 
@@ -75,5 +77,13 @@ class SearchResponse(Struct, frozen=True, kw_only=True):
     """Sentences: what the provider reports as failed, and what could not be read."""
     unknown: tuple[str, ...] = ()
     """Members of the response that are not empty and were not understood."""
+    failures: tuple[str, ...] = ()
+    """What the provider says that went wrong, each on one line: the whole search, or an engine of it."""
+    failed: bool = False
+    """Whether the search as a whole failed: then there are no results because of `failures`."""
+    unread: str = ""
+    """The readable text of a response without results that was not understood, for an excerpt of it."""
+    pictures: tuple[SearchResult, ...] = ()
+    """Pictures beside the results, with the address of each; not among the results."""
     actions: tuple[str, ...] = ()
     """What the provider's own tool did, if it says so, one short line each: `'tide' in https://…`."""

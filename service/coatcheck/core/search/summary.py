@@ -8,6 +8,7 @@ worth quoting; none repeats another. Nothing is written: every sentence is an ex
 # ruff: noqa: RUF001 - punctuation of other scripts
 
 import re
+from collections import Counter
 from typing import Final
 
 from msgspec import Struct
@@ -16,8 +17,10 @@ from msgspec.structs import replace
 from coatcheck.core.passages import PassageScanner, Ranking, terms_of, weigh
 from coatcheck.core.passages.units import units
 from coatcheck.core.search.budget_model import Budgeted, Counts, NamedResult, ShownResult
+from coatcheck.core.search.frame import outcome_of
+from coatcheck.core.search.model import SearchResponse
 from coatcheck.core.search.responses.actions import action_line
-from coatcheck.core.search.shorten import short
+from coatcheck.core.search.shorten import short, uncited
 from coatcheck.core.search.view import ResponseLayout, ResultBody
 from coatcheck.core.text.excerpt import fit_text
 from coatcheck.core.tokens import Tokenizer
@@ -38,6 +41,11 @@ _WORTH: Final = 0.3
 """Share of the best sentence's worth below which a second one of a result is not quoted."""
 _PAIR_OF: Final = 2
 _ANSWER: Final = 280
+_REASON: Final = 300
+_BEGINNING: Final = 240
+"""Characters of a response that was not understood."""
+_TITLES: Final = (60, 30, 16, 1)
+"""Characters of titles that were only listed, tried in this order before anything is dropped."""
 _PREFIX: Final = re.compile(r"(?:[-*+•>|]+\s+|\d{1,3}[.)]\s+|#{1,6}\s+)+")
 _LINK_ONLY: Final = re.compile(r"\W{0,8}\[[^\]\n]{0,400}\]\([^()\n]{0,2000}\)\W{0,8}")
 _NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
@@ -96,26 +104,40 @@ def summarise(
     *,
     tool: str = "web_search",
     max_tokens: int = SUMMARY_TOKENS,
+    brief: bool = False,
 ) -> ToolSummary:
-    """Returns the summary of what was shown, in at most `max_tokens`; sources are dropped before sentences."""
+    """Returns the summary of what was shown, in at most `max_tokens`; sources are dropped before sentences.
+
+    If `brief`, nothing of it stays but what was done, and the first source, by whose citation all can be read.
+    """
     points = _points(made, laid)
     sources = [_source(each, "") for each in made.shown]
+    read = len(sources)
     sources += [_source(each, "title only") for each in made.listed]
+    sources += [_source(each, "found before") for each in made.known]
     answers = [one_line(answer.text[: _ANSWER * 2])[:_ANSWER] for answer in laid.response.answers[:2]]
     actions = laid.response.actions if made.query in {"", laid.response.query or ""} else ()
     action = "; ".join(actions) or action_line(made.query)
-    head = action if actions and not made.counts.results else f"{action}{_counted(made.counts)}"
+    head = action if actions and not made.counts.results else f"{action}: {_came_of(made, laid.response)}"
+    titles = iter(_TITLES)
+    named = len(sources)
+    if brief:
+        points, answers, sources = [], [], sources[:1]
+    size: int | None = None
     while True:
-        text = _text(head, points, sources, answers)
+        text = _text(head, points, sources, answers, _Brevity(read, size, named - len(sources), made.artifact_id))
         if tokenizer.count(text) <= max_tokens or not (points or sources or answers):
             break
-        if len(sources) > len(made.shown) or not points:
-            del sources[-1:]
-            answers = answers if sources or points else []
+        if size := next(titles, 0):
+            continue
+        if len(points) > max(read, 1):  # the best sentence of each result, and every address, before more sentences
+            points.remove(_last_of_many(points))
+        elif len(sources) > read:
+            sources.pop()
         elif answers:
             answers.pop()
         else:
-            points.pop()
+            (points if len(points) > 1 or not sources else sources).pop()
     text = fit_text(text, max_tokens, tokenizer)
     return ToolSummary(
         tool=tool,
@@ -130,6 +152,24 @@ def summarise(
     )
 
 
+def _last_of_many(points: list[Point]) -> Point:
+    """Returns the last sentence of a result that has several; of all if none has."""
+    counts = Counter(point.citation for point in points)
+    return next((point for point in reversed(points) if counts[point.citation] > 1), points[-1])
+
+
+def _came_of(made: Budgeted, response: SearchResponse) -> str:
+    """Returns what came of the search: how much was found and read, what failed, where the response is."""
+    out = outcome_of(response)
+    if response.results:
+        out = f"{out}, {made.counts.shown} read"
+    if not response.failed and response.failures:
+        out = "; ".join((out, *(short(each, _REASON) for each in response.failures[:2])))
+    if response.unread:
+        out = f"{out}; it begins: {short(response.unread, _BEGINNING)}"
+    return f"{out}; stored as {made.artifact_id}" if made.artifact_id and not response.results else out
+
+
 def _source(each: ShownResult | NamedResult, note: str) -> Source:
     about = ", ".join(part for part in (short(each.result.date or "", 40), note) if part)
     return Source(
@@ -137,25 +177,38 @@ def _source(each: ShownResult | NamedResult, note: str) -> Source:
     )
 
 
-def _uncited(text: str) -> str:
-    """Returns outside text in which nothing can be mistaken for our citations."""
-    return text.replace("[art_", "\uff3bart_")
+class _Brevity(Struct, frozen=True):
+    """How the sources are listed."""
+
+    read: int
+    """Number of those that were read, each on a line with its citation."""
+    title: int | None
+    """Characters of the others' titles, on lines that name sections alone; None: on lines like those of the first."""
+    dropped: int
+    artifact_id: str | None
 
 
-def _counted(counts: Counts) -> str:
-    return f": {counts.results} {'result' if counts.results == 1 else 'results'}, {counts.shown} read"
-
-
-def _text(head: str, points: list[Point], sources: list[Source], answers: list[str]) -> str:
+def _text(head: str, points: list[Point], sources: list[Source], answers: list[str], brevity: _Brevity) -> str:
     lines = [f"{MARK} {head}"]
-    lines += [f"{MARK} the provider's own answer: {_uncited(answer)}" for answer in answers]
-    lines += [f"- {_uncited(one_line(point.text))} [{point.citation}]" for point in points]
-    if sources:
+    lines += [f"{MARK} the provider's own answer: {uncited(answer)}" for answer in answers]
+    lines += [f"- {uncited(one_line(point.text))} [{point.citation}]" for point in points]
+    whole = len(sources) if brevity.title is None else brevity.read
+    if sources[:whole]:
         lines.append(f"{MARK} sources")
-        for source in sources:
-            note = f" ({source.note})" if source.note else ""
-            lines.append(f"{source.source} {' | '.join(each for each in (source.title, source.url) if each)}{note}")
+        lines += [f"{source.source} {_named(source, None)}" for source in sources[:whole]]
+    if sources[whole:]:
+        lines.append(f"{MARK} others{f', sections of {brevity.artifact_id}' if brevity.artifact_id else ''}")
+        lines += [f"{source.source.rpartition('#')[2]} {_named(source, brevity.title)}" for source in sources[whole:]]
+    if brevity.dropped:
+        lines.append(f"{MARK} {brevity.dropped} more{f' in {brevity.artifact_id}' if brevity.artifact_id else ''}")
     return "\n".join(lines)
+
+
+def _named(source: Source, size: int | None) -> str:
+    """Returns the title, in at most `size` characters, and the address of a source; with its note if there is room."""
+    title = source.title if size is None or not source.url else short(source.title, size) if size > 1 else ""
+    note = f" ({source.note})" if source.note and size is None else ""
+    return f"{' | '.join(each for each in (title, source.url) if each)}{note}"
 
 
 # ------------------------------------------------------------------------------------------------------- sentences

@@ -12,15 +12,17 @@ from typing import Any, Final
 from msgspec import UNSET, Struct, UnsetType
 
 from coatcheck.core import hooks
-from coatcheck.core.artifact import Caller, DeclaredMetadata
+from coatcheck.core.artifact import FETCH, Caller, DeclaredMetadata, PageFetch
 from coatcheck.core.errors import CoatcheckError, Code
 from coatcheck.core.metadata_bounds import adjust_metadata
 from coatcheck.core.views import parts
 from coatcheck.storing.ingest_request import IngestRequest, Receipt
 from coatcheck.usecases.payloads.ingest import Ingest
 from coatcheck.usecases.payloads.store_blobs import store_blobs
+from coatcheck.usecases.web_search.budget_search import SearchResults, SearchResultsRequest
 from coatcheck_client.contract.cards import withheld
 from coatcheck_client.contract.identifiers import SESSION_CHARS, bound_identifier
+from coatcheck_client.contract.searches import is_search
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +43,19 @@ class HookRequest(Struct, frozen=True, kw_only=True):
 
 
 async def answer_hook(
-    ingest: Ingest, caller: Caller, said: object, request: HookRequest, seconds: float = SECONDS
+    ingest: Ingest,
+    caller: Caller,
+    said: object,
+    request: HookRequest,
+    seconds: float = SECONDS,
+    *,
+    searches: SearchResults | None = None,
 ) -> dict[str, Any]:
-    """Returns the hook's output: an empty object if nothing changes. Failures to store are not raised."""
+    """Returns the hook's output: an empty object if nothing changes. Failures to store are not raised.
+
+    A host cannot replace an output again once its turn is over, so a web search becomes its summary at once;
+    without `searches`, a card like any other.
+    """
     event = hooks.event_of(said)
     if event is None:
         return {}
@@ -51,7 +63,7 @@ async def answer_hook(
     try:
         async with asyncio.timeout(seconds):
             for slot in hooks.slots(event):
-                card = await _card(ingest, caller, event, slot, request)
+                card = await _card(ingest, caller, event, slot, request, searches)
                 if card is not None:
                     cards.append((slot, card))
     except (CoatcheckError, TimeoutError) as e:
@@ -62,7 +74,12 @@ async def answer_hook(
 
 
 async def _card(
-    ingest: Ingest, caller: Caller, event: hooks.HookEvent, slot: hooks.Slot, request: HookRequest
+    ingest: Ingest,
+    caller: Caller,
+    event: hooks.HookEvent,
+    slot: hooks.Slot,
+    request: HookRequest,
+    searches: SearchResults | None,
 ) -> str | None:
     """Returns the card of a slot, or its text with names in place of bytes in it; None if its text stays."""
     least = max(SMALL, request.inline_tokens or 0)  # a token has at least one byte
@@ -71,10 +88,18 @@ async def _card(
     parted = await asyncio.to_thread(parts.payload, slot.content)
 
     async def store(data: bytes, media_type: str | None, url: str | None = None) -> Receipt:
-        offer = _offer(event, request, {"media_type": media_type, "url": url or event.url, "title": parted.title})
+        page = event.fetch or PageFetch()
+        media = {"url": url or event.url or page.url, "title": parted.title or page.title}
+        offer = _offer(event, request, {"media_type": media_type, **media})
         return await ingest(caller, _pieces(data), lambda: offer)
 
     try:
+        text = parted.data.decode("utf-8", "replace")
+        if searches is not None and slot.at is None and await asyncio.to_thread(is_search, text, event.tool_name):
+            offer = _offer(event, request, {})
+            ask = SearchResultsRequest(said=offer.said, query=event.query or "", ttl=request.ttl)
+            found = (await searches(caller, parted.data, ask)).answer
+            return found.summary.text if found.stored or found.id is None else None
         data = parted.data if slot.at is not None else await store_blobs(store, parted.data)
         receipt = None if len(data) <= least else await store(data, parted.media_type, parted.url)
     except CoatcheckError as e:
@@ -89,9 +114,11 @@ async def _card(
 
 def _offer(event: hooks.HookEvent, request: HookRequest, media: dict[str, str | None]) -> IngestRequest:
     given = {"tool_name": event.tool_name, "tool_call_id": event.call_id, "command": event.command, **media}
+    found = None if event.fetch is None else event.fetch.led_from(event.url)
+    fetch = {} if found is None else {name: getattr(found, name) for name in FETCH}
     session = None if event.session is None else bound_identifier(event.session, SESSION_CHARS)
     return IngestRequest(
-        said=DeclaredMetadata(session=session, labels=request.labels, **adjust_metadata(given)[0]),
+        said=DeclaredMetadata(session=session, labels=request.labels, **adjust_metadata(given)[0], **fetch),
         ttl=request.ttl,
         card_tokens=request.card_tokens,
         inline_tokens=request.inline_tokens,

@@ -1,4 +1,6 @@
-"""Look up what a history refers to in the store: which artifacts can be read again, and what to keep of its searches.
+"""Look up what a history refers to in the store: which artifacts can be read again, what to keep of its searches.
+
+And how long the answers of searches may be, for meters: what each search's request said is in the log of events.
 
 A search's summary is made from the stored response and the part of it that the history shows, so that a history always
 has the same summary, however long ago the search was made. Nothing is stored and nothing is raised: what cannot be
@@ -9,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -17,21 +19,23 @@ from msgspec.structs import replace
 from coatcheck.core import ids
 from coatcheck.core.artifact import Caller
 from coatcheck.core.caches import BoundedCache
-from coatcheck.core.context import KnownArtifacts, SearchText
+from coatcheck.core.context import KnownArtifacts, SearchCaps, SearchText
 from coatcheck.core.context.references import HistoryReferences
 from coatcheck.core.errors import CoatcheckError
-from coatcheck.core.kinds.spec import spec_of
+from coatcheck.core.kinds.spec import SEARCH_RESPONSE, spec_of
+from coatcheck.core.policies.policy import NO_RULES, Rules, said
 from coatcheck.core.redact.answers import revealed_strings
 from coatcheck.core.redact.mask import Mask
 from coatcheck.core.redact.search_results import laid_of
 from coatcheck.core.search import Budgeted, Limits, ResponseLayout, budget_search, lay_out, normalise, summarise
-from coatcheck.core.search.limits import MOST_IN_ALL, MOST_RESULTS
+from coatcheck.core.search.limits import MOST_IN_ALL, MOST_RESULTS, Switches
 from coatcheck.core.search.shorten import QUERY, short
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.content import OpenContent
 from coatcheck.storing.find import Find
 from coatcheck.storing.redaction import RedactionPolicy
+from coatcheck.usecases.operations.list_events import ListEvents
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +44,14 @@ _MOST_BYTES: Final = 4 * 1024 * 1024
 """Most bytes of a search's response that are read again; the answer of a larger one becomes a card like any output."""
 _REMEMBERED: Final = 4 * 1024 * 1024
 """Bytes of remembered summaries: about two thousand of them."""
+_SEARCHES: Final = 32
+"""Latest searches of a turn whose own limits are looked up: each takes a query."""
+_EVENTS: Final = 100
+"""Latest events of a response that are examined for its search; all others are reads of it."""
 _Asked = TypeVar("_Asked")
 _Told = TypeVar("_Told")
+_Key = tuple[str, SearchText, bool, bool]
+"""Namespace, search, whether secrets are masked, whether little of it is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +63,13 @@ class LookUpDeps:
     open_content: OpenContent
     tokenizer: Tokenizer
     pool: Executor
+    events: ListEvents
     redacting: RedactionPolicy | None = None
+    rules: Callable[[], Rules] = lambda: NO_RULES
+    max_total_tokens: int = Limits().max_total_tokens
+    """The limit of a search if neither its request nor a policy sets one."""
+    switches: Switches = field(default_factory=Switches)
+    """Those of searches where no policy decides."""
 
 
 class LookUpReferences:
@@ -61,7 +77,7 @@ class LookUpReferences:
 
     def __init__(self, deps: LookUpDeps) -> None:
         self._deps = deps
-        self._summaries: BoundedCache[tuple[str, SearchText, bool], str] = BoundedCache("search_summaries", _REMEMBERED)
+        self._summaries: BoundedCache[_Key, str] = BoundedCache("search_summaries", _REMEMBERED)
 
     async def __call__(self, caller: Caller, references: HistoryReferences) -> KnownArtifacts:
         """Returns those references that exist for this caller."""
@@ -72,6 +88,17 @@ class LookUpReferences:
         searches = sorted(references.searches, key=lambda one: (one.artifact_id, one.query, one.sections))
         readable = await self._readable(caller, references.reads)
         return KnownArtifacts(readable=readable, summaries=await _each(searches, summary))
+
+    async def search_caps(self, caller: Caller, session: str | None, artifact_ids: list[str]) -> SearchCaps:
+        """Returns the usual limit of searches in a session, and that of those whose responses these artifacts are."""
+        policy = self._deps.rules().effective(caller.namespace, session=session, kind=SEARCH_RESPONSE)
+
+        async def cap(artifact_id: str) -> int | None:
+            page = await self._deps.events(caller, artifact=ids.parse(artifact_id), limit=_EVENTS)
+            return next((each.details.get("cap") for each in page.events if each.action == "web_search"), None)
+
+        usual = said(policy.search_max_total_tokens, self._deps.max_total_tokens)
+        return SearchCaps(usual, await _each(dict.fromkeys(artifact_ids[-_SEARCHES:]), cap))
 
     async def _readable(self, caller: Caller, artifact_ids: Collection[str]) -> frozenset[str]:
         numbers = [number for each in artifact_ids if (number := _number(each)) is not None]
@@ -88,11 +115,16 @@ class LookUpReferences:
         if spec_of(artifact.facts.kind).source != "response" or artifact.measure.size > _MOST_BYTES:
             return None
         mask = None if redacting is None else redacting.mask_of(artifact)
-        key = (caller.namespace, search, mask is not None)
+        of = artifact.said
+        policy = self._deps.rules().effective(
+            artifact.namespace, session=of.session, kind=artifact.facts.kind, tool_name=of.tool_name, labels=of.labels
+        )
+        brief = not policy.switches(self._deps.switches).keep_summary
+        key = (caller.namespace, search, mask is not None, brief)
         known = self._summaries.get(key)
         if known is None:
             payload = await self._deps.open_content(found).read(0, _MOST_BYTES)
-            known = await in_pool(self._deps.pool, summarised, payload, search, self._deps.tokenizer, mask)
+            known = await in_pool(self._deps.pool, summarised, payload, search, self._deps.tokenizer, mask, brief)
             self._summaries.put(key, known)
         return known
 
@@ -126,7 +158,7 @@ async def _each(asked: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[_T
     return told
 
 
-def summarised(payload: bytes, search: SearchText, tokenizer: Tokenizer, mask: Mask | None) -> str:
+def summarised(payload: bytes, search: SearchText, tokenizer: Tokenizer, mask: Mask | None, brief: bool = False) -> str:
     """Returns the text to keep for a search whose answer stands in a history."""
     laid = lay_out(normalise(payload))
     if mask is not None:
@@ -134,7 +166,7 @@ def summarised(payload: bytes, search: SearchText, tokenizer: Tokenizer, mask: M
     whole = laid.response.query or ""
     query = whole if short(whole, QUERY) == search.query else search.query
     made = _shown_again(laid, search, query, tokenizer)
-    summary = summarise(made, laid, tokenizer)
+    summary = summarise(made, laid, tokenizer, brief=brief)
     return (summary if mask is None else revealed_strings(summary, mask)).text
 
 

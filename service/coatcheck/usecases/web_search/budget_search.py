@@ -6,6 +6,7 @@ of the answer refers to, is kept before the answer is returned. No page is fetch
 Crash story: that of an ingest. The only other write is the view, which any read would make identically.
 """
 
+import hashlib
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -38,13 +39,14 @@ from coatcheck.core.search import (
     summarise,
     text_result,
 )
-from coatcheck.core.search.limits import checked
+from coatcheck.core.search.limits import Switches, checked
+from coatcheck.core.search.model import UNKNOWN
 from coatcheck.core.search.result_views import ResultListed, ResultShown, results_listed, results_shown
 from coatcheck.core.search.view import EXTRACTOR
 from coatcheck.core.tokens import Tokenizer
 from coatcheck.core.views.view import TITLE_CHARS, ExtractedText
 from coatcheck.ports.catalog import FoundArtifact
-from coatcheck.reading.sources import SessionSources, Sources, sources_of
+from coatcheck.reading.sources import SessionSources, Sources, query_of, sources_of
 from coatcheck.runtime.circuit_breaker import REFUSALS
 from coatcheck.runtime.pool import in_pool
 from coatcheck.storing.find import Find
@@ -54,11 +56,13 @@ from coatcheck.storing.ledger import Ledger
 from coatcheck.storing.redacted_ingest import RedactedIngest
 from coatcheck.storing.redaction import RedactionPolicy
 from coatcheck.usecases.payloads.ingest import Ingest
+from coatcheck_client.contract.inert import MARK
 
 Form = Literal["text", "anthropic", "openai"]
 TOOL: Final = "web_search"
 """The tool's name in a summary if the caller gives none."""
 _PIECE: Final = 512 * 1024
+_NONE: Final = Counts(**dict.fromkeys(Counts.__struct_fields__, 0))
 _DENSEST: Final = 64
 """Most characters that a token may stand for."""
 
@@ -82,6 +86,8 @@ class SearchResultsRequest(Struct, frozen=True, kw_only=True):
     ttl: int | None | UnsetType = UNSET
     idle_ttl: int | None | UnsetType = UNSET
     pinned: bool = False
+    turn: str | None = None
+    """The caller's name for the turn, in which searches may be limited; kept as the label `turn:…`."""
     key: str | None = None
     notices: tuple[Notice, ...] = ()
 
@@ -98,7 +104,8 @@ class Payload(Struct, frozen=True):
 class SearchResultsAnswer(Struct, frozen=True, kw_only=True):
     """The answer to a search response."""
 
-    id: str
+    id: str | None
+    """None: searches are off, or there were too many, and nothing was kept."""
     stored: bool
     """False: storage refused the response, as a warning says; citations name sections alone."""
     text: str
@@ -142,6 +149,8 @@ class SearchResultsDeps:
     ledger: Ledger = field(default_factory=Ledger)
     redacting: RedactionPolicy | None = None
     rules: Callable[[], Rules] = lambda: NO_RULES
+    switches: Switches = field(default_factory=Switches)
+    """Where no policy decides."""
     limits: Limits = field(default_factory=Limits)
     """The limits if neither the request nor a policy sets one."""
 
@@ -168,9 +177,12 @@ class SearchResults:
         shape = self._shape(caller, ask)
         incoming = RedactedIngest(self._deps.redacting, caller.namespace, said, self._deps.pool)
         payload = await incoming.whole(payload)
+        untaken = await self._untaken(caller, ask, shape.switches, payload)
+        if untaken is not None:
+            return BudgetedSearch(_untaken_answer(untaken, shape.limits, self._deps.tokenizer, ask), created=False)
         read = await in_pool(self._deps.pool, _read, payload)
         receipt = await self._deps.ingest(caller, _pieces(payload), lambda: _offer(ask, read))
-        notices = [*receipt.warnings, *_said(read.laid)]
+        notices = [*receipt.warnings]
         if incoming.notice is not None:
             notices.append(Notice("secrets_masked", incoming.notice))
         mask = None if self._deps.redacting is None else self._deps.redacting.mask(caller.namespace, said)
@@ -178,6 +190,7 @@ class SearchResults:
         if receipt.stored:
             artifact = await self._keep(caller, receipt, read, notices)
             known = await self._known(caller, ask, artifact, notices)
+        cap = shape.limits.max_total_tokens
         answer = await in_pool(self._deps.pool, self._answered, ask, shape, read, receipt, known.sources, notices, mask)
         if receipt.created and receipt.stored:  # its ingest counted a card, which nobody reads
             self._deps.ledger.gave(caller.namespace, ask.said.session, answer.tokens - receipt.tokens)
@@ -188,9 +201,31 @@ class SearchResults:
             answer.tokens,
             artifact=ids.parse(receipt.id) if receipt.stored else None,
             before=receipt.card.tokens.count,
-            details={"query": answer.query, "provider": answer.provider, "results": _cited(answer)},
+            details={"query": answer.query, "provider": answer.provider, "cap": cap, "results": _cited(answer)},
         )
         return BudgetedSearch(answer, receipt.created)
+
+    async def _untaken(
+        self, caller: Caller, ask: SearchResultsRequest, switches: Switches, payload: bytes
+    ) -> Notice | None:
+        """Returns why a response is not taken; None if it is. One that was taken before is taken again."""
+        if not switches.enabled:
+            return Notice("searches_off", "Web search is switched off here: this response was neither read nor kept.")
+        session, digest = ask.said.session, hashlib.sha256(payload).digest()
+        limits: list[tuple[str, int | None, str | None]] = [("session", switches.max_searches, None)]
+        if ask.turn is not None:
+            limits.append(("turn", switches.max_searches_per_turn, turn_label(ask.turn)))
+        for where, most, label in limits:
+            if most is None or session is None:
+                continue
+            known = await self._deps.sources.searches(caller, session, label, most)
+            if len(known) >= most and all(each.measure.sha256 != digest for each in known):
+                return Notice(
+                    "too_many_searches",
+                    f"This {where} has made the {most} web searches that are allowed: this response was neither read "
+                    "nor kept. Use what is known already.",
+                )
+        return None
 
     def _shape(self, caller: Caller, ask: SearchResultsRequest) -> "_Shape":
         """Returns the request's limits, else the most specific policy's, else the settings'; sites that all allow."""
@@ -206,15 +241,23 @@ class SearchResults:
             max_total_tokens=_first(ask.max_total_tokens, policy.search_max_total_tokens, otherwise.max_total_tokens),
         )
         decided = Domains(said(policy.search_allowed_domains, ()), said(policy.search_excluded_domains, ()))
-        return _Shape(checked(limits), Domains(ask.allowed_domains, ask.excluded_domains, also=decided))
+        return _Shape(
+            policy.switches(self._deps.switches),
+            checked(limits),
+            Domains(ask.allowed_domains, ask.excluded_domains, also=decided),
+        )
 
     async def _keep(self, caller: Caller, receipt: Receipt, read: "_Read", notices: list[Notice]) -> Artifact | None:
         """Returns the artifact, with its text view kept as laid out; None if it cannot be looked up."""
         try:
-            found = await self._deps.find(caller, ids.parse(receipt.id), with_bytes=True, with_view=True)
+            found = await self._deps.find(
+                caller, ids.parse(receipt.id), with_bytes=True, with_view=True, with_receipt=True
+            )
             if read.view is not None:
                 await self._view_kept(found, read.view, notices)
-                self._deps.sources.remember(found.artifact, sources_of(receipt.id, read.laid, read.prints))
+                self._deps.sources.remember(
+                    found.artifact, sources_of(receipt.id, read.laid, read.prints, query_of(found))
+                )
         except CoatcheckError as error:
             if error.code not in REFUSALS:
                 raise
@@ -270,7 +313,8 @@ class SearchResults:
         mask: Mask | None,
     ) -> SearchResultsAnswer:
         tokenizer = self._deps.tokenizer
-        laid = shape.domains.within(read.laid if mask is None else laid_of(mask, read.laid))
+        masked = read.laid if mask is None else laid_of(mask, read.laid)
+        laid = shape.domains.within(masked)
         budgeted = budget_search(
             laid,
             tokenizer,
@@ -284,7 +328,8 @@ class SearchResults:
         cap = shape.limits.max_total_tokens
         if mask is not None:
             budgeted = revealed(budgeted, mask, tokenizer, cap, cap * _DENSEST)
-        summary = summarise(budgeted, laid, tokenizer, tool=ask.said.tool_name or TOOL)
+        tool, brief = ask.said.tool_name or TOOL, not shape.switches.keep_summary
+        summary = summarise(budgeted, laid, tokenizer, tool=tool, brief=brief)
         if mask is not None:
             summary = revealed_strings(summary, mask)
         return SearchResultsAnswer(
@@ -303,13 +348,14 @@ class SearchResults:
             counts=budgeted.counts,
             unknown=laid.response.unknown,
             limits=shape.limits,
-            warnings=tuple(notices),
+            warnings=(*notices, *_said(masked)),
         )
 
 
 class _Shape(Struct, frozen=True):
     """The limits of an answer."""
 
+    switches: Switches
     limits: Limits
     domains: Domains
 
@@ -336,10 +382,54 @@ def _read(payload: bytes) -> _Read:
     return _Read(laid, view, fingerprints(laid))
 
 
+def turn_label(turn: str) -> str:
+    """Returns the label of a turn's searches."""
+    return f"turn:{turn}"
+
+
+def _untaken_answer(
+    why: Notice, limits: Limits, tokenizer: Tokenizer, ask: SearchResultsRequest
+) -> SearchResultsAnswer:
+    text = f"{MARK} {why.message}"
+    tokens, cap, tool, none = tokenizer.count(text), limits.max_total_tokens, ask.said.tool_name or TOOL, _NONE
+    return SearchResultsAnswer(
+        id=None,
+        stored=False,
+        text=text,
+        tokens=tokens,
+        payload=Payload(tokens, cap, f"~{tokens:,} of {cap:,}"),
+        content=[{"type": "text", "text": text}] if ask.form == "anthropic" else text,
+        summary=ToolSummary(
+            tool=tool,
+            action="",
+            query=ask.query,
+            answers=(),
+            summary=(),
+            citations=(),
+            counts=none,
+            text=text,
+            token_estimate=tokens,
+        ),
+        provider=UNKNOWN,
+        query=ask.query,
+        results=(),
+        listed=(),
+        folded=(),
+        counts=none,
+        unknown=(),
+        limits=limits,
+        warnings=(why,),
+    )
+
+
 def _offer(ask: SearchResultsRequest, read: _Read) -> IngestRequest:
     """Returns an ingest's request. Nobody reads its card."""
     return IngestRequest(
-        said=replace(ask.said, kind=None if read.view is None else SEARCH_RESPONSE),
+        said=replace(
+            ask.said,
+            kind=None if read.view is None else SEARCH_RESPONSE,
+            labels=ask.said.labels if ask.turn is None else (*ask.said.labels, turn_label(ask.turn)),
+        ),
         extracted=read.view,
         carded=False,
         query=ask.query or None,
@@ -353,8 +443,20 @@ def _offer(ask: SearchResultsRequest, read: _Read) -> IngestRequest:
 
 def _said(laid: ResponseLayout) -> list[Notice]:
     """Returns what went wrong with the search or with reading its response."""
-    out = [Notice("search_response", each) for each in laid.response.warnings]
-    if not laid.response.results:
+    response = laid.response
+    out = [Notice("search_response", each) for each in response.warnings]
+    if response.failures and not response.results:
+        out.append(
+            Notice(
+                "search_failed",
+                f"{'The search failed' if response.failed else 'No results'}: {'; '.join(response.failures)}",
+            )
+        )
+    if response.unread:
+        out.append(
+            Notice("not_understood", "The response was not understood: the text has an excerpt of it, without results.")
+        )
+    if not response.results:
         out.append(
             Notice("no_results", "No results were found in the response. It is stored unchanged; read it by lines.")
         )

@@ -6,6 +6,7 @@ before the first result, other than the tool's own heading, is commentary. Lines
 
 # ruff: noqa: RUF001 - punctuation of other scripts
 
+import ast
 import json
 import re
 from collections.abc import Iterable
@@ -15,7 +16,6 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from coatcheck.core.search.model import MAX_LINE, MAX_RESULTS, MAX_TEXT, ProviderAnswer, SearchResponse, SearchResult
-from coatcheck.core.search.responses.canonical import canonical
 from coatcheck.core.search.responses.dates import iso
 from coatcheck.core.search.responses.elements import elements
 from coatcheck.core.search.responses.generic_results import best_list
@@ -23,6 +23,7 @@ from coatcheck.core.search.responses.markup import format_of, one_line
 from coatcheck.core.search.responses.providers import COMMON
 from coatcheck.core.search.responses.reading import read_result
 from coatcheck.core.search.responses.values import is_url, key
+from coatcheck_client.contract.canonical import canonical
 
 _LABELS: Final = {
     "url": "url link href source sourceurl uri 链接 网址 地址 連結 網址 リンク 링크 ссылка enlace lien",
@@ -55,11 +56,22 @@ _QUERY: Final = re.compile(
     r"(?:results?|searche?d?|query)\b[^\n\"“'`]{0,60}[\"“'`]([^\"”'`\n]{1,300})[\"”'`]", re.IGNORECASE
 )
 _HEADING: Final = re.compile(r"(?:#{1,6}\s.*|.{0,200}\b(?:results?|sources?|links?)\b.{0,200}[:：]?)", re.IGNORECASE)
-_INLINE: Final = re.compile(r"(?:^|,\s+)(snippet|title|link|url|date|source): ", re.IGNORECASE)
+_INLINE: Final = re.compile(r"(?:^\s*|[,;\]\n]\s*)\[?\s*([^\W\d_]{3,12}): (?=\S)")
+_PRINTED: Final = re.compile(r"\s*[\[({]\s*[{']")
+_MOST_LITERAL: Final = 1_000_000
+_MOST_BRACKETS: Final = 20_000
+"""Brackets of a printed list, beyond which it is not parsed."""
+_LEAD_IN: Final = re.compile(r"\A\s*(?:[\w ]{1,40})?results?[ \t]?[:：][ \t]+(?=[^\W\d_]{3,12}: )", re.IGNORECASE)
 _RECORDS: Final = re.compile(r"\[\s*\{")
 _LONG: Final = frozenset({"content", "raw"})
 """Labels whose text may contain other labels."""
 _ONLY_TAGS: Final = re.compile(r"[ \t]*(?:</?[A-Za-z][^<>]{0,200}>[ \t]*)+")
+_ITEM: Final = re.compile(r"[ \t]*(?:[-*+•]|\(?\d{1,3}[.):]|\[\d{1,3}\]:?)\s+(?=\S)")
+_ENDS: Final = re.compile(
+    r"(|.*?[\s([<|])[-–—:]?\s*(https?://[^\s<>()\[\]]+|(?<![^\s])(?:[\w-]{1,63}\.){1,4}[a-z]{2,12}(?:/\S*)?)[)\]>]?"
+)
+_ITEMS_SHARE: Final = 0.6
+"""Minimum share of a text's items that must have an address."""
 _UP: Final = 4
 """Lines above a URL in which its title may be."""
 _LINES: Final = 100_000
@@ -69,8 +81,8 @@ _DECODER: Final = json.JSONDecoder()
 
 def read_listing(text: str) -> SearchResponse:
     """Returns the results in a text; none if it is not a list of results."""
-    text = text[: MAX_TEXT * 4].replace("\r\n", "\n").replace("\r", "\n")
-    for read in (_xml, _inside, _inline, _labelled, _linked, _numbered):
+    text = _LEAD_IN.sub("", text[: MAX_TEXT * 4].replace("\r\n", "\n").replace("\r", "\n"), count=1)
+    for read in (_xml, _inside, _literals, _inline, _labelled, _linked, _numbered, _blocks):
         before, results = read(text)
         if results:
             return SearchResponse(
@@ -119,19 +131,30 @@ def _inside(text: str) -> Read:
 
 
 def _inline(text: str) -> Read:
-    """Reads `snippet: …, title: …, link: https://…, snippet: …`, all on one line."""
-    if text.count("\n") > 2 or not _INLINE.match(text):  # noqa: PLR2004 - a line, perhaps ended twice
+    """Reads `[snippet: …, title: …, link: https://…], […]`, with or without brackets, on one line or a line each."""
+    if not _INLINE.match(text):
         return text, []
+    matches = [match for match in _INLINE.finditer(text) if key(match[1]) in _KIND]
+    first = matches[0][1].lower() if matches else ""
     records: list[dict[str, object]] = []
-    matches = list(_INLINE.finditer(text))
-    first = matches[0].group(1).lower()
     for place, match in enumerate(matches):
         end = matches[place + 1].start() if place + 1 < len(matches) else len(text)
-        name = match.group(1).lower()
-        if name == first or not records:
+        name = match[1].lower()
+        if name == first:
             records.append({})
-        records[-1].setdefault(name, text[match.end() : end].strip())
-    return "", _results(records)
+        records[-1].setdefault(name, text[match.end() : end].strip().removesuffix("]").strip())
+    return "", [result for result in _results(records[:MAX_RESULTS]) if result.url]
+
+
+def _literals(text: str) -> Read:
+    """Reads a list as Python prints it: `[{'title': …, 'href': …}]`."""
+    if not _PRINTED.match(text) or len(text) > _MOST_LITERAL or text.count("{") + text.count("[") > _MOST_BRACKETS:
+        return text, []
+    try:
+        value: object = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return text, []
+    return "", _results(best_list(value)[1])
 
 
 def _label(line: str) -> tuple[str, str] | None:
@@ -271,6 +294,24 @@ def _numbered(text: str) -> Read:
             named = title.group(3) if title else lines[number - 1]
             entries.append(_Entry(number - 1, number + 1, match.group(1), named))
     return _cut(lines, entries) if entries else (text, [])
+
+
+def _blocks(text: str) -> Read:
+    """Reads numbered or bulleted items with an address each: at the end of a line, or a line of its own."""
+    lines = text.split("\n", _LINES)[:_LINES]
+    starts = [number for number, line in enumerate(lines) if _ITEM.match(line)]
+    results: list[SearchResult] = []
+    for start, end in zip(starts[:MAX_RESULTS], [*starts[1:], len(lines)], strict=False):
+        block = [_ITEM.sub("", lines[start], count=1), *lines[start + 1 : end]]
+        found = ((number, match) for number, line in enumerate(block) if (match := _ENDS.fullmatch(line.strip())))
+        number, match = next(found, (0, None))
+        if match is not None:
+            title = match[1].rstrip(" \t([<|-–—:") if number == 0 and match[1].strip() else block[0]
+            rest = [*([match[1]] if number else []), *block[1:number], *block[number + 1 :]]
+            results.append(_result(url=match[2], title=title, snippet="\n".join(map(str.strip, rest))))
+    if len(results) < _LEAST_LINKS or len(results) < _ITEMS_SHARE * len(starts):
+        return text, []
+    return "\n".join(lines[: starts[0]]), results
 
 
 def _result(*, url: str, title: str, snippet: str, content: str = "", date: str = "", author: str = "") -> SearchResult:

@@ -1,19 +1,43 @@
-"""Reads one result from one item of a provider's list, by the names that its fields may have."""
+"""Reads one result from one item of a provider's list, by the names that its fields may have.
+
+What no name gives is taken by form: an http address, a title by the end of its name, the longest text. Members of
+objects inside the item count after its own, so that a wrapper around the fields needs no rule.
+"""
 
 import math
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
-from coatcheck.core.search.model import MAX_LINE, MAX_URL, SearchResult
-from coatcheck.core.search.responses.canonical import canonical
+from coatcheck.core.search.model import MAX_LINE, SearchResult
 from coatcheck.core.search.responses.dates import iso, iso_of_number
 from coatcheck.core.search.responses.markup import format_of, one_line
 from coatcheck.core.search.responses.providers import Fields
 from coatcheck.core.search.responses.values import Record, folded, found, is_url, items_of, record_of, text_of, texts_of
+from coatcheck_client.contract.canonical import MAX_URL, canonical
 
 _MAYBE: Final = frozenset({"source", "id", "metadata.source"})
 """Members that contain a URL with some providers and something else with others."""
 _MOST_EXCERPTS: Final = 50
 _SHOWN_DATE: Final = 80
+_DEEPEST: Final = 3
+"""Objects inside an item that are entered, one in the other."""
+_MOST_MEMBERS: Final = 200
+_BESIDE: Final = """
+    icon image images thumbnail thumbnails favicon logo avatar profile author user owner channel publisher site metaurl
+    error errors
+    """
+_ASIDE: Final = frozenset(_BESIDE.split())
+"""Objects beside a result's fields: their addresses and names are not the result's."""
+_ADDRESSES: Final = ("url", "link", "uri", "href")
+_PICTURE: Final = ("image", "img", "icon", "thumb", "logo", "avatar", "photo", "picture", "cache", "api", "next")
+_TITLES: Final = ("title", "heading", "headline", "name")
+_OTHER_NAMES: Final = ("sitename", "username", "hostname")
+_TEXTS: Final = ("snippet", "excerpt", "description", "abstract", "summary", "content", "body", "text")
+_NO_TEXTS: Final = ("url", "link", "uri", "href", "id", "date", "time", "key", "token", "hash", "type", "query", "name")
+"""Ends of names whose text is nothing to read."""
+_LEAST_WORDS: Final = 3
+"""Blanks in a text that no name identifies; fewer are a label."""
 
 
 def read_result(item: object, fields: Fields, rank: int, listed: str) -> SearchResult | None:
@@ -23,12 +47,15 @@ def read_result(item: object, fields: Fields, rank: int, listed: str) -> SearchR
     members = record_of(item)
     if members is None:
         return None
-    record = folded(members)
-    url = _url(record, fields)
-    title = one_line(_text(record, fields.title))[:MAX_LINE]
+    record = _levels(members)
+    url = _url(record, fields) or _other_url(record)
+    title = one_line(_text(record, fields.title) or _named(record, _TITLES))[:MAX_LINE]
     snippet = _text(record, fields.snippet)
     content = _long(record, fields.content, snippet)
     more = _excerpts(record, fields.more, (snippet, content))
+    content = "" if content == title else content
+    if url and not (snippet or content or more):
+        snippet = _named(record, _TEXTS) or _other_text(record, title)
     if url is None and not (title and (snippet or content or more)):
         return None
     date, when = _date(record, fields)
@@ -47,23 +74,40 @@ def read_result(item: object, fields: Fields, rank: int, listed: str) -> SearchR
         site=_name(record, fields.site),
         language=_name(record, fields.language),
         author=_name(record, fields.author),
+        picture=_picture(record, url),
         listed=listed,
     )
 
 
-def _values(record: Record, names: tuple[str, ...]) -> list[tuple[str, object]]:
-    """Returns the record's values under any of the names, most informative first."""
-    out: list[tuple[str, object]] = []
+Levels = tuple[Record, Record]
+"""An item's own members, and those of the objects in it; under compared names."""
+
+
+def _levels(members: Record) -> Levels:
+    own = folded(members)
+    inner: Record = {}
+    level = [own]
+    for _ in range(_DEEPEST):
+        values = (value for each in level for name, value in each.items() if name not in _ASIDE)
+        level = [folded(record) for value in values if not isinstance(value, str) and (record := record_of(value))]
+        for name, value in islice((pair for each in level for pair in each.items()), _MOST_MEMBERS):
+            inner.setdefault(name, value)
+    return own, inner
+
+
+def _values(levels: Levels, names: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+    """Yields the values under any of the names, most informative first, an item's own before those inside it."""
+    own, inner = levels
     for name in names:
         if "." in name:
-            if name.partition(".")[0].partition("[")[0] in record:
-                out += [(name, value) for value in found(record, name)]
-        elif name in record:
-            out.append((name, record[name]))
-    return out
+            if name.partition(".")[0].partition("[")[0] in own:
+                yield from ((name, value) for value in found(own, name))
+        elif name in own:
+            yield name, own[name]
+    yield from ((name, inner[name]) for name in names if name in inner)
 
 
-def _url(record: Record, fields: Fields) -> str | None:
+def _url(record: Levels, fields: Fields) -> str | None:
     for name, value in _values(record, fields.url):
         text = value.strip() if isinstance(value, str) else ""
         if not text or len(text) > MAX_URL or any(sign.isspace() for sign in text):
@@ -73,13 +117,66 @@ def _url(record: Record, fields: Fields) -> str | None:
     return None
 
 
-def _text(record: Record, names: tuple[str, ...]) -> str:
+def _strings(record: Levels) -> Iterable[tuple[str, str]]:
+    return ((name, value.strip()) for level in record for name, value in level.items() if isinstance(value, str))
+
+
+def _other_url(record: Levels) -> str | None:
+    """Returns the first web address under a name that ends like an address's, unless it is a picture's."""
+    return next(
+        (
+            value
+            for name, value in _strings(record)
+            if name.endswith(_ADDRESSES)
+            and value.startswith(("http://", "https://"))
+            and is_url(value)
+            and not any(sign in name for sign in _PICTURE)
+        ),
+        None,
+    )
+
+
+def _named(record: Levels, ends: tuple[str, ...]) -> str:
+    """Returns the first text under a name with one of these ends, also the text of an object or list there."""
+    for level in record:
+        for name, value in level.items():
+            if name.endswith(ends) and not name.startswith("encrypted") and not name.endswith(_OTHER_NAMES):
+                text = text_of(value) if isinstance(value, str) else next(iter(_told(value)), "")
+                if text and not is_url(text) and not text.isdigit():
+                    return text
+    return ""
+
+
+def _told(value: object) -> list[str]:
+    """Returns the texts of a list, or of an object with a text."""
+    return texts_of(value if items_of(value) is not None else [value])
+
+
+def _other_text(record: Levels, title: str) -> str:
+    """Returns the longest text that no name identifies."""
+    texts = [
+        text_of(value)
+        for name, value in _strings(record)
+        if not name.endswith(_NO_TEXTS) and value.count(" ") >= _LEAST_WORDS and one_line(value) != title
+    ]
+    return max(texts, key=len, default="")
+
+
+def _picture(record: Levels, url: str | None) -> str | None:
+    """Returns the address of the picture that a result is about."""
+    for _, value in _values(record, ("imageurl", "image", "original", "contenturl", "imglink")):
+        if isinstance(value, str) and is_url(text := value.strip()) and text != url:
+            return text
+    return None
+
+
+def _text(record: Levels, names: tuple[str, ...]) -> str:
     return next(
         (text for _, value in _values(record, names) if isinstance(value, str) and (text := text_of(value))), ""
     )
 
 
-def _long(record: Record, names: tuple[str, ...], snippet: str) -> str:
+def _long(record: Levels, names: tuple[str, ...], snippet: str) -> str:
     """Returns the first text that is not the snippet; the blocks of a list are its paragraphs."""
     for _, value in _values(record, names):
         text = text_of(value) if isinstance(value, str) else "\n\n".join(texts_of(value))
@@ -88,12 +185,12 @@ def _long(record: Record, names: tuple[str, ...], snippet: str) -> str:
     return ""
 
 
-def _excerpts(record: Record, names: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+def _excerpts(record: Levels, names: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     texts = [text for _, value in _values(record, names) for text in texts_of(value)]
     return tuple(text for text in dict.fromkeys(texts) if text not in others)[:_MOST_EXCERPTS]
 
 
-def _date(record: Record, fields: Fields) -> tuple[str | None, str | None]:
+def _date(record: Levels, fields: Fields) -> tuple[str | None, str | None]:
     """Returns the most informative date as given, and as ISO if it is unambiguous, which is preferred."""
     given: str | None = None
     for _, value in _values(record, fields.date):
@@ -111,7 +208,7 @@ def _date(record: Record, fields: Fields) -> tuple[str | None, str | None]:
     return given, None
 
 
-def _number(record: Record, names: tuple[str, ...]) -> float | None:
+def _number(record: Levels, names: tuple[str, ...]) -> float | None:
     for _, value in _values(record, names):
         try:
             number = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else math.nan
@@ -122,7 +219,7 @@ def _number(record: Record, names: tuple[str, ...]) -> float | None:
     return None
 
 
-def _name(record: Record, names: tuple[str, ...]) -> str | None:
+def _name(record: Levels, names: tuple[str, ...]) -> str | None:
     """Returns a short name: a string, the names in a list, or the name of an object; never a URL."""
     for _, value in _values(record, names):
         inner = record_of(value)

@@ -13,7 +13,8 @@ from typing import Final, cast
 import msgspec
 
 from coatcheck.core.caches import remember
-from coatcheck.core.search.model import MAX_TEXT, MAX_URL
+from coatcheck.core.search.model import MAX_TEXT
+from coatcheck_client.contract.canonical import MAX_URL
 
 Record = dict[str, object]
 
@@ -149,7 +150,8 @@ def texts_of(value: object) -> list[str]:
     out: list[str] = []
     for item in items_of(value) or ():
         record = record_of(item)
-        text = text_of(item) if record is None else text_of(_first(record, "text") or _first(record, "content"))
+        members = (_first(record, name) for name in ("text", "content", "snippet", "highlight"))
+        text = text_of(item) if record is None else next((t for member in members if (t := text_of(member))), "")
         if text:
             out.append(text)
     return out
