@@ -178,7 +178,7 @@ async def test_head_is_get_without_its_body(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v2/artifacts", "/v1/artifacts/a/b/c", "/v1/sessions/", "/openapi", "/%0d%0ax:%20y"]
+    "path", ["/", "/v1", "/v2/artifacts", "/v1/artifacts/a/b/c", "/v1/session", "/openapi", "/%0d%0ax:%20y"]
 )
 async def test_an_unknown_route_is_a_problem_too(client: httpx.AsyncClient, path: str) -> None:
     for method in ("GET", "OPTIONS"):

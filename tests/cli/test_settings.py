@@ -48,6 +48,8 @@ BOUNDS = {
     "port": (0, 65535),
     "card_tokens": (64, 8192),
     "inline_tokens": (0, 100_000),
+    "search_max_searches": (0, 10_000),
+    "search_max_searches_per_turn": (0, 10_000),
     "search_max_results": (1, 20),
     "search_max_tokens_per_result": (64, 8192),
     "search_max_total_tokens": (128, 32_768),

@@ -116,13 +116,13 @@ async def test_the_tool_answers_text_whatever_happens(service: Service) -> None:
 
 
 async def test_lists_are_iterated_through_all_their_pages(service: Service) -> None:
-    with Client(service.url, session="pages") as here:
+    with Client(service.url, session="iterated") as here:
         ids = [here.put(f"payload {n}").id for n in range(7)]
-        found: Iterator[Artifact] = here.each_artifact(session="pages", limit=2)
+        found: Iterator[Artifact] = here.each_artifact(session="iterated", limit=2)
         assert [one.id for one in found] == ids[::-1]
-        assert next(here.each_artifact(session="pages", limit=2)).id == ids[-1]
+        assert next(here.each_artifact(session="iterated", limit=2)).id == ids[-1]
     async with AsyncClient(service.url) as there:
-        assert [one.id async for one in there.each_artifact(session="pages", limit=3)] == ids[::-1]
+        assert [one.id async for one in there.each_artifact(session="iterated", limit=3)] == ids[::-1]
 
 
 # ---------------------------------------------------------------------------------------------- administration

@@ -122,9 +122,9 @@ def test_a_disk_filled_by_puts_accepts_again_once_the_oldest_expired(disk: Small
 
 def test_without_a_reserve_a_full_disk_stays_full(disk: SmallDisk) -> None:
     service = disk.start(**SETTINGS | {"reserve_bytes": 0})
-    fill_by_puts(service, INLINE, 5)
+    fill_by_puts(service, INLINE, SHORT)  # a slow machine must fill the disk before the first ones expire
     disk.fill()
-    assert not eventually(lambda: put(service, next(payloads(INLINE)))["stored"], 20)
+    assert not eventually(lambda: put(service, next(payloads(INLINE)))["stored"], SHORT + 10)
 
 
 def test_on_no_free_byte_deleting_planning_applying_and_restarting_work(disk: SmallDisk) -> None:

@@ -196,7 +196,7 @@ def test_the_example_settings_name_this_address_and_these_tools() -> None:
     (hook,) = entry["hooks"]
     assert (hook["type"], httpx.URL(hook["url"]).path, hook["onFailure"]) == ("http", PATH, "continue")
     assert set(hook["allowedEnvVars"]) == {"COATCHECK_KEY"}
-    assert entry["matcher"] == "Bash|PowerShell|Grep|WebFetch|Agent|Task|mcp__.*"
+    assert entry["matcher"] == "Bash|PowerShell|Grep|WebFetch|WebSearch|Agent|Task|mcp__.*"
     (server,) = json.loads((folder / ".mcp.json").read_text())["mcpServers"].values()
     assert httpx.URL(server["url"]).path == "/mcp"
 

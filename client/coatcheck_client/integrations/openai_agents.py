@@ -12,7 +12,7 @@ import asyncio
 import dataclasses
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from agents import Agent, FunctionTool, Tool
@@ -49,27 +49,19 @@ def with_coatcheck(
     return agent.clone(tools=[*tools, _read_tool(outputs.client)])
 
 
-def compacting(
-    client: Client | None = None, *, session: str | None = None, policy: Mapping[str, Any] | None = None
-) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
-    """Returns a `call_model_input_filter` that compacts each request, and leaves the SDK's session as it is.
+def compacting(client: Client | None = None, **options: object) -> Callable[[CallModelData[Any]], Awaitable[Any]]:
+    """Returns a `call_model_input_filter` that compacts each request; the SDK's session stays as it is.
 
-    With it, `searches="passages"` of `with_coatcheck` shows a web search's passages in their turn only.
-
-    Args:
-        client: how to reach the service; None for `COATCHECK_URL` and `COATCHECK_KEY`, or the local default.
-        session: the session of payloads; None for the client's own.
-        policy: how to compact, as in the OpenAPI document; added to the default, which protects nothing.
+    With it, `searches="passages"` of `with_coatcheck` shows a web search's passages in their turn only. `options` are
+    those of the client's `compact`; the default policy protects nothing.
     """
     used = client or Client()
-    said: dict[str, Any] = {} if session is None else {"session": session}
-    said["policy"] = {"protect": "none", **(policy or {})}
+    said: Any = {"format": "openai-responses", "policy": {"protect": "none"}, **options}
 
     async def compacted(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
-        body = {"input": given.input}
         try:
-            done = await asyncio.to_thread(lambda: used.compact(body, format="openai-responses", **said))
+            done = await asyncio.to_thread(lambda: used.compact({"input": given.input}, **said))
         except Exception as e:  # noqa: BLE001 - an agent is worth more than a smaller request
             log.warning("a request to the model is sent as it is: %s", e)
             return given

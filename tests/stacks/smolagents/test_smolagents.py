@@ -76,7 +76,7 @@ class TestSmolagents(StackTests):
         with model_server(plan([Call("get_rows", {})])) as model, Client(service_url) as client:
             assert NEEDLE in await self.run(client, model.url, "sync")
         assert "[art_" in model.results[1][0]
-        assert "json" in model.results[1][0].partition("\n")[2].partition("\n")[0]
+        assert " · log · 3600 lines" in model.results[1][0].partition("\n")[2].partition("\n")[0]
 
     async def test_an_image_stays_in_the_agent_s_state(self, service_url: str) -> None:
         with model_server(plan([Call("get_picture", {})])) as model, Client(service_url) as client:

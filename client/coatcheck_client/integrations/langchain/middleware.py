@@ -115,7 +115,7 @@ class CoatcheckMiddleware(SharedMiddleware):
         if name in self._exempt or is_own(name):
             return result
         session = self._session or _thread(cast("object", request.runtime))
-        searched = search_fields(name, request.tool_call["args"], self._search_tools)
+        searched = search_fields(name, request.tool_call.get("args"), self._search_tools)
         result = results.each(result, lambda message: self._carded(message, name, {**_said(session), **searched}))
         caller = state.caller(request) if self._compact_state else None
         smaller = None if caller is None else self._without_files(caller, session)

@@ -183,7 +183,7 @@ def _clip_list(text: str) -> str:
     ends = [found.end() for found in _ITEM.finditer(text) if found[0] in {",", ";"}]
     place = text.rfind(" ") if _SENTENCE.match(text) else max(ends, default=0)
     label = text.find(": ")
-    return f"{text[:place].rstrip()} …" if place > label + 1 else ""
+    return f"{text[:place].rstrip(' …')} …" if place > label + 1 else ""
 
 
 def _words_of(query: str | None) -> re.Pattern[str] | None:

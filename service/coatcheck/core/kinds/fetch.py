@@ -30,7 +30,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
 """By field of PageFetch: names of members and labels, in lower case without `_`, `-` and the like, the surest first."""
 _TEXTS: Final = ("markdown", "content", "text", "html", "rawhtml", "rawcontent", "pagecontent", "result")
 _SHARE: Final = 0.5
-"""Share of the JSON from which a string is the page, whatever its name."""
+"""Share of the JSON from which a string is the page, whatever its name, if it is HTML, or a status is told."""
 _AROUND: Final = frozenset({"metadata", "meta", "crawl", "response", "request", "page", "info", "http"})
 """Members of a page that say more about it."""
 _REMARKS: Final = ("warning", "error")
@@ -125,7 +125,13 @@ def _read(flat: Members, size: int) -> PageFetch | None:
         values["status"] = next((int(match[1]) for match in remarks if match), None)
     is_told = values["status"] is not None and not flat.keys().isdisjoint((*_HTTP, *_REMARKS))
     texts = [
-        text for name, text in flat.items() if isinstance(text, str) and (name in _TEXTS or len(text) > _SHARE * size)
+        text
+        for name, text in flat.items()
+        if isinstance(text, str)
+        and (
+            name in _TEXTS
+            or (len(text) > _SHARE * size and (is_told or is_page(text[:_HEAD].encode("utf-8", "replace"))))
+        )
     ]
     if not (values["url"] or values["final_url"]) or not (texts or is_told):
         return None

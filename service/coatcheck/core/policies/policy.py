@@ -301,6 +301,7 @@ _BOUNDS = {
     "tombstone_ttl": (0, MAX_SECONDS),
     "card_tokens": (64, 8192),
     "inline_tokens": (0, 100_000),
+    **dict.fromkeys(("search_max_searches", "search_max_searches_per_turn"), (1, 10_000)),
     **{f"search_{name}": bounds for name, bounds in SEARCH_BOUNDS.items()},
 }
 
