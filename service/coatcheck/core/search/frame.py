@@ -32,7 +32,7 @@ def first_line(query: str, response: SearchResponse, shown: int, artifact_id: st
     of = f' for "{short(query, QUERY)}"' if query.strip() else ""
     by = "" if response.provider == UNKNOWN else f" by {response.provider}"
     is_list = not (response.failed or response.unread)
-    how = f"Search: {outcome}{of}{by}, {shown} shown" if is_list else f"Search{of}{by}: {outcome}"
+    how = f"Search: {outcome}{of}{by}, {shown} shown" if is_list else f"Search{of}{by}: {outcome}".rstrip(".")
     if artifact_id is None:
         return f"{MARK} {how}. Not stored: cannot be read back."
     cite = f"; cite as {artifact_id}#r1" if response.results else ""
