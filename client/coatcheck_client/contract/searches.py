@@ -28,8 +28,8 @@ _LONGEST_QUERY: Final = 4_000
 _ADDRESSES: Final = ("url", "link", "href", "uri")
 _TITLES: Final = ("title", "name")
 _EXAMINED: Final = 10
-_LARGEST: Final = 32 * 1024 * 1024
-"""Bytes of JSON beyond which the form is not examined, because the whole must be decoded for it."""
+_LARGEST: Final = 8 * 1024 * 1024
+"""Characters of JSON beyond which the form is not examined, because the whole must be decoded for it."""
 
 
 def is_search_tool(name: object) -> bool:

@@ -28,7 +28,7 @@ MARKER_TOKENS: Final = 32
 _SHORT: Final = 100
 """Tokens from which an output is worth a marker under pressure: three times what the marker takes."""
 _SHORT_ARGUMENT: Final = 300
-"""The same of an argument, which the model wrote itself: names that recur stand there."""
+"""Tokens from which an argument is worth a marker under pressure: more, since the model knows it as its own text."""
 _HALVES: Final = "holds halves of surrogate pairs, which cannot be stored"
 _GROUPED_CHARS: Final = 200
 """Characters from which a small part of a long list is worth a marker."""
